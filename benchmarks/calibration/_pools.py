@@ -10,6 +10,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 
 from benchmarks.calibration import Cell
 from jbt import runtime
@@ -168,15 +169,11 @@ def cell(
     different values in the pools finds nothing."""
     direction = np.zeros((1, top.at.shape[1]))
     direction[0, place] = 1
-    estimates = [
-        estimate
-        for s in range(len(top.at))
-        for estimate in known(top, parts, s, direction, np.array([True]))
-    ]
-    half_width = np.array([(estimate.high - estimate.low) / 2 for estimate in estimates])
+    found = [known(top, parts, s, direction, np.array([True])) for s in range(len(top.at))]
+    estimates = pd.concat(found)
+    half_width = (estimates["high"] - estimates["low"]).to_numpy() / 2
     if alike:
-        unlike = [estimate.p_alike < LEVEL_ALIKE for estimate in estimates]
-        half_width = np.where(unlike, np.nan, half_width)
+        half_width = np.where(estimates["p_alike"] < LEVEL_ALIKE, np.nan, half_width)
     printed = np.isfinite(half_width)
     covered = np.abs(top.at[:, place] - truth)[printed] <= half_width[printed]
     width = float(np.median(2 * half_width[printed])) if printed.any() else np.nan

@@ -267,7 +267,9 @@ def defined(x: Any) -> Any:
 
 def plain(x: Any) -> Any:
     """Results for JSON: fields of data classes by their names, statuses by theirs in lower case,
-    null for what is undefined or infinite."""
+    null for what is undefined or infinite; the rows of a data frame by its columns."""
+    if hasattr(x, "to_dict"):  # a data frame: pandas is not imported for it
+        return [plain(row) for row in x.astype(object).where(x.notna(), None).to_dict("records")]
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
         return {field.name: plain(getattr(x, field.name)) for field in dataclasses.fields(x)}
     if isinstance(x, Mapping):

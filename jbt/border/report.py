@@ -147,12 +147,15 @@ def nats(evidence: float) -> str:
 
 
 def with_interval(x: Any, low: Any, high: Any, spec: str = "", unit: str = "") -> str:
-    """A number with its interval, if there is one: `+0.3 [+0.1, +0.5]`, `57 % [50, 64]`.
+    """A number with its interval, if there is one: `+0.3 [+0.1, +0.5]`, `57 % [50, 64]`; a dash if
+    it is undefined.
 
     Args:
       spec: of `format`; default `signed`.
       unit: printed after the number.
     """
+    if math.isnan(x):
+        return "-"
     number, *ends = (format(v, spec) if spec else signed(v) for v in (x, low, high))
     defined = not (math.isnan(low) or math.isnan(high))
     return number + unit + (f" [{', '.join(ends)}]" if defined else "")

@@ -17,11 +17,11 @@ from jbt import _moved
 from jbt.own.examine.checks import Check, Checks
 from jbt.own.examine.doctor import doctor
 from jbt.own.examine.identify import Identification, Identified, identify
-from jbt.own.fits.analysis import Analysis, JudgeSummary, analyse
+from jbt.own.fits.analysis import Analysis, analyse
 from jbt.own.fits.batch import Batch, Group, Model, PoolTable, Position, load
 from jbt.own.fits.judges import Judges
 from jbt.own.fits.pools import PoolFit, fit
-from jbt.own.fits.shared import JudgeFit, SharedFit, fit_judges
+from jbt.own.fits.shared import SharedFit, fit_judges
 from jbt.own.fits.together import PanelFit, fit_panel
 from jbt.own.gates.decide import gate
 from jbt.own.gates.labelling import Labelling, labelling
@@ -51,8 +51,6 @@ __all__ = [
     "Group",
     "Identification",
     "Identified",
-    "JudgeFit",
-    "JudgeSummary",
     "Judges",
     "Labelling",
     "Leaderboard",

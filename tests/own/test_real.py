@@ -134,18 +134,16 @@ def test_what_people_say_of_three_judges_is_told_through_the_qualities(data):
         batch = own.Batch.of(tables, ["words"], transform="log")
         found[name] = own.fit_panel(batch, own.Judges.of(tables, discrimination=known))
         assert {p.status.name for p in found[name].pools} == {"CONVERGED"}
-    assert all(j.c[0].identified_by == () for j in found["without"].judges)
-    *judges, anchors = found["with"].judges
-    assert anchors.n_verdicts == 704
-    assert all(j.c[0].identified_by == ("anchors",) for j in judges)
+    c = {name: fit.shared.of("c").set_index("judge") for name, fit in found.items()}
+    assert c["without"]["identified_by"].tolist() == [()] * 3
+    assert found["with"].record()["judges"][-1]["n_verdicts"] == 704
+    assert c["with"]["identified_by"].tolist() == [("anchors",)] * 3
     # People prefer the longer answer, and no less than the judges do.
-    assert found["with"].slope["log(words)"].low > 1
-    assert max(j.c[0].estimate for j in judges) < 0
+    assert found["with"].shared.of("slope")["low"].item() > 1
+    assert c["with"]["estimate"].max() < 0
     # Differences without anchors hold if all discriminate alike; these judges do not.
-    assert [j.discrimination.estimate for j in judges] != pytest.approx([1] * 3, abs=0.2)
-    for apart in found["without"].differences:
-        one, other = (
-            next(j for j in found["alike"].judges if j.judge == n)
-            for n in (apart.judge, apart.other)
-        )
-        assert apart.low < one.c[0].estimate - other.c[0].estimate < apart.high
+    s = found["with"].shared.of("discrimination")["estimate"].tolist()
+    assert s[:3] != pytest.approx([1] * 3, abs=0.2)
+    alike = c["alike"]["estimate"]
+    for apart in found["without"].differences.itertuples():
+        assert apart.low < alike[apart.judge] - alike[apart.less] < apart.high

@@ -153,7 +153,8 @@ COLUMNS = (
 
 
 def frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
-    """A row for each estimate: judge, pool (empty: all pools together), quantity (theta, c, kappa,
+    """A row for each estimate, of rows which may have more columns: judge, pool (empty: all pools
+    together), quantity (theta, c, kappa,
     or of all judges together c_joint, kappa_joint and slope), name (of the content or covariate),
     estimate, low and high (empty where the prior chose), naive, rank and membership (of theta),
     prior_selected, status."""
@@ -168,7 +169,7 @@ def fit(
     k: int = 1,
     prior: Prior | None = None,
     spread: bool | None = None,
-    judges: Sequence[SharedFit] | None = None,
+    shared: SharedFit | None = None,
     intervals: bool = True,
 ) -> Fits:
     """Fit every pool and judge of a batch, naive and bias-aware (MAP, float64).
@@ -179,7 +180,7 @@ def fit(
       prior: default `Prior()`.
       spread: whether lam is taken from the sd of quality estimated over all pools of a judge
         (`fit_judges`), not from the prior; default: if no prior is given.
-      judges: from `fit_judges` of this batch, if already computed.
+      shared: from `fit_judges` of this batch, if already computed.
       intervals: False leaves intervals, c_mle and membership undefined, and saves most of the time.
 
     Returns:
@@ -194,10 +195,10 @@ def fit(
     n_judges = len(batch.tables.judges)
     lam, known_sd = np.full(n_judges, float(np.asarray(prior.lam))), np.ones(n_judges, bool)
     if spread:
-        judges = judges or fit_judges(batch, prior=prior, spread=True)
-        converged = [judge.status == Status.CONVERGED for judge in judges]
-        lam = np.where(converged, [judge.sd.estimate**-2 for judge in judges], lam)
-        known_sd = np.array([judge.sd.status not in UNKNOWN for judge in judges])
+        shared = shared or fit_judges(batch, prior=prior, spread=True)
+        sd, converged = shared.of("sd"), np.array(shared.status) == Status.CONVERGED
+        lam = np.where(converged, sd["estimate"].to_numpy() ** -2.0, lam)
+        known_sd = ~sd["basis"].isin(UNKNOWN).to_numpy()
     fits_by_number: dict[int, PoolFit] = {}
     facts = _Facts.of(batch)
     with runtime.precision("float64"):

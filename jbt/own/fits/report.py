@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from jbt.own.tables.pairs import nobody_agrees
 from jbt.types import Status
 
 if TYPE_CHECKING:
-    from jbt.own.fits.analysis import Analysis, CoefficientOverPools, JudgeSummary
+    from jbt.own.fits.analysis import Analysis
 
 BASIS: dict[str, str] = {
     Basis.MEASURED: "",
@@ -62,53 +62,55 @@ def report(analysis: Analysis, title: str, lead: Sequence[str], *, per_pool: boo
       per_pool: with several pools, give the ranking of each; of one pool it is always given.
     """
     batch, judges, k = analysis.batch, analysis.judges, analysis.k
-    fits = [f for judge in judges for f in judge.fits]
+    fits = [f for g in range(len(judges)) for f in analysis.of_judge(g)]
     one_pool = len(batch.tables.pools) == 1
     sections = []
     if one_pool:
         sections = [Section(_name(f), *_ranking(batch, f, k)) for f in fits]
-    elif any(judge.coefficients for judge in judges):
-        spread = ", ".join(f"{_of(judge)}{judge.shared.sd.estimate:.3g}" for judge in judges)
+    elif len(analysis.coefficients):
+        sds = zip(judges["judge"], judges["sd"], strict=True)
+        spread = ", ".join(f"{_of(judge)}{sd:.3g}" for judge, sd in sds)
         lines = [f"standard deviation of quality, 1 / sqrt(lam), logits: {spread}"]
-        sections.append(Section("Each judge, all pools together", lines, _coefficients(judges)))
+        table = _coefficients(analysis.coefficients)
+        sections.append(Section("Each judge, all pools together", lines, table))
+    of_c = analysis.coefficients[analysis.coefficients["quantity"] == "c"]
     evidence = [
         line
-        for d in range(len(batch.covariates))
-        for line in _evidence([(j, j.c[d]) for j in judges])
+        for _, coefficients in of_c.groupby("name", sort=False)
+        for line in _evidence(coefficients, one_pool)
     ]
-    evidence += [line for judge in judges for line in _ties(judge, k)]
+    evidence += [line for g in range(len(judges)) for line in _ties(analysis, g)]
     sections.append(Section("What these numbers rest on", evidence, _verdicts(judges)))
     if not one_pool:
-        lines = [_pools(judge, k) for judge in judges]
+        lines = [_pools(analysis, g) for g in range(len(judges))]
         sections.append(Section("Pool by pool", lines, detail=True))
     if per_pool and not one_pool:
         sections.append(Section("Rankings", [_ranking_in_line(batch, f) for f in fits]))
     legend = list(_legend(batch, fits, k))
     sections.append(Section("How to read this", legend, detail=True))
     if analysis.joint is not None:
-        sections += _joint_sections(*analysis.joint, judges, k=k, per_pool=per_pool)
-    return Report(title, lead, sections, answer=_answer(batch, judges, k))
+        alone = analysis.coefficients, len(judges)
+        sections += _joint_sections(*analysis.joint, *alone, k=k, per_pool=per_pool)
+    answer = [
+        _answer(analysis),
+        *(_rests_on(c, one_pool) for _, c in of_c.groupby("name", sort=False)),
+    ]
+    return Report(title, lead, sections, answer=answer)
 
 
-def _answer(batch: Batch, judges: list[JudgeSummary], k: int) -> list[str]:
-    """What the correction changes, and what it rests on, in a line or two."""
-    shown = judges[:NAMED]
+def _answer(analysis: Analysis) -> str:
+    """What the correction changes."""
+    batch, judges, k = analysis.batch, analysis.judges, analysis.k
     rest = ["..."] * (len(judges) > NAMED)
     if len(batch.tables.pools) == 1:
-        tops = [_of(j) + _top(f, k) for j in shown for f in j.fits if f.usable]
-        lines = ["; ".join([*tops, *rest])] if tops else ["No fit converged"]
-    else:
-        corrected = ", ".join(batch.covariates) or "position"
-        changed = [
-            f"in {j.top_k.differs_from_naive} of {j.top_k.n_pools} pools"
-            + (f" ({j.judge})" if j.judge else "")
-            for j in shown
-        ]
-        changes = ", ".join([*changed, *rest])
-        lines = [f"Correcting for {corrected} changes the top {k} {changes}"]
-    for d, name in enumerate(batch.covariates):
-        lines.append(_rests_on(name, [(j, j.c[d]) for j in shown]))
-    return lines
+        tops = [_of(f.judge) + _top(f, k) for f in analysis.fits[:NAMED] if f.usable]
+        return "; ".join([*tops, *rest]) if tops else "No fit converged"
+    corrected = ", ".join(batch.covariates) or "position"
+    changed = [
+        f"in {j.differs_from_naive} of {j.n_ranked} pools" + (f" ({j.judge})" if j.judge else "")
+        for j in judges.head(NAMED).itertuples()
+    ]
+    return f"Correcting for {corrected} changes the top {k} {', '.join([*changed, *rest])}"
 
 
 def _top(fit: PoolFit, k: int) -> str:
@@ -118,100 +120,109 @@ def _top(fit: PoolFit, k: int) -> str:
     return f"top {k}: {named} ({differs})"
 
 
-def _rests_on(name: str, coefficients: list[tuple[JudgeSummary, CoefficientOverPools]]) -> str:
+def _printed(c: Any, one_pool: bool) -> float:
+    """The estimate, or of one pool a default of the prior as its own fit has it."""
+    return c.mean_over_pools if one_pool and c.basis == Basis.PRIOR else c.estimate
+
+
+def _rests_on(coefficients: pd.DataFrame, one_pool: bool) -> str:
     """Each judge's c of one covariate, in short."""
-    defaults = [c.status == Basis.PRIOR for _, c in coefficients]
-    if coefficients and all(defaults):
+    name = coefficients["name"].iloc[0]
+    shown = list(coefficients.head(NAMED).itertuples())
+    if all(c.basis == Basis.PRIOR for c in shown):
         return (
             f"Within one prompt, {name} cannot be separated from quality: its c is a default of "
             "the prior, not a measurement"
         )
-    parts = []
-    for (judge, c), is_default in zip(coefficients, defaults, strict=True):
-        estimate = c.mean if is_default and len(judge.fits) == 1 else c.estimate
-        rests = "a default, not a measurement" if is_default else IN_A_WORD[c.status]
-        parts.append(f"{_of(judge)}{with_interval(estimate, c.low, c.high)} ({rests})")
+    parts = [
+        f"{_of(c.judge)}{with_interval(_printed(c, one_pool), c.low, c.high)} "
+        f"({IN_A_WORD[c.basis]})"
+        for c in shown
+    ]
     return f"c[{name}]: " + ", ".join(parts)
 
 
-def _pools(judge: JudgeSummary, k: int) -> str:
+def _pools(analysis: Analysis, g: int) -> str:
     """Means over the pools' own fits."""
-    parts = []
-    for c in judge.c:
-        parts.append(f"{c.name} {_spread(c)}")
-    usable = [f for f in judge.fits if f.usable]
+    judge, table = analysis.judges.iloc[g], analysis.coefficients
+    fits = analysis.of_judge(g)
+    spread = {c.coefficient: _spread(c) for c in table[table["owner"] == g].itertuples()}
+    kappa = spread.pop("kappa", "undefined")
+    usable = [f for f in fits if f.usable]
     n_fixed = sum(bool(np.isnan(f.kappa)) for f in usable)
     fixed = f" (fixed at 0 in {n_fixed}/{len(usable)})" if n_fixed else ""
-    parts.append(f"kappa {'undefined' if judge.kappa is None else _spread(judge.kappa)}{fixed}")
-    parts.append(
-        f"top-{k} differs from naive in {judge.top_k.differs_from_naive}/{judge.top_k.n_pools}"
-    )
-    statuses = Counter(f.status.name.lower() for f in judge.fits)
-    parts.append(", ".join(f"{status} {n}" for status, n in statuses.items()))
-    if judge.n_errors:
-        parts.append(f"{judge.n_errors} error verdicts dropped")
-    return f"{judge.judge or 'all verdicts'}: " + "; ".join(parts)
+    statuses = Counter(f.status.name.lower() for f in fits)
+    parts = [
+        *(f"{name} {values}" for name, values in spread.items()),
+        f"kappa {kappa}{fixed}",
+        f"top-{analysis.k} differs from naive in {judge['differs_from_naive']}/{judge['n_ranked']}",
+        ", ".join(f"{status} {n}" for status, n in statuses.items()),
+    ]
+    if judge["n_errors"]:
+        parts.append(f"{judge['n_errors']} error verdicts dropped")
+    return f"{judge['judge'] or 'all verdicts'}: " + "; ".join(parts)
 
 
-def _spread(coefficient: CoefficientOverPools) -> str:
-    if not coefficient.n_pools:
+def _spread(c: Any) -> str:
+    if not c.n_pools:
         return "undefined"
-    sd = "" if np.isnan(coefficient.sd) else f" (sd {coefficient.sd:.2g})"
-    chosen = coefficient.n_prior_selected
-    note = "" if chosen == coefficient.n_pools else f" in {chosen}/{coefficient.n_pools}"
-    return f"{signed(coefficient.mean)}{sd}" + (f" (prior-selected{note})" if chosen else "")
+    sd = "" if np.isnan(c.sd_over_pools) else f" (sd {c.sd_over_pools:.2g})"
+    chosen = c.n_prior_selected
+    note = "" if chosen == c.n_pools else f" in {chosen}/{c.n_pools}"
+    return f"{signed(c.mean_over_pools)}{sd}" + (f" (prior-selected{note})" if chosen else "")
 
 
-def _coefficients(judges: list[JudgeSummary]) -> pd.DataFrame:
-    rows = []
-    for judge in judges:
-        for coefficient in judge.coefficients:
-            estimate = coefficient.in_words()
-            change = coefficient.without_ties - coefficient.estimate
-            rows.append(
-                {
-                    "judge": judge.judge or "all verdicts",
-                    "coefficient": coefficient.name,
-                    "estimate [95 %]": estimate + BASIS[coefficient.status],
-                    "mean over pools": signed(coefficient.mean),
-                    "evidence": nats(coefficient.profile_range) if len(coefficient.grid) else "",
-                    "change without ties": "" if np.isnan(change) else signed(change),
-                }
-            )
-    return pd.DataFrame(rows)
+def _coefficients(coefficients: pd.DataFrame) -> pd.DataFrame:
+    changes = coefficients["without_ties"] - coefficients["estimate"]
+    return pd.DataFrame(
+        {
+            "judge": c.judge or "all verdicts",
+            "coefficient": c.coefficient,
+            "estimate [95 %]": _measured(c),
+            "mean over pools": signed(c.mean_over_pools),
+            "evidence": nats(c.profile_range) if c.quantity == "c" else "",
+            "change without ties": "" if np.isnan(change) else signed(change),
+        }
+        for c, change in zip(coefficients.itertuples(), changes, strict=True)
+    )
 
 
-def _evidence(coefficients: list[tuple[JudgeSummary, CoefficientOverPools]]) -> Iterator[str]:
+def _measured(c: Any) -> str:
+    """An estimate with its interval, or why it has none."""
+    return with_interval(c.estimate, c.low, c.high) + BASIS[c.basis]
+
+
+def _evidence(coefficients: pd.DataFrame, one_pool: bool) -> Iterator[str]:
     """Whether the verdicts identify one covariate's coefficient; one line for all judges whose c
     they do not."""
     chosen = []
-    for judge, c in coefficients:
+    for c in coefficients.itertuples():
+        name = f"{_of(c.judge)}{c.coefficient}"
         renderings = f"renderings of one content carry {nats(c.profile_range)} about it"
-        if c.status == Basis.MEASURED:
-            yield f"{_of(judge)}{c.name} is measured within contents: {renderings}"
-            yield from _differs(f"{_of(judge)}{c.name}", c.p_alike)
-        elif c.status == Basis.MERGED:
+        if c.basis == Basis.MEASURED:
+            yield f"{name} is measured within contents: {renderings}"
+            yield from _differs(name, c.p_alike)
+        elif c.basis == Basis.MERGED:
             yield (
-                f"{_of(judge)}{c.name} is measured over all pools merged: {renderings}; jbt "
-                "leaderboard gives its interval, as verdicts of one pool may depend on each other"
+                f"{name} is measured over all pools merged: {renderings}; jbt leaderboard gives "
+                "its interval, as verdicts of one pool may depend on each other"
             )
-        elif c.status == Basis.FEW_POOLS:
+        elif c.basis == Basis.FEW_POOLS:
             yield (
-                f"{_of(judge)}{c.name} is seen on too few pools for an interval: one or two hold "
-                f"nearly all that identifies it ({renderings})"
+                f"{name} is seen on too few pools for an interval: one or two hold nearly all that "
+                f"identifies it ({renderings})"
             )
-        elif c.status == Basis.WEAK:
+        elif c.basis == Basis.WEAK:
             yield (
-                f"{_of(judge)}{c.name} is partly from the prior, which holds more than "
-                f"{LARGEST_SHARE:.0%} of its precision; {renderings}"
+                f"{name} is partly from the prior, which holds more than {LARGEST_SHARE:.0%} of "
+                f"its precision; {renderings}"
             )
-        elif c.status == Basis.PRIOR:
-            estimate = c.mean if len(judge.fits) == 1 else c.estimate
-            chosen.append(_of(judge) + signed(estimate))
+        elif c.basis == Basis.PRIOR:
+            chosen.append(_of(c.judge) + signed(_printed(c, one_pool)))
     if chosen:
         yield (
-            f"{coefficients[0][1].name} is not identified: between contents it cannot be separated "
-            f"from quality. These numbers are the prior's defaults, not measurements: "
+            f"{coefficients['coefficient'].iloc[0]} is not identified: between contents it cannot "
+            "be separated from quality. These numbers are the prior's defaults, not measurements: "
             f"{', '.join(chosen)}"
         )
 
@@ -225,44 +236,46 @@ def _differs(name: str, p_alike: float) -> Iterator[str]:
         )
 
 
-def _of(judge: JudgeSummary) -> str:
-    return "" if judge.judge is None else f"{judge.judge}: "
+def _of(judge: str | None) -> str:
+    return "" if judge is None else f"{judge}: "
 
 
-def _ties(judge: JudgeSummary, k: int) -> Iterator[str]:
-    """How much the estimates change without the ties."""
-    changed = judge.top_k.differs_without_ties
-    if changed is None:
+def _ties(analysis: Analysis, g: int) -> Iterator[str]:
+    """How much a judge's estimates change without the ties."""
+    judge, table, k = analysis.judges.iloc[g], analysis.coefficients, analysis.k
+    changed = judge["differs_without_ties"]
+    if np.isnan(changed):
         return
+    coefficients = table[table["owner"] == g]
     moves = [
-        f"{coefficient.name} by {signed(coefficient.without_ties - coefficient.estimate)}"
-        for coefficient in judge.coefficients
-        if np.isfinite(coefficient.without_ties)
+        f"{c.coefficient} by {signed(c.without_ties - c.estimate)}"
+        for c in coefficients.itertuples()
+        if np.isfinite(c.without_ties)
     ]
-    if judge.top_k.n_pools == 1:
+    if judge["n_ranked"] == 1:
         top = f"the top {k} {'changes' if changed else 'stays'}"
     else:
-        top = f"the top {k} changes in {changed} of {judge.top_k.n_pools} pools"
-    n = f"{judge.n_ties} of {judge.n_verdicts} verdicts are ties"
-    if judge.coefficients and not moves:
+        top = f"the top {k} changes in {changed:.0f} of {judge['n_ranked']} pools"
+    n = f"{judge['n_ties']} of {judge['n_verdicts']} verdicts are ties"
+    if len(coefficients) and not moves:
         effect = "the fit of all pools does not converge"
     else:
         effect = f"they move {', '.join(moves) or 'nothing'}"
-    yield f"{_of(judge)}{n}; left out, {effect}; {top}"
+    yield f"{_of(judge['judge'])}{n}; left out, {effect}; {top}"
 
 
-def _verdicts(judges: list[JudgeSummary]) -> pd.DataFrame:
+def _verdicts(judges: pd.DataFrame) -> pd.DataFrame:
+    connected = zip(judges["n_connected"], judges["n_pools"], strict=True)
     return pd.DataFrame(
         {
-            "judge": judge.judge or "all verdicts",
-            "verdicts": judge.n_verdicts,
-            "ties": judge.n_ties,
-            "errors": judge.n_errors,
-            "pairs in both orders": judge.n_both_orders,
-            "contradicting": "" if np.isnan(judge.flip_rate) else f"{judge.flip_rate:.1%}",
-            "pools connected": f"{judge.n_connected}/{judge.n_pools}",
+            "judge": judges["judge"].fillna("all verdicts"),
+            "verdicts": judges["n_verdicts"],
+            "ties": judges["n_ties"],
+            "errors": judges["n_errors"],
+            "pairs in both orders": judges["n_both_orders"],
+            "contradicting": ["" if np.isnan(r) else f"{r:.1%}" for r in judges["flip_rate"]],
+            "pools connected": [f"{n}/{of}" for n, of in connected],
         }
-        for judge in judges
     )
 
 
@@ -375,11 +388,12 @@ def _legend(batch: Batch, fits: list[PoolFit], k: int) -> Iterator[str]:
 
 
 def _joint_sections(
-    batch: Batch, fit: PanelFit, alone: Sequence[JudgeSummary], *, k: int, per_pool: bool
+    batch: Batch, fit: PanelFit, alone: pd.DataFrame, n_alone: int, *, k: int, per_pool: bool
 ) -> list[Section]:
-    """The sections about all judges together; `alone` are each judge's own estimates."""
+    """The sections about all judges together; `alone` are the coefficients of `n_alone` judges by
+    themselves."""
     joint_sections = [
-        Section("All judges together, one quality", [], _joint_coefficients(fit, alone)),
+        Section("All judges together, one quality", [], _joint_coefficients(fit, alone, n_alone)),
         Section("What the joint numbers rest on", list(_joint_sentences(batch, fit, k))),
     ]
     if len(fit.pools) == 1:
@@ -393,22 +407,21 @@ def _joint_sections(
 
 
 def _joint_sentences(batch: Batch, fit: PanelFit, k: int) -> Iterator[str]:
-    yield known_in_words(fit.trusted)
-    agreements = {j.judge: j.agreement for j in fit.judges if j.agreement is not None}
-    yield from nobody_agrees(agreements)
-    for name, b in fit.slope.items():
+    yield known_in_words(fit.judges.trusted)
+    yield from nobody_agrees(fit.agreements)
+    for b in fit.shared.of("slope").itertuples():
         yield (
-            f"slope of quality in {name}: {b.in_words()} logits per {batch.units} {name}, over all "
-            f"pools{BASIS[b.status]}"
+            f"slope of quality in {b.name}: {with_interval(b.estimate, b.low, b.high)} logits per "
+            f"{b.unit}, over all pools{BASIS[b.basis]}"
         )
-    for judge in fit.judges:
-        for c in judge.c:
-            if c.status == Basis.MEASURED:
-                yield from _differs(f"{judge.judge}: {c.name}", c.p_alike)
-    for difference in fit.differences:
+    for c in fit.shared.of("c").itertuples():
+        if c.basis == Basis.MEASURED:
+            yield from _differs(f"{c.judge}: {c.coefficient}", c.p_alike)
+    for difference in fit.differences.itertuples():
+        apart = with_interval(difference.estimate, difference.low, difference.high)
         yield (
-            f"{difference.name} of {difference.judge} less that of {difference.other} is "
-            f"identified: {difference.in_words()}, "
+            f"c[{difference.covariate}] of {difference.judge} less that of {difference.less} is "
+            f"identified: {apart}, "
             "if both have the same discrimination, which is not tested: a judge less sensitive to "
             "quality gives such a difference too"
         )
@@ -417,8 +430,9 @@ def _joint_sentences(batch: Batch, fit: PanelFit, k: int) -> Iterator[str]:
     n_untrusted = statuses[Status.NO_REFERENCE.name.lower()]
     if n_untrusted:
         yield (
-            f"{' and '.join(fit.trusted)} judged nothing in {n_untrusted} of {len(fit.pools)} "
-            "pools: these are corrected with the c and kappa that the other pools identify"
+            f"{' and '.join(fit.judges.trusted)} judged nothing in {n_untrusted} of "
+            f"{len(fit.pools)} pools: these are corrected with the c and kappa that the other "
+            "pools identify"
         )
     chosen = sum(pool.prior_selected for pool in fit.pools)
     if chosen:
@@ -427,43 +441,25 @@ def _joint_sentences(batch: Batch, fit: PanelFit, k: int) -> Iterator[str]:
     yield f"top-{k} differs from naive, c = kappa = 0 for all, in {sum(differ)}/{len(differ)}"
 
 
-def _joint_coefficients(fit: PanelFit, alone: Sequence[JudgeSummary]) -> pd.DataFrame | None:
-    rows, by_name = [], {a.judge: a for a in alone}
-    for judge in fit.judges:
-        if judge.known:
-            rows.append({"judge": judge.judge, "coefficient": "c, kappa", "joint [95 %]": "0"})
-        by_itself = by_name.get(judge.judge, alone[0] if len(alone) == 1 else None)
-        by_covariate = {} if by_itself is None else {c.covariate: c for c in by_itself.coefficients}
-        for coefficient in judge.coefficients:
-            single = by_covariate.get(coefficient.covariate)
-            rows.append(
-                {
-                    "judge": judge.judge,
-                    "coefficient": coefficient.name,
-                    "joint [95 %]": coefficient.in_words() + BASIS[coefficient.status],
-                    "identified by": ", ".join(coefficient.identified_by),
-                    "alone [95 %]": ""
-                    if single is None
-                    else single.in_words() + BASIS[single.status],
-                }
-            )
-        s, agreed = judge.discrimination, judge.agreement
-        assert s is not None  # as in every panel
-        rows.append(
-            {
-                "judge": judge.judge,
-                "coefficient": "discrimination",
-                "joint [95 %]": s.in_words() + BASIS[s.status],
-                "agrees with the trusted": ""
-                if agreed is None
-                else f"{agreed.share:.0%} of {agreed.n_pairs} pairs",
-            }
-        )
-    if not rows:
-        return None
+def _joint_coefficients(fit: PanelFit, alone: pd.DataFrame, n_alone: int) -> pd.DataFrame:
+    by_itself = {
+        (None if n_alone == 1 else c.judge, c.coefficient): _measured(c) for c in alone.itertuples()
+    }
+    rows, table = [], fit.shared.estimates
+    for judge, is_known in zip(fit.judges.names, fit.judges.known, strict=True):
+        if is_known:
+            rows.append({"judge": judge, "coefficient": "c, kappa", "joint [95 %]": "0"})
+        agreed = fit.agreements.get(judge)
+        for c in table[table["judge"] == judge].itertuples():
+            row = {"judge": judge, "coefficient": c.coefficient, "joint [95 %]": _measured(c)}
+            key = None if n_alone == 1 else judge, c.coefficient
+            row |= {"identified by": ", ".join(c.identified_by), "alone [95 %]": by_itself.get(key)}
+            if c.quantity == "discrimination" and agreed is not None:
+                row["agrees with the trusted"] = f"{agreed.share:.0%} of {agreed.n_pairs} pairs"
+            rows.append(row)
     columns = ["judge", "coefficient", "joint [95 %]", "identified by", "alone [95 %]"]
     frame = pd.DataFrame(rows, columns=pd.Index([*columns, "agrees with the trusted"]))
-    return (frame if fit.trusted else frame[columns]).fillna("")
+    return (frame if fit.judges.trusted else frame[columns]).fillna("")
 
 
 def _joint_ranking(pool: PanelPool, k: int) -> tuple[list[str], pd.DataFrame | None]:

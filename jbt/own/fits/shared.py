@@ -18,25 +18,29 @@ favour.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 
 from jbt import runtime
+from jbt.border import files
 from jbt.own.fits.batch import Batch
-from jbt.own.fits.judges import Judges, only, panels_of
+from jbt.own.fits.judges import JOINT, Judges, only, panels_of
 from jbt.own.shared_coefficients import directions
 from jbt.own.shared_coefficients.between import content_means, with_means
 from jbt.own.shared_coefficients.directions import NullDirections
-from jbt.own.shared_coefficients.intervals import Basis, Coefficient, known
+from jbt.own.shared_coefficients.intervals import Basis, known
 from jbt.own.shared_coefficients.marginal_fit import Maximum, PoolStack, maximum
 from jbt.own.shared_coefficients.places import places
 from jbt.own.tables import limits
-from jbt.own.tables.pairs import Agreement, agreement
 from jbt.types import Panel, Prior, Status
+
+NUMBERS = ("estimate", "low", "high")
+"""Columns of an estimate and its interval."""
 
 
 def shared_places(d: int, j: int) -> dict[str, np.ndarray]:
@@ -105,6 +109,28 @@ class SharedModel:
         """See `shared_places`."""
         return shared_places(*self.shape)
 
+    @cached_property
+    def parameters(self) -> pd.DataFrame:
+        """A row for each of an owner's K parameters: quantity (c, kappa, slope, discrimination,
+        sd), judge (in a panel; what belongs to all is `JOINT`'s), name (of the covariate),
+        coefficient (`c[words]`, `kappa`), unit (of the covariate)."""
+        x, judges = self.batch.covariates, [None] if self.judges is None else self.judges.names
+        whole = None if self.judges is None else JOINT
+        rows = [
+            *(("c", judge, name) for name in x for judge in judges),
+            *(("kappa", judge, None) for judge in judges),
+            *(("slope", whole, name) for name in x),
+            *(("discrimination", judge, None) for judge in judges if self.judges is not None),
+            ("sd", whole, None),
+        ]
+        table = pd.DataFrame(rows, columns=pd.Index(["quantity", "judge", "name"]), dtype=object)
+        facts = [
+            (quantity if quantity != "c" else f"c[{name}]", name and f"{self.batch.units} {name}")
+            for quantity, _, name in rows
+        ]
+        table[["coefficient", "unit"]] = pd.DataFrame(facts, dtype=object)
+        return table
+
     @property
     def n_owners(self) -> int:
         return len(self.batch.tables.judges) if self.judges is None else 1
@@ -169,62 +195,54 @@ def _loadings(c: np.ndarray, kappa: np.ndarray) -> jnp.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class JudgeFit:
-    """A judge's coefficients over all pools, with 95 % intervals whose unit is the pool."""
-
-    judge: str | None
-    """None where the table names no judge."""
-    c: tuple[Coefficient, ...]
-    """[D] logits per unit (`Batch.units`); empty where known to be 0."""
-    kappa: Coefficient | None
-    """Logits in favour of the first shown, in the pools where it is estimated; None where no pool
-    estimates it, or it is known."""
-    discrimination: Coefficient | None
-    """Factor on quality in the judge's logits, FIXED where it is not estimated; None for a judge
-    alone, where it is 1."""
-    n_verdicts: int
-    known: bool = False
-    """Whether c and kappa are known to be 0."""
-    agreement: Agreement | None = None
-    """With the judges of the panel whose biases are known; None for one of them, or without any."""
-
-    @property
-    def coefficients(self) -> list[Coefficient]:
-        return [*self.c, *([] if self.kappa is None else [self.kappa])]
-
-
-@dataclass(frozen=True, eq=False)
 class SharedFit:
-    """The shared coefficients of one owner."""
+    """The shared coefficients of all owners, and what they came from."""
 
-    judges: tuple[JudgeFit, ...]
-    """The judge alone, or all judges of the panel."""
-    slope: dict[str, Coefficient]
-    """b of each covariate, the slope of quality between contents, logits per unit; without those of
-    which the verdicts identify no c, where b is fixed at 0."""
-    sd: Coefficient
-    """Standard deviation of quality about its mean and slope, logits of a judge with discrimination
-    1, without an interval; its status is that of log sd, FIXED where lam is known."""
-    status: Status
-    """CONVERGED, NO_VERDICTS, or the status of the worst pool."""
+    estimates: pd.DataFrame
+    """A row for each estimate, judge by judge: owner (number), the columns of
+    `SharedModel.parameters` and of `intervals.known`, prior_selected (whether the prior chose it or
+    holds much of its precision), status (of the owner's fit, a word).
 
-
-@dataclass(frozen=True, eq=False)
-class SharedFits:
-    """The fits of all owners, and what they came from."""
-
+    c: logits per unit; none of a judge for whom it is known to be 0. kappa: logits in favour of
+    the first shown, in the pools where it is estimated; none where no pool estimates it, or it is
+    known. slope: b of a covariate, the slope of quality between contents, logits per unit; none
+    where the verdicts identify no c, so that b is 0. discrimination: factor on quality in a judge's
+    logits, FIXED where it is not estimated. sd: of quality about its mean and slope, logits of a
+    judge with discrimination 1, without an interval; its basis is that of log sd, FIXED where lam
+    is known."""
+    status: list[Status]
+    """[owners] CONVERGED, NO_VERDICTS, or the status of the worst pool."""
     model: SharedModel
     nulls: NullDirections
     identified: np.ndarray
     """[owners, D + 1, J], see `SharedModel.identified`."""
     parts: list[PoolStack]
     top: Maximum
-    fits: list[SharedFit]
+
+    def of(self, *quantities: str) -> pd.DataFrame:
+        """The estimates of some quantities."""
+        return self.estimates[self.estimates["quantity"].isin(quantities)]
+
+
+def coefficient_records(
+    table: pd.DataFrame, *more: str
+) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """The entries of one judge's c and of its kappa (None without one) in JSON, from rows of
+    estimates.
+
+    Args:
+      more: further columns.
+    """
+    columns = [*NUMBERS, "prior_selected", "basis", "p_alike", *more]
+    table = table.rename(columns={"name": "covariate"})
+    c = table.loc[table["quantity"] == "c", ["covariate", "unit", *columns]]
+    kappa = files.plain(table.loc[table["quantity"] == "kappa", columns])
+    return files.plain(c), kappa[0] if kappa else None
 
 
 def fit_shared(
     model: SharedModel, *, prior: Prior | None = None, spread: bool | None = None
-) -> SharedFits:
+) -> SharedFit:
     """Fit the shared coefficients of each owner (float64 must be on).
 
     The pools where kappa is estimated share it (`PoolTable.position`); in the others it is 0, as in
@@ -242,75 +260,48 @@ def fit_shared(
     identified = model.identified(nulls)
     sloped = np.asarray(identified[:, :-1].any(2))
     parts = model.parts(sloped)
-    graded = np.zeros(0, bool)
+    judged, graded = model.n_verdicts.sum(0) > 0, np.zeros(0, bool)
     if panel is not None:
-        graded = np.asarray(panel.graded & (model.n_verdicts.sum(0) > 0))
+        graded = np.asarray(panel.graded & judged)
     lam_b = np.broadcast_to(np.asarray(prior.lam_b, float), d + 1)
     precision = np.r_[np.repeat(lam_b, j), lam_b[:-1]]
     top = maximum(parts, prior, precision, model.n_owners, spread=spread, graded=graded)
-    fits = []
+    fixed = np.r_[np.zeros(len(precision), bool), ~graded, not spread]
+    tables, status = [], []
     for owner in range(model.n_owners):
         of_verdicts = np.r_[identified[owner].ravel(), sloped[owner], graded, True]
         merged = model.batch.tables.merged
         numbers = known(top, parts, owner, np.eye(len(of_verdicts)), of_verdicts, merged=merged)
-        fit = _named(model, owner, numbers, sloped[owner], graded, Status(int(top.status[owner])))
-        if not spread:
-            fit = replace(fit, sd=replace(fit.sd, status=Basis.FIXED))
-        fits.append(fit)
-    return SharedFits(model, nulls, identified, parts, top, fits)
-
-
-def _named(
-    model: SharedModel,
-    owner: int,
-    numbers: list[Coefficient],
-    sloped: np.ndarray,
-    graded: np.ndarray,
-    status: Status,
-) -> SharedFit:
-    """An owner's fit from its K parameters."""
-    batch, panel, at = model.batch, model.judges, model.places
-    estimated, n_verdicts = model.estimated[owner], model.n_verdicts.sum(0)
-    if panel is None:
-        names, n_verdicts = [batch.tables.judges[owner]], n_verdicts[owner : owner + 1]
-        known, agreements = np.zeros(1, bool), {}
-    else:
-        names, known = panel.names, panel.known
-        agreements = agreement(batch.tables, known)
-    judges = []
-    for g, name in enumerate(names):
-        facts: dict[str, Any] = {"judge": name}
-        if not n_verdicts[g]:
-            facts["status"] = Basis.UNDEFINED
-        c = [
-            replace(numbers[place], covariate=x, unit=f"{batch.units} {x}", **facts)
-            for place, x in zip(at["c"][:, g], batch.covariates, strict=True)
-        ]
-        s = None if panel is None else numbers[at["discrimination"][g]]
-        judges.append(
-            JudgeFit(
-                judge=name,
-                c=() if known[g] else tuple(c),
-                kappa=replace(numbers[at["kappa"][g]], **facts) if estimated[-1, g] else None,
-                discrimination=s if s is None or graded[g] else replace(s, status=Basis.FIXED),
-                n_verdicts=int(n_verdicts[g]),
-                known=bool(known[g]),
-                agreement=agreements.get(str(name)),
-            )
-        )
-    slope = zip(batch.covariates, at["slope"], sloped, strict=True)
-    log_sd = numbers[-1]
-    return SharedFit(
-        judges=tuple(judges),
-        slope={name: numbers[place] for name, place, is_free in slope if is_free},
-        sd=Coefficient(estimate=float(np.exp(log_sd.estimate)), status=log_sd.status),
-        status=status if n_verdicts.any() else Status.NO_VERDICTS,
-    )
+        table = pd.concat([model.parameters, numbers], axis=1).assign(owner=owner)
+        if panel is None:
+            table["judge"] = model.batch.tables.judges[owner]
+            is_known, has_verdicts = np.zeros(1, bool), judged[[owner]]
+        else:
+            is_known, has_verdicts = panel.known, judged
+        undefined = np.zeros(len(table), bool)
+        undefined[: (d + 1) * j] = np.tile(~has_verdicts, d + 1)
+        table.loc[undefined, "basis"] = Basis.UNDEFINED
+        table.loc[fixed, "basis"] = Basis.FIXED
+        log_sd = table["quantity"] == "sd"
+        table.loc[log_sd, "estimate"] = np.exp(table.loc[log_sd, "estimate"])
+        table.loc[log_sd, ["low", "high"]] = np.nan
+        kept = np.r_[np.tile(~is_known, d), model.estimated[owner, -1], sloped[owner]]
+        worst = Status(int(top.status[owner]))
+        status.append(worst if has_verdicts.any() else Status.NO_VERDICTS)
+        table["status"] = status[-1].name.lower()
+        tables.append(table[np.r_[kept, np.ones(len(table) - len(kept), bool)]])
+    estimates = pd.concat(tables)
+    estimates["prior_selected"] = estimates["basis"].isin([Basis.PRIOR, Basis.WEAK])
+    if panel is not None:
+        place = estimates["judge"].map({name: g for g, name in enumerate([*panel.names, JOINT])})
+        estimates = estimates.iloc[np.argsort(place.to_numpy(), kind="stable")]
+    estimates = estimates.reset_index(drop=True)
+    return SharedFit(estimates, status, model, nulls, identified, parts, top)
 
 
 def fit_judges(
     batch: Batch, *, prior: Prior | None = None, spread: bool | None = None
-) -> list[SharedFit]:
+) -> SharedFit:
     """Fit the coefficients of each judge alone, in the order of the tables' judges.
 
     Args:
@@ -318,4 +309,4 @@ def fit_judges(
       prior, spread: see `fit_shared`.
     """
     with runtime.precision("float64"):
-        return fit_shared(SharedModel.of(batch), prior=prior, spread=spread).fits
+        return fit_shared(SharedModel.of(batch), prior=prior, spread=spread)

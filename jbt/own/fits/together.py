@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,24 +19,23 @@ from jbt.kernel.laplace import gaussian
 from jbt.own.fits.batch import Batch, PoolTable
 from jbt.own.fits.judges import JOINT, Judges
 from jbt.own.fits.pools import Ranked, check_k, frame, ranking
-from jbt.own.fits.shared import JudgeFit, SharedFit, SharedFits, SharedModel, fit_shared
+from jbt.own.fits.shared import (
+    NUMBERS,
+    SharedFit,
+    SharedModel,
+    coefficient_records,
+    fit_shared,
+)
 from jbt.own.shared_coefficients.chunks import in_chunks
-from jbt.own.shared_coefficients.intervals import Coefficient, Z, known
+from jbt.own.shared_coefficients.intervals import Z, known
 from jbt.own.shared_coefficients.marginal_fit import Maximum, PoolStack
 from jbt.own.shared_coefficients.pool_terms import conditional, fit_given
 from jbt.own.tables.components import chains
+from jbt.own.tables.pairs import Agreement, agreement
 from jbt.types import Design, Parameters, Prior, Status, Verdicts
 
 SOUND = (Status.CONVERGED, Status.NO_REFERENCE, Status.COVARIATE_CONSTANT)
 """Statuses of pools that have intervals."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Difference(Coefficient):
-    """Difference of a judge's c from the first judge's, where it is identified and neither c is."""
-
-    other: str
-    """The first judge, whose c is rescaled by the ratio of the discriminations."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,32 +64,25 @@ class PanelPool:
 class PanelFit:
     """The joint fit of all judges of a table."""
 
+    judges: Judges
     shared: SharedFit
-    """`identified_by` of its coefficients says whose verdicts identify them."""
-    differences: tuple[Difference, ...]
+    """With one more column, identified_by: of c and kappa, whose verdicts identify them, see
+    `Judges.identified_by`; empty where the prior chose."""
+    differences: pd.DataFrame
+    """A row for each judge's c less the first judge's (rescaled by the ratio of the
+    discriminations), where this is identified and neither c is: covariate, judge, less (the first
+    judge), then the columns of `intervals.known`."""
+    agreements: dict[str, Agreement]
+    """With the judges whose biases are known, of each other judge that shares a pair with them."""
     pools: tuple[PanelPool, ...]
-
-    @property
-    def judges(self) -> tuple[JudgeFit, ...]:
-        return self.shared.judges
-
-    @property
-    def slope(self) -> dict[str, Coefficient]:
-        return self.shared.slope
-
-    @property
-    def trusted(self) -> tuple[str, ...]:
-        """Names of the judges whose biases are known."""
-        return tuple(str(j.judge) for j in self.judges if j.known)
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each estimate, see `pools.frame`; slopes and qualities belong to `joint`."""
-        status = self.shared.status
-        coefficients = [c for judge in self.judges for c in judge.coefficients]
-        rows = [c.row(status, "_joint") for c in coefficients]
-        of_slope = {"judge": JOINT, "quantity": "slope", "prior_selected": False}
-        for name, b in self.slope.items():
-            rows.append({**b.row(status), **of_slope, "name": name})
+        coefficients = self.shared.of("c", "kappa", "slope")
+        quantity = coefficients["quantity"].replace({"c": "c_joint", "kappa": "kappa_joint"})
+        selected = coefficients["prior_selected"] & (quantity != "slope")
+        coefficients = coefficients.assign(quantity=quantity, prior_selected=selected)
+        rows = coefficients.to_dict("records")
         for pool in self.pools:
             facts = {"judge": JOINT, "pool": pool.pool, "status": pool.status.name.lower()}
             selected = {"prior_selected": pool.prior_selected}
@@ -100,42 +91,33 @@ class PanelFit:
 
     def record(self) -> dict[str, Any]:
         """The entry of the JSON file: null where undefined."""
-        units = {c.covariate: c.unit for judge in self.judges for c in judge.c}
+        slope = self.shared.of("slope").rename(columns={"name": "covariate"})
         return {
-            "status": self.shared.status.name.lower(),
-            "judges": [_judge_record(judge) for judge in self.judges],
-            "differences": [
-                {"covariate": d.covariate, "judge": d.judge, "less": d.other, **d.numbers()}
-                for d in self.differences
-            ],
-            "slope": [
-                {"covariate": name, "unit": units[name], **b.numbers()}
-                for name, b in self.slope.items()
-            ],
-            "sd": files.defined(self.shared.sd.estimate),
+            "status": self.shared.status[0].name.lower(),
+            "judges": [self._judge_record(g) for g in range(len(self.judges.names))],
+            "differences": files.plain(self.differences[["covariate", "judge", "less", *NUMBERS]]),
+            "slope": files.plain(slope[["covariate", "unit", *NUMBERS]]),
+            "sd": files.plain(self.shared.of("sd"))[0]["estimate"],
             "n_no_reference": sum(p.status == Status.NO_REFERENCE for p in self.pools),
             "pools": files.plain(self.pools),
         }
 
-
-def _judge_record(judge: JudgeFit) -> dict[str, Any]:
-    s = judge.discrimination
-    assert s is not None
-
-    def coefficient(c: Coefficient) -> dict[str, Any]:
-        return {**c.record(), "told_by": list(c.identified_by)}
-
-    return {
-        "judge": judge.judge,
-        "known": judge.known,
-        "discrimination": s.estimate,
-        "discrimination_low": files.defined(s.low),
-        "discrimination_high": files.defined(s.high),
-        "agreement": files.plain(judge.agreement),
-        "n_verdicts": judge.n_verdicts,
-        "c": [coefficient(c) for c in judge.c],
-        "kappa": None if judge.kappa is None else coefficient(judge.kappa),
-    }
+    def _judge_record(self, g: int) -> dict[str, Any]:
+        name, table = self.judges.names[g], self.shared.estimates
+        own = table[table["judge"] == name]
+        c, kappa = coefficient_records(own.rename(columns={"identified_by": "told_by"}), "told_by")
+        (s,) = files.plain(own.loc[own["quantity"] == "discrimination", list(NUMBERS)])
+        return {
+            "judge": name,
+            "known": bool(self.judges.known[g]),
+            "discrimination": s["estimate"],
+            "discrimination_low": s["low"],
+            "discrimination_high": s["high"],
+            "agreement": files.plain(self.agreements.get(name)),
+            "n_verdicts": int(self.shared.model.n_verdicts[:, g].sum()),
+            "c": c,
+            "kappa": kappa,
+        }
 
 
 def fit_panel(
@@ -160,47 +142,53 @@ def fit_panel(
     with runtime.precision("float64"):
         model = SharedModel.of(batch, judges)
         found = fit_shared(model, prior=prior, spread=spread)
-        (fit,) = found.fits
         return PanelFit(
-            shared=replace(fit, judges=tuple(_with_identifiers(model, fit))),
-            differences=tuple(_differences(found)),
+            judges=judges,
+            shared=replace(found, estimates=_with_identifiers(found)),
+            differences=_differences(found),
+            agreements=agreement(batch.tables, judges.known),
             pools=_pools(found, k),
         )
 
 
-def _with_identifiers(model: SharedModel, fit: SharedFit) -> Iterator[JudgeFit]:
-    """Yield the judges, their coefficients with the names of whose verdicts identify them."""
-    assert model.judges is not None
-    identifiers = model.judges.identified_by(
+def _with_identifiers(found: SharedFit) -> pd.DataFrame:
+    """The estimates with the names of whose verdicts identify them."""
+    model, judges = found.model, found.model.judges
+    assert judges is not None
+    identifiers = judges.identified_by(
         lambda members: model.identified(model.null_directions(members))[0]
     )
-    for judge, (*of_c, of_kappa) in zip(fit.judges, identifiers, strict=True):
-        c = (replace(c, identified_by=by) for c, by in zip(judge.c, of_c, strict=False))
-        kappa = judge.kappa and replace(judge.kappa, identified_by=of_kappa)
-        yield replace(judge, c=tuple(c), kappa=kappa)
+    names = [*(f"c[{name}]" for name in model.batch.covariates), "kappa"]
+    by_coefficient = {
+        (judge, name): whose
+        for judge, of_judge in zip(judges.names, identifiers, strict=True)
+        for name, whose in zip(names, of_judge, strict=True)
+    }
+    keys = zip(found.estimates["judge"], found.estimates["coefficient"], strict=True)
+    return found.estimates.assign(identified_by=[by_coefficient.get(key, ()) for key in keys])
 
 
-def _differences(found: SharedFits) -> Iterator[Difference]:
-    """Yield c_g - (s_g / s_f) c_f, with f the first judge, where it is identified: a null direction
-    that trades quality against a covariate leaves it unchanged at known discriminations."""
-    judges, at = found.model.judges, found.model.places
+def _differences(found: SharedFit) -> pd.DataFrame:
+    """c_g - (s_g / s_f) c_f, with f the first judge, where it is identified: a null direction that
+    trades quality against a covariate leaves it unchanged at known discriminations."""
+    batch, judges, at = found.model.batch, found.model.judges, found.model.places
     assert judges is not None
     s, estimated, identified = judges.discrimination, found.model.estimated[0], found.identified[0]
-    for i, covariate in enumerate(found.model.batch.covariates):
+    rows = []
+    for i, covariate in enumerate(batch.covariates):
         unidentified = np.flatnonzero(estimated[i] & ~identified[i] & ~judges.graded)
         for g in unidentified[1:]:
             first, combination = unidentified[0], np.zeros((1, found.top.at.shape[1]))
             combination[0, at["c"][i, [g, first]]] = 1, -s[g] / s[first]
             if not found.nulls.moves(combination[0, : at["slope"][-1] + 1]):
-                merged = found.model.batch.tables.merged
-                (c,) = known(
-                    found.top, found.parts, 0, combination, np.ones(1, bool), merged=merged
-                )
-                names = {"covariate": covariate, "judge": judges.names[g]}
-                yield Difference(**{**vars(c), **names}, other=judges.names[first])
+                of_verdicts, merged = np.ones(1, bool), batch.tables.merged
+                c = known(found.top, found.parts, 0, combination, of_verdicts, merged=merged)
+                names = {"judge": judges.names[g], "less": judges.names[first]}
+                rows.append({"covariate": covariate, **names, **c.iloc[0]})
+    return pd.DataFrame(rows, columns=pd.Index(["covariate", "judge", "less", *NUMBERS]))
 
 
-def _pools(found: SharedFits, k: int) -> tuple[PanelPool, ...]:
+def _pools(found: SharedFit, k: int) -> tuple[PanelPool, ...]:
     model, nulls = found.model, found.nulls
     tables, judges, n_verdicts = model.batch.tables, model.judges, model.n_verdicts
     assert judges is not None

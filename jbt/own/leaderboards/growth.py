@@ -35,6 +35,7 @@ import pandas as pd
 
 from jbt import identifiability
 from jbt.border import files
+from jbt.border.report import with_interval
 from jbt.estimators import clusters
 from jbt.own.fits.judges import Judges
 from jbt.own.leaderboards.intervals import REASONS, centring, intervals
@@ -68,14 +69,8 @@ class BiasByQuality:
 
     def record(self) -> dict[str, Any]:
         """The entry of the JSON file."""
-        rows = self.parts[["estimate", "low", "high", "status", "degrees"]].to_dict("index")
-        return {
-            "covariate": self.covariate,
-            **{
-                str(part): {k: v if k == "status" else files.defined(v) for k, v in row.items()}
-                for part, row in rows.items()
-            },
-        }
+        rows = files.plain(self.parts[["estimate", "low", "high", "status", "degrees"]])
+        return {"covariate": self.covariate, **dict(zip(self.parts.index, rows, strict=True))}
 
     def sentences(self, hint: str = "") -> Iterator[str]:
         """The halves and gamma; then, where the interval of gamma leaves out 0, what one constant c
@@ -109,9 +104,10 @@ def _measured(part: pd.Series) -> str:
     """The estimate with its interval, or with the status that explains why there is none."""
     if part["status"] == "flat":
         return "not identified"
+    estimate = with_interval(part["estimate"], part["low"], part["high"], "+.2f")
     if np.isfinite(part["low"]):
-        return f"{part['estimate']:+.2f} [{part['low']:+.2f}, {part['high']:+.2f}]"
-    return f"{part['estimate']:+.2f} (no interval: {IN_SHORT.get(part['status'], part['status'])})"
+        return estimate
+    return f"{estimate} (no interval: {IN_SHORT.get(part['status'], part['status'])})"
 
 
 def bias_by_quality(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ from jbt.own.fits.judges import JOINT, Judges
 from jbt.own.leaderboards.checks import check_anchors, judged_items, outside, under_other_choices
 from jbt.own.leaderboards.davidson import problem_of
 from jbt.own.leaderboards.growth import bias_by_quality, estimated, fit_discriminations
-from jbt.own.leaderboards.intervals import Intervals, intervals
+from jbt.own.leaderboards.intervals import intervals
 from jbt.own.leaderboards.prediction_powered import LabelledWinRates, labelled_win_rates
 from jbt.own.leaderboards.problem import Fitted, Problem, Settings, Setup, merge_pools
 from jbt.own.leaderboards.report import Leaderboard, Leaderboards
@@ -24,9 +25,6 @@ from jbt.own.shared_coefficients.directions import MOVED
 from jbt.own.tables.pairs import agreement
 from jbt.own.tables.tables import Tables
 from jbt.types import Prior, Status
-
-UNNAMED = {"unit": "", "profile_range": np.nan, "judge": None, "told_by": None}
-"""What `Leaderboard.coefficients` says of a coefficient by default."""
 
 NO_TIES = -1
 """Place of log nu where it is no parameter."""
@@ -95,9 +93,6 @@ def _of_judge(setup: Setup, judge: int, labelled: LabelledWinRates | None) -> Le
         by_quality, growing = bias_by_quality(fit, setup.covariates)
         if setup.settings.interaction and growing is not None:
             fit, evidence = growing, {}
-    rows, at = _biases(setup, fit, evidence), fit.problem.at
-    if tables.ties == "davidson":
-        rows.append({"place": at["log_nu"][0] if "log_nu" in at else NO_TIES, "kind": "log nu"})
     seen = tables.items.iloc[judged_items(tables, judge)].groupby("content")
     columns: dict[Any, Any] = {
         f"average_{name}": seen[name].mean().reindex(range(len(tables.contents)))
@@ -109,7 +104,7 @@ def _of_judge(setup: Setup, judge: int, labelled: LabelledWinRates | None) -> Le
         )
     return Leaderboard(
         judge=tables.judges[judge],
-        **_results(tables.contents, naive, fit, rows, columns),
+        **_results(setup, naive, fit, evidence, columns=columns),
         by_quality=by_quality,
         anchors=check_anchors(tables, judge, setup.x, fit.theta, naive.theta),
         outside=outside(setup, judge),
@@ -121,18 +116,13 @@ def _of_all(setup: Setup, judges: Judges) -> Leaderboard:
     """The leaderboard of all judges together."""
     tables, problem = setup.tables, setup.together(judges)
     naive, fit = _naive_and_aware(problem)
-    has_slopes = setup.settings.judge_aware and fit.status == Status.CONVERGED
-    rows = _biases(setup, fit, {} if has_slopes else _evidence(fit), judges)
-    if has_slopes:
-        fit = fit_discriminations(fit, judges)
-    slopes = fit.problem.at.get("gamma", ())
-    rows += [
-        {"place": place, "kind": "discrimination", "judge": judges.names[g]}
-        for place, g in zip(slopes, estimated(judges), strict=False)
-    ]
+    if setup.settings.judge_aware and fit.status == Status.CONVERGED:
+        fit, evidence = fit_discriminations(fit, judges), {}
+    else:
+        evidence = _evidence(fit)
     return Leaderboard(
         judge=JOINT,
-        **_results(tables.contents, naive, fit, rows, {}),
+        **_results(setup, naive, fit, evidence, judges),
         trusted=judges.trusted,
         agreements=agreement(tables, judges.known),
     )
@@ -144,34 +134,59 @@ def _evidence(fit: Fitted) -> dict[int, float]:
     return {place: fit.profile_range(place) for place in at if free[place]}
 
 
-def _biases(
-    setup: Setup, fit: Fitted, evidence: dict[int, float], judges: Judges | None = None
-) -> list[dict[str, Any]]:
-    """A row of `_coefficients` for each free c and kappa; with judge and whose verdicts identify
-    it, where all judges are fitted together."""
-    problem = fit.problem
-    places = np.concatenate([problem.at["c"], problem.at["kappa"][None]])  # [D + 1, J]
-    named = [("c", name, unit) for name, unit in zip(setup.covariates, setup.units, strict=True)]
-    names, told_by = [None], [[None] * len(places)]
+def _coefficients(
+    setup: Setup,
+    problem: Problem,
+    fit: Fitted,
+    ends: pd.DataFrame,
+    evidence: dict[int, float],
+    judges: Judges | None = None,
+) -> pd.DataFrame:
+    """`Leaderboard.coefficients`: the rows of `ends` of each free c and kappa, judge by judge, then
+    of log nu and of the discriminations.
+
+    Args:
+      problem: with one constant c for each judge.
+      fit: of it, or of one with more parameters.
+      ends: `Intervals.parameters` of the fit.
+      evidence: profile ranges by place.
+      judges: given where all are fitted together.
+    """
+    at, before = fit.problem.at, _of_biases(problem)
+    free, names, told_by = problem.free[before].T, [None], [[None] * len(before)]
     if judges is not None:
         names = judges.names
-        told_by = judges.identified_by(lambda members: _identified(problem, members)[places])
-    return [
-        {
-            "place": place,
-            "kind": kind,
-            "covariate": name,
-            "unit": unit,
-            "profile_range": evidence.get(place, np.nan),
-            "judge": judge,
-            "told_by": whose and list(whose),
-        }
-        for judge, own, by_coefficient in zip(names, places.T.tolist(), told_by, strict=True)
-        for place, whose, (kind, name, unit) in zip(
-            own, by_coefficient, [*named, ("kappa", "kappa", "")], strict=True
+        told_by = judges.identified_by(lambda members: _identified(problem, members)[before])
+    kinds = [("c", name, unit) for name, unit in zip(setup.covariates, setup.units, strict=True)]
+    rows: list[tuple[Any, ...]] = [
+        (place, *kind, judge, whose and list(whose))
+        for judge, *of_judge in zip(
+            names, _of_biases(fit.problem).T.tolist(), free, told_by, strict=True
         )
-        if problem.free[place]
+        for place, is_free, whose, kind in zip(
+            *of_judge, [*kinds, ("kappa", "kappa", "")], strict=True
+        )
+        if is_free
     ]
+    if setup.tables.ties == "davidson" and judges is None:
+        rows.append((at.get("log_nu", [NO_TIES])[0], "log nu", "log nu", "", None, None))
+    if judges is not None and "gamma" in at:
+        for place, g in zip(at["gamma"].tolist(), estimated(judges), strict=True):
+            rows.append((place, "discrimination", "discrimination", "", judges.names[g], None))
+    columns = ["place", "kind", "covariate", "unit", "judge", "told_by"]
+    table = pd.DataFrame(rows, columns=pd.Index(columns))
+    table.insert(4, "profile_range", table["place"].map(evidence).astype(float))
+    numbers = ends.reindex(table.pop("place")).reset_index(drop=True)
+    numbers["status"] = numbers["status"].fillna("no_ties")
+    # s = 1 + gamma
+    is_slope = (table["kind"] == "discrimination").to_numpy()
+    numbers.loc[is_slope, ["estimate", "low", "high"]] += 1
+    return pd.concat([table, numbers], axis=1)
+
+
+def _of_biases(problem: Problem) -> np.ndarray:
+    """[D + 1, J] the places of c and kappa."""
+    return np.concatenate([problem.at["c"], problem.at["kappa"][None]])
 
 
 def _identified(problem: Problem, members: np.ndarray) -> np.ndarray:
@@ -183,37 +198,25 @@ def _identified(problem: Problem, members: np.ndarray) -> np.ndarray:
     return ~(np.abs(directions) > MOVED * largest).any(0) & problem.free
 
 
-def _coefficients(ends: Intervals, rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """`Leaderboard.coefficients`: the parameters at the `place` of each row."""
-    rows = [{"covariate": row["kind"], **UNNAMED, **row} for row in rows]
-    table = pd.DataFrame(rows, columns=pd.Index(["place", "kind", "covariate", *UNNAMED]))
-    numbers = ends.parameters.reindex(table.pop("place")).reset_index(drop=True)
-    numbers["status"] = numbers["status"].fillna("no_ties")
-    # s = 1 + gamma
-    is_slope = (table["kind"] == "discrimination").to_numpy()
-    numbers.loc[is_slope, ["estimate", "low", "high"]] += 1
-    return pd.concat([table, numbers], axis=1)
-
-
 def _results(
-    names: list[str],
+    setup: Setup,
     naive: Fitted,
     fit: Fitted,
-    rows: list[dict[str, Any]],
-    columns: dict[str, Any],
+    evidence: dict[int, float],
+    judges: Judges | None = None,
+    columns: Mapping[Any, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """What every leaderboard has: status, models, coefficients, n_clusters.
 
     Args:
-      names: of the models.
-      rows: of the coefficients.
+      evidence, judges: see `_coefficients`.
       columns: further columns of the models.
     """
     problem, ends, naive_ends = fit.problem, intervals(fit), intervals(naive).parameters
-    m, n_known = len(names), (problem.n_verdicts > 0).sum()
+    m, n_known = len(setup.tables.contents), (problem.n_verdicts > 0).sum()
     table = pd.DataFrame(
         {
-            "model": names,
+            "model": setup.tables.contents,
             "theta": fit.theta,
             **ends.parameters[["low", "high"]].head(m),
             "theta_naive": naive.theta,
@@ -233,6 +236,6 @@ def _results(
     return {
         "status": fit.status,
         "models": table.iloc[np.argsort(-fit.theta, kind="stable")].reset_index(drop=True),
-        "coefficients": _coefficients(ends, rows),
+        "coefficients": _coefficients(setup, naive.problem, fit, ends.parameters, evidence, judges),
         "n_clusters": problem.n_clusters,
     }

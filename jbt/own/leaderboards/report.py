@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from jbt.border import files
-from jbt.border.report import Report, Section
+from jbt.border.report import Report, Section, percent, with_interval
 from jbt.own.fits.judges import JOINT, known_in_words
 from jbt.own.leaderboards import checks
 from jbt.own.leaderboards.checks import AnchorCheck
@@ -152,10 +152,8 @@ class Leaderboard:
     def record(self) -> dict[str, Any]:
         """c, kappa, models and the reasons for missing intervals, for JSON: null where
         undefined."""
-        c, kappa, log_nu = (
-            _records(self.of_kind(kind), COEFFICIENT) for kind in ("c", "kappa", "log nu")
-        )
-        kappa = [{name: entry[name] for name in ESTIMATE} for entry in kappa]
+        c, log_nu = (files.plain(self.of_kind(kind)[[*COEFFICIENT]]) for kind in ("c", "log nu"))
+        kappa = files.plain(self.of_kind("kappa")[[*ESTIMATE]])
         record = {"c": c, "kappa": kappa[0] if kappa else None}
         if log_nu:
             record["log_nu"] = log_nu[0]
@@ -165,30 +163,20 @@ class Leaderboard:
             record = {
                 "c": [],
                 "kappa": None,
-                "judges": _records(biases, ("judge", "told_by", *COEFFICIENT)),
-                "discriminations": _records(slopes, ("judge", *ESTIMATE)),
+                "judges": files.plain(biases[["judge", "told_by", *COEFFICIENT]]),
+                "discriminations": files.plain(slopes[["judge", *ESTIMATE]]),
                 "trusted": list(self.trusted),
-                "agreement": {judge: asdict(entry) for judge, entry in self.agreements.items()},
+                "agreement": files.plain(self.agreements),
             }
-        record["models"] = _records(self.to_frame().drop(columns="status"))
+        record["models"] = files.plain(self.to_frame().drop(columns="status"))
         record["reasons"] = self.reasons()
         if self.labelled is not None:
             record["beside"] = {"ppi": self.labelled.record()}
-        record["outside"] = _records(self.outside)
+        record["outside"] = files.plain(self.outside)
         record["by_quality"] = [entry.record() for entry in self.by_quality]
         if self.robust is not None:
-            record["robust"] = _records(self.robust)
+            record["robust"] = files.plain(self.robust)
         return record
-
-
-def _records(table: pd.DataFrame, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """The rows as JSON has them: null where undefined or infinite."""
-    rows = (table if columns is None else table[list(columns)]).to_dict("records")
-    return [{str(name): _defined(value) for name, value in row.items()} for row in rows]
-
-
-def _defined(value: Any) -> Any:
-    return None if value is pd.NA else files.defined(value) if isinstance(value, float) else value
 
 
 def _reason(status: str) -> str:
@@ -336,7 +324,7 @@ def _shown(board: Leaderboard, against: str | None) -> pd.DataFrame:
         "uncorrected rank": [_rank(rank) for rank in models["rank_naive"]],
         heading: [
             # The verdicts won, where the likelihood gives the win rate no end.
-            _share(rate) + (f" (won {won:g} of {n})" if status == "separated" else "")
+            (percent(rate) or "-") + (f" (won {won:g} of {n})" if status == "separated" else "")
             for rate, won, n, status in _rows(models, "win_rate", "n_won", "n_verdicts", "status")
         ],
     }
@@ -345,7 +333,7 @@ def _shown(board: Leaderboard, against: str | None) -> pd.DataFrame:
     if board.labelled is not None:
         of_ppi = models.filter(like="ppi_").rename(columns=lambda name: name.removeprefix("ppi_"))
         columns["ppi rank"] = [_rank(*row) for row in _rows(of_ppi, *RANKS)]
-        columns[f"ppi {QUANTITY}"] = [_share(*row) for row in _rows(of_ppi, *ESTIMATE)]
+        columns[f"ppi {QUANTITY}"] = [percent(*row) or "-" for row in _rows(of_ppi, *ESTIMATE)]
     naive = "theta_naive", "low_naive", "high_naive"
     columns["votes"] = models["n_verdicts"]
     columns["theta"] = [_interval(*row) for row in _rows(models, "theta", "low", "high")]
@@ -362,13 +350,6 @@ def _rows(table: pd.DataFrame, *columns: str) -> Iterator[Any]:
     return table[list(columns)].itertuples(index=False)
 
 
-def _share(p: float, *ends: float) -> str:
-    if not _known(p):
-        return "-"
-    interval = f" [{100 * ends[0]:.0f}, {100 * ends[1]:.0f}]" if ends and _known(*ends) else ""
-    return f"{100 * p:.0f}{interval} %"
-
-
 def _plain(x: float) -> str:
     return f"{x:.3g}" if _known(x) and abs(x) < 100 else f"{x:.0f}" if _known(x) else "-"
 
@@ -377,16 +358,12 @@ def _known(*values: float) -> bool:
     return bool(np.isfinite(values).all())
 
 
-def _rank(rank: float, *ends: float) -> str:
-    if not _known(rank):
-        return "-"
-    return f"{rank:.0f}" + (f" [{ends[0]:.0f}, {ends[1]:.0f}]" if ends and _known(*ends) else "")
+def _rank(rank: float, low: float = np.nan, high: float = np.nan) -> str:
+    return with_interval(rank, low, high, ".0f")
 
 
 def _interval(estimate: float, low: float, high: float) -> str:
-    if not _known(estimate):
-        return "-"
-    return f"{estimate:+.2f}" + (f" [{low:+.2f}, {high:+.2f}]" if _known(low, high) else "")
+    return with_interval(estimate, low, high, "+.2f")
 
 
 def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from jbt.border import files
-from jbt.border.report import with_interval
 from jbt.own.shared_coefficients.marginal_fit import Maximum, PoolStack
 from jbt.stats.cluster_jackknife import jackknife
 from jbt.types import Status
@@ -61,77 +58,6 @@ class Basis(StrEnum):
     """It is not estimated."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Coefficient:
-    """An estimate (MAP) with its 95 % interval, logits. NaN where undefined; intervals are given
-    only where their coverage was simulated."""
-
-    judge: str | None = None
-    """None where the table names no judge, or the coefficient belongs to none."""
-    covariate: str | None = None
-    """With its transformation; None for kappa and other coefficients without a covariate."""
-    unit: str | None = None
-    """The unit of the covariate: c is in logits per this."""
-    estimate: float
-    low: float = np.nan
-    high: float = np.nan
-    status: str
-    """What the estimate rests on, and so why there is no interval: in a fit one of `Basis`, on a
-    leaderboard one of `board.REASONS` or `converged`."""
-    identified_by: tuple[str, ...] = ()
-    """In a joint fit, whose verdicts identify it, see `Judges.identified_by`; empty where the prior
-    chose."""
-    p_alike: float = np.nan
-    """p-value of the hypothesis that it is the same in all pools; NaN where that is not tested."""
-
-    @property
-    def name(self) -> str:
-        """`c[COVARIATE]` or `kappa`."""
-        return "kappa" if self.covariate is None else f"c[{self.covariate}]"
-
-    @property
-    def prior_selected(self) -> bool:
-        """Whether the prior chose it (PRIOR) or holds much of its precision (WEAK)."""
-        return self.status in (Basis.PRIOR, Basis.WEAK)
-
-    def numbers(self) -> dict[str, Any]:
-        """Estimate and interval for JSON: null where undefined."""
-        return {name: files.defined(getattr(self, name)) for name in ("estimate", "low", "high")}
-
-    def in_words(self) -> str:
-        """The estimate, with its interval if there is one."""
-        return with_interval(self.estimate, self.low, self.high)
-
-    def row(self, status: Status, end: str = "") -> dict[str, Any]:
-        """Its row of a table of estimates (`pools.COLUMNS`).
-
-        Args:
-          status: of the fit.
-          end: of the name of its quantity.
-        """
-        return {
-            "judge": self.judge,
-            "quantity": ("kappa" if self.covariate is None else "c") + end,
-            "name": self.covariate,
-            "estimate": self.estimate,
-            "low": self.low,
-            "high": self.high,
-            "prior_selected": self.prior_selected,
-            "status": status.name.lower(),
-        }
-
-    def record(self) -> dict[str, Any]:
-        """The entry of the JSON file."""
-        of_c = {"covariate": self.covariate, "unit": self.unit}
-        return {
-            **(of_c if self.covariate is not None else {}),
-            **self.numbers(),
-            "prior_selected": self.prior_selected,
-            "basis": str(self.status),
-            "p_alike": files.defined(self.p_alike),
-        }
-
-
 def known(
     top: Maximum,
     parts: Sequence[PoolStack],
@@ -140,24 +66,30 @@ def known(
     identified: np.ndarray,
     *,
     merged: bool = False,
-) -> list[Coefficient]:
+) -> pd.DataFrame:
     """Combinations of one owner's parameters, with their intervals where they are measured.
 
     Pools are the unit: the interval allows for coefficients that differ from pool to pool, and for
     verdicts of a pool that depend on each other (`jackknife`). It is about the value common to all
-    pools; where values differ, the estimate is an average drawn towards 0
-    (`Coefficient.p_alike`). With a single pool it comes from the information in the verdicts.
+    pools; where values differ, the estimate is an average drawn towards 0. With a single pool it
+    comes from the information in the verdicts.
 
     Args:
       combinations: [C, K].
       identified: [C] whether the verdicts identify each combination.
       merged: whether the only pool is several pools of the file (`Tables.merged`).
+
+    Returns:
+      A row for each combination: estimate (MAP), low and high (95 % interval; NaN without one),
+      basis (what it rests on, a `Basis`), p_alike (p-value of the hypothesis that it is the same in
+      all pools; NaN where that is not tested).
     """
     values = combinations @ top.at[owner]
-    information = top.information[owner]
-    scores = np.concatenate([s[p.owner == owner] for p, s in zip(parts, top.scores, strict=True)])
     if top.status[owner] != Status.CONVERGED:
-        return [Coefficient(estimate=v, status=Basis.NOT_CONVERGED) for v in values.tolist()]
+        ends = {"low": np.nan, "high": np.nan}
+        without = {"basis": Basis.NOT_CONVERGED, "p_alike": np.nan}
+        return pd.DataFrame({"estimate": values, **ends, **without})
+    information = top.information[owner]
     # A trace of the prior keeps what is not identified finite.
     from_verdicts = information - (1 - TRACE) * np.diag(top.weight)
     variance, variance_without_prior = (
@@ -168,36 +100,28 @@ def known(
     of_discriminations = combinations[:, top.discriminations]
     squares = (of_discriminations @ top.at[owner, top.discriminations]) ** 2
     allowed = LARGEST_SHARE * np.where(of_discriminations.any(1), squares + LEAST_SQUARE, 1)
+    scores, informations = (
+        np.concatenate([v[p.owner == owner] for p, v in zip(parts, of_parts, strict=True)])
+        for of_parts in (top.scores, top.informations)
+    )
+    half, dof, p_alike = Z * np.sqrt(variance), np.inf, np.nan
     if len(scores) > 1:
-        informations = np.concatenate(
-            [i[p.owner == owner] for p, i in zip(parts, top.informations, strict=True)]
-        )
         estimates = jackknife(information, scores, informations, combinations)
-        halves, dofs, p_values = estimates.half_width(LEVEL), estimates.dof, estimates.p_alike()
-    else:
-        halves, dofs = Z * np.sqrt(variance), np.full(len(combinations), np.inf)
-        p_values = np.full(len(combinations), np.nan)
-    found = []
-    rows = zip(values, halves, dofs, p_values, identified, share > allowed, strict=True)
-    for value, half, dof, p_alike, is_identified, weak in rows:
-        if not is_identified:
-            basis = Basis.PRIOR
-        elif weak:
-            basis = Basis.WEAK
-        elif dof < FEWEST:
-            basis = Basis.FEW_POOLS
-        elif merged:
-            basis = Basis.MERGED
-        else:
-            basis = Basis.MEASURED
-        low, high = (value - half, value + half) if basis == Basis.MEASURED else (np.nan, np.nan)
-        found.append(
-            Coefficient(
-                estimate=float(value),
-                low=float(low),
-                high=float(high),
-                status=basis,
-                p_alike=float(p_alike),
-            )
-        )
-    return found
+        half, dof, p_alike = estimates.half_width(LEVEL), estimates.dof, estimates.p_alike()
+    reasons = {
+        Basis.PRIOR: ~identified,
+        Basis.WEAK: share > allowed,
+        Basis.FEW_POOLS: np.broadcast_to(dof < FEWEST, values.shape),
+    }
+    measured = Basis.MERGED if merged else Basis.MEASURED
+    basis = np.select(list(reasons.values()), list(reasons), measured).astype(object)
+    half = np.where(basis == Basis.MEASURED, half, np.nan)
+    return pd.DataFrame(
+        {
+            "estimate": values,
+            "low": values - half,
+            "high": values + half,
+            "basis": basis,
+            "p_alike": p_alike,
+        }
+    )

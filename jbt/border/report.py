@@ -9,7 +9,7 @@ report.write(Path("results"), frame, figure)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -127,6 +127,11 @@ class Report:
         files.make_folder(out)
         writes = {png: write_figure, csv: write_table, report: write_report}
         files.write_together(writes, overwrite=overwrite)
+
+
+def each(table: pd.DataFrame) -> Iterator[Any]:
+    """The rows of a table, with its columns for attributes."""
+    return table.itertuples()
 
 
 def signed(x: float) -> str:

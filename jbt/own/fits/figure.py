@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from jbt.border import plots
+from jbt.border.report import each
 from jbt.identifiability.profile_likelihood import PROFILE_DROP
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _qualities(ax: Axes, analysis: Analysis) -> None:
 def _coefficients(ax: Axes, analysis: Analysis) -> None:
     """A forest plot of c and kappa by judge, over the central 90 % of the pools' own estimates."""
     table, of_pools = analysis.coefficients, analysis.of_pools
-    for height, c in zip(-np.arange(float(len(table))), table.itertuples(), strict=True):
+    for height, c in zip(-np.arange(float(len(table))), each(table), strict=True):
         if c.n_pools > 1:
             own = (of_pools["owner"] == c.owner) & (of_pools["coefficient"] == c.coefficient)
             low, high = np.quantile(of_pools["estimate"][own], [0.05, 0.95])
@@ -84,7 +85,7 @@ def _coefficients(ax: Axes, analysis: Analysis) -> None:
         colour = _colour(c.owner)
         plots.points(ax, row, [height], colour=colour, label="", horizontal=True, **style)
     ax.axvline(0, color="grey", lw=0.8, ls=":")
-    ax.set_yticks(-np.arange(len(table)), [_label(c) for c in table.itertuples()])
+    ax.set_yticks(-np.arange(len(table)), [_label(c) for c in each(table)])
     ax.margins(y=0.5 / max(len(table), 1))
     grey = {"color": "grey", "ls": "none", "marker": "o", "ms": 4}
     ax.plot([], [], **grey, label="all pools together, 95 %")
@@ -105,7 +106,7 @@ def _profiles(ax: Axes, analysis: Analysis) -> None:
     grids, sums = (v.reshape(len(of_c), -1) for v in analysis.curves)
     n_judges = len(analysis.judges)
     d = len(of_c) // n_judges
-    for i, (c, grid, log_likelihood) in enumerate(zip(of_c.itertuples(), grids, sums, strict=True)):
+    for i, (c, grid, log_likelihood) in enumerate(zip(each(of_c), grids, sums, strict=True)):
         if not np.isfinite(log_likelihood).all():
             continue
         fine = np.linspace(grid[0], grid[-1], 200)

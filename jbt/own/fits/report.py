@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from jbt.border.report import Report, Section, nats, signed, with_interval
+from jbt.border.report import Report, Section, each, nats, signed, with_interval
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.judges import JOINT, known_in_words
 from jbt.own.fits.pools import PoolFit, Ranked
@@ -108,7 +108,7 @@ def _answer(analysis: Analysis) -> str:
     corrected = ", ".join(batch.covariates) or "position"
     changed = [
         f"in {j.differs_from_naive} of {j.n_ranked} pools" + (f" ({j.judge})" if j.judge else "")
-        for j in judges.head(NAMED).itertuples()
+        for j in each(judges.head(NAMED))
     ]
     return f"Correcting for {corrected} changes the top {k} {', '.join([*changed, *rest])}"
 
@@ -128,7 +128,7 @@ def _printed(c: Any, one_pool: bool) -> float:
 def _rests_on(coefficients: pd.DataFrame, one_pool: bool) -> str:
     """Each judge's c of one covariate, in short."""
     name = coefficients["name"].iloc[0]
-    shown = list(coefficients.head(NAMED).itertuples())
+    shown = list(each(coefficients.head(NAMED)))
     if all(c.basis == Basis.PRIOR for c in shown):
         return (
             f"Within one prompt, {name} cannot be separated from quality: its c is a default of "
@@ -146,7 +146,7 @@ def _pools(analysis: Analysis, g: int) -> str:
     """Means over the pools' own fits."""
     judge, table = analysis.judges.iloc[g], analysis.coefficients
     fits = analysis.of_judge(g)
-    spread = {c.coefficient: _spread(c) for c in table[table["owner"] == g].itertuples()}
+    spread = {c.coefficient: _spread(c) for c in each(table[table["owner"] == g])}
     kappa = spread.pop("kappa", "undefined")
     usable = [f for f in fits if f.usable]
     n_fixed = sum(bool(np.isnan(f.kappa)) for f in usable)
@@ -183,7 +183,7 @@ def _coefficients(coefficients: pd.DataFrame) -> pd.DataFrame:
             "evidence": nats(c.profile_range) if c.quantity == "c" else "",
             "change without ties": "" if np.isnan(change) else signed(change),
         }
-        for c, change in zip(coefficients.itertuples(), changes, strict=True)
+        for c, change in zip(each(coefficients), changes, strict=True)
     )
 
 
@@ -196,7 +196,7 @@ def _evidence(coefficients: pd.DataFrame, one_pool: bool) -> Iterator[str]:
     """Whether the verdicts identify one covariate's coefficient; one line for all judges whose c
     they do not."""
     chosen = []
-    for c in coefficients.itertuples():
+    for c in each(coefficients):
         name = f"{_of(c.judge)}{c.coefficient}"
         renderings = f"renderings of one content carry {nats(c.profile_range)} about it"
         if c.basis == Basis.MEASURED:
@@ -249,7 +249,7 @@ def _ties(analysis: Analysis, g: int) -> Iterator[str]:
     coefficients = table[table["owner"] == g]
     moves = [
         f"{c.coefficient} by {signed(c.without_ties - c.estimate)}"
-        for c in coefficients.itertuples()
+        for c in each(coefficients)
         if np.isfinite(c.without_ties)
     ]
     if judge["n_ranked"] == 1:
@@ -409,15 +409,15 @@ def _joint_sections(
 def _joint_sentences(batch: Batch, fit: PanelFit, k: int) -> Iterator[str]:
     yield known_in_words(fit.judges.trusted)
     yield from nobody_agrees(fit.agreements)
-    for b in fit.shared.of("slope").itertuples():
+    for b in each(fit.shared.of("slope")):
         yield (
             f"slope of quality in {b.name}: {with_interval(b.estimate, b.low, b.high)} logits per "
             f"{b.unit}, over all pools{BASIS[b.basis]}"
         )
-    for c in fit.shared.of("c").itertuples():
+    for c in each(fit.shared.of("c")):
         if c.basis == Basis.MEASURED:
             yield from _differs(f"{c.judge}: {c.coefficient}", c.p_alike)
-    for difference in fit.differences.itertuples():
+    for difference in each(fit.differences):
         apart = with_interval(difference.estimate, difference.low, difference.high)
         yield (
             f"c[{difference.covariate}] of {difference.judge} less that of {difference.less} is "
@@ -443,14 +443,14 @@ def _joint_sentences(batch: Batch, fit: PanelFit, k: int) -> Iterator[str]:
 
 def _joint_coefficients(fit: PanelFit, alone: pd.DataFrame, n_alone: int) -> pd.DataFrame:
     by_itself = {
-        (None if n_alone == 1 else c.judge, c.coefficient): _measured(c) for c in alone.itertuples()
+        (None if n_alone == 1 else c.judge, c.coefficient): _measured(c) for c in each(alone)
     }
     rows, table = [], fit.shared.estimates
     for judge, is_known in zip(fit.judges.names, fit.judges.known, strict=True):
         if is_known:
             rows.append({"judge": judge, "coefficient": "c, kappa", "joint [95 %]": "0"})
         agreed = fit.agreements.get(judge)
-        for c in table[table["judge"] == judge].itertuples():
+        for c in each(table[table["judge"] == judge]):
             row = {"judge": judge, "coefficient": c.coefficient, "joint [95 %]": _measured(c)}
             key = None if n_alone == 1 else judge, c.coefficient
             row |= {"identified by": ", ".join(c.identified_by), "alone [95 %]": by_itself.get(key)}

@@ -82,7 +82,7 @@ class PanelFit:
         quantity = coefficients["quantity"].replace({"c": "c_joint", "kappa": "kappa_joint"})
         selected = coefficients["prior_selected"] & (quantity != "slope")
         coefficients = coefficients.assign(quantity=quantity, prior_selected=selected)
-        rows = coefficients.to_dict("records")
+        rows: list[Any] = coefficients.to_dict("records")
         for pool in self.pools:
             facts = {"judge": JOINT, "pool": pool.pool, "status": pool.status.name.lower()}
             selected = {"prior_selected": pool.prior_selected}
@@ -165,7 +165,8 @@ def _with_identifiers(found: SharedFit) -> pd.DataFrame:
         for name, whose in zip(names, of_judge, strict=True)
     }
     keys = zip(found.estimates["judge"], found.estimates["coefficient"], strict=True)
-    return found.estimates.assign(identified_by=[by_coefficient.get(key, ()) for key in keys])
+    identified_by = pd.Series([by_coefficient.get(key, ()) for key in keys])
+    return found.estimates.assign(identified_by=identified_by)
 
 
 def _differences(found: SharedFit) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from jbt.border import files
-from jbt.border.report import Report, Section, percent, with_interval
+from jbt.border.report import Report, Section, each, percent, with_interval
 from jbt.own.fits.judges import JOINT, known_in_words
 from jbt.own.leaderboards import checks
 from jbt.own.leaderboards.checks import AnchorCheck
@@ -125,7 +125,7 @@ class Leaderboard:
     def reasons(self) -> list[str]:
         """Why intervals are missing, a sentence each."""
         sentences = []
-        for c in _each(self.coefficients):
+        for c in each(self.coefficients):
             if c.status != "converged":
                 whose = "" if c.judge is None else f"{c.judge}: "
                 sentences.append(f"{whose}{c.covariate}: {c.status}, {_reason(c.status)}")
@@ -341,11 +341,6 @@ def _shown(board: Leaderboard, against: str | None) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _each(table: pd.DataFrame) -> Iterator[Any]:
-    """The rows, with columns for attributes."""
-    return table.itertuples()
-
-
 def _rows(table: pd.DataFrame, *columns: str) -> Iterator[Any]:
     return table[list(columns)].itertuples(index=False)
 
@@ -382,7 +377,7 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
             "without the prior's pull"
         )
     if not joint:
-        for c in _each(board.of_kind("c")):
+        for c in each(board.of_kind("c")):
             evidence = f"; profile range over c +- 1: {c.profile_range:.1f} nats"
             evidence = evidence if _known(c.profile_range) else ""
             yield f"c[{c.covariate}] {_logits(c)} per {c.unit}{evidence}"
@@ -394,10 +389,10 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
         yield from agreement_in_words(board.agreements)
         yield from _of_judges(table)
     else:
-        kappas = _each(board.of_kind("kappa"))
+        kappas = each(board.of_kind("kappa"))
         lines = [f"kappa {_logits(kappa)} in favour of the first shown" for kappa in kappas]
         yield from lines or ["kappa is fixed at 0 (--position)"]
-    for tie in _each(board.of_kind("log nu").dropna(subset="estimate")):
+    for tie in each(board.of_kind("log nu").dropna(subset="estimate")):
         nu = np.exp(tie.estimate)
         yield (
             f"log nu {_interval(tie.estimate, tie.low, tie.high)}: two equal answers tie in "
@@ -423,7 +418,7 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
 
 def _of_judges(table: pd.DataFrame) -> Iterator[str]:
     """The coefficients of all judges together."""
-    for c in _each(table):
+    for c in each(table):
         if c.kind == "discrimination":
             yield f"{c.judge}: discrimination {_interval(c.estimate, c.low, c.high)}"
             continue
@@ -438,7 +433,7 @@ def _logits(c: Any) -> str:
 
 
 def _outside(models: pd.DataFrame) -> Iterator[str]:
-    for model in _each(models.head(SHOWN)):
+    for model in each(models.head(SHOWN)):
         side = "above" if model.distance > 0 else "below"
         yield (
             f"{model.model} lies outside the other models in {model.covariate}: on average "

@@ -68,8 +68,8 @@ def both_readers(text: str):
     """What pandas and the csv module make of a text, each cells by line, and what the latter has to
     say against other lines."""
     header, separator = decoding.find_header(text)
-    quick = decoding._plain(text, separator, len(header))
-    return quick, *decoding._quoted(text, separator, len(header), nul=False)
+    quick = decoding._quick(text, separator, len(header))
+    return quick, *decoding._careful(text, separator, len(header), nul=False)
 
 
 @pytest.mark.parametrize("text", [PLAIN, PLAIN[:-1], PLAIN.replace("\n", "\r\n")])

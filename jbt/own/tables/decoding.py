@@ -117,26 +117,33 @@ def read_csv(
     try:
         csv.field_size_limit(2**31 - 1 if texts else limit)
         header, separator = find_header(text, known)
-        cells, wrong = _plain(text, separator, len(header)), {}
+        cells, wrong = _quick(text, separator, len(header)), {}
         if cells is None:
-            cells, wrong = _quoted(text, separator, len(header), nul=texts)
+            cells, wrong = _careful(text, separator, len(header), nul=texts)
     finally:
         csv.field_size_limit(limit)
     return cells.set_axis(header, axis=1), wrong
 
 
-def _plain(text: str, separator: str, width: int) -> pd.DataFrame | None:
-    """What `_quoted` returns, if nothing is quoted and every line is a row of as many fields as the
-    header; None for any other file."""
-    text = text.replace("\r\n", "\n").removesuffix("\n")
-    lines = text.split("\n")
+def _quick(text: str, separator: str, width: int) -> pd.DataFrame | None:
+    """What `_careful` returns, if every line is a row of as many fields as the header and quotes
+    are only around whole fields without a separator; None for any other file."""
+    text = text.replace("\r\n", "\n").removesuffix("\n") + "\n"
+    data = np.frombuffer(text.encode(), np.uint8)
+    bounds = np.flatnonzero((data == ord(separator)) | (data == ord("\n")))
+    ends = bounds[width - 1 :: width]
+    quotes = np.flatnonzero(data == ord('"'))
+    fields = np.searchsorted(bounds, quotes[::2])
     if (
-        any(c in text for c in '"\r\0\ufeff')
-        or {line.count(separator) for line in lines} != {width - 1}
-        or max(map(len, lines)) > csv.field_size_limit()
-        or re.search(rf"^(?:[^\S\n]|{separator})*$", text, re.MULTILINE)
-        or len(lines) == 1
+        any(c in text for c in "\r\0\ufeff")
+        or not np.array_equal(ends, np.flatnonzero(data == ord("\n")))
+        or np.diff(ends, prepend=-1).max() > csv.field_size_limit()
+        or not np.array_equal(quotes[::2], np.append(0, bounds + 1)[fields])
+        or not np.array_equal(quotes[1::2], bounds[fields] - 1)
     ):
+        return None
+    text = text.replace('"', "")
+    if len(ends) == 1 or re.search(rf"\n(?:[^\S\n]|{separator})*\n", f"\n{text}"):
         return None
     cells = pd.read_csv(
         io.StringIO(text),
@@ -150,15 +157,15 @@ def _plain(text: str, separator: str, width: int) -> pd.DataFrame | None:
         skip_blank_lines=False,
         engine="c",
     )
-    return cells.set_axis(np.arange(2, len(lines) + 1)) if len(cells) == len(lines) - 1 else None
+    return cells.set_axis(np.arange(2, len(ends) + 1))
 
 
-def _quoted(
+def _careful(
     text: str, separator: str, width: int, *, nul: bool
 ) -> tuple[pd.DataFrame, dict[int, str]]:
     """Read row by row: pandas, twice as fast, says neither on which line a row begins nor that a
     quote is misplaced, and fills up a row that is too short."""
-    rows, wrong, nul = {}, {}, "\0" in text and not nul
+    cells, lines, wrong, nul = [], [], {}, "\0" in text and not nul
     for line, fields in itertools.islice(_rows(text, separator), 1, None):
         if isinstance(fields, str):
             wrong[line] = fields
@@ -167,10 +174,10 @@ def _quoted(
         elif nul and "\0" in "".join(fields):
             wrong[line] = "holds a NUL character"
         else:
-            rows[line] = fields
-    columns = pd.RangeIndex(width)
-    cells = pd.DataFrame(list(rows.values()), list(rows), columns, dtype=object)
-    return cells, wrong
+            cells += fields  # a list of lists would be searched for cycles again and again
+            lines.append(line)
+    table = np.array(cells, object).reshape(-1, width)
+    return pd.DataFrame(table, lines, dtype=object), wrong
 
 
 def _rows(text: str, separator: str) -> Iterator[tuple[int, list[str] | str]]:

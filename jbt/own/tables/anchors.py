@@ -15,6 +15,7 @@ several annotators to believe is for the user to say.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,8 @@ import pandas as pd
 from jbt.border.report import counted
 from jbt.own.tables.items import find_items, read_with_pools
 from jbt.own.tables.names import from_spreadsheet
-from jbt.own.tables.sheets import NUMBER, Problems, Sheet, Source, each
-from jbt.own.tables.verdicts import Columns, named_shares
+from jbt.own.tables.sheets import NUMBER, Sheet, Source, each, number
+from jbt.own.tables.verdicts import MOST, Columns, named_shares
 
 FORMS = (("better", "worse"), ("first", "second", "better"), ("item", "member"))
 
@@ -38,30 +39,10 @@ ANSWERS = {"1": 1.0, "true": 1.0, "yes": 1.0, "0": 0.0, "false": 0.0, "no": 0.0,
 """What `member` may be, in any case of letters."""
 
 
-def no_anchors() -> dict[str, Any]:
-    """The fields of `Tables` that come from the anchors, where there are none."""
-    empty = np.zeros(0, np.int64)
-    return {
-        "anchors": pd.DataFrame(dict.fromkeys(("pool", "better", "worse"), empty)),
-        "tied": pd.DataFrame(dict.fromkeys(("pool", "first", "second"), empty)),
-        "members": pd.DataFrame({"pool": empty, "item": empty, "member": empty.astype(bool)}),
-        "listed": np.zeros((0, 2), np.int64),
-        "n_contradictory": 0,
-        "n_unanswered": 0,
-        "left_out": [],
-        "members_k": None,
-    }
-
-
 def read_anchors(
-    source: Source,
-    verdicts: Sheet,
-    columns: Columns,
-    items: Sheet,
-    pool_of: np.ndarray,
-    problems: Problems,
+    source: Source, verdicts: Sheet, columns: Columns, items: Sheet, pool_of: np.ndarray
 ) -> dict[str, Any]:
-    """Read the anchors; what is wrong with them goes to `problems`.
+    """Read the anchors; what is wrong with them goes to the problems of the verdicts.
 
     Args:
       pool_of: [items] number of each item's pool.
@@ -69,8 +50,8 @@ def read_anchors(
     Returns:
       The fields of `Tables` that come from the anchors.
     """
-    names = list(dict.fromkeys([*(name for form in FORMS for name in form), "k"]))
-    sheet = read_with_pools(source, verdicts, columns, (), names, problems)
+    names = list(dict.fromkeys([*itertools.chain(*FORMS), "k"]))
+    sheet = read_with_pools(source, verdicts, columns, (), names)
     rows = sheet.rows
     for name in ("pool", *ITEMS):
         if name in rows:  # undo how `jbt plan labels` wrote names for a spreadsheet
@@ -80,98 +61,88 @@ def read_anchors(
     if len(forms) != 1:
         kinds = "more than one kind" if forms else "no kind"
         allowed = " or ".join(", ".join(form) for form in FORMS)
-        problems.end(source, f"has the columns of {kinds} of anchors, needs one of: {allowed}")
-    read = _members if forms[0] == FORMS[2] else _pairs
-    return no_anchors() | read(sheet, items, pool_of, forms[0])
-
-
-def _pairs(
-    sheet: Sheet, items: Sheet, pool_of: np.ndarray, form: tuple[str, ...]
-) -> dict[str, Any]:
-    sides = form[:2]
-    sheet.refuse_empty(sides)
-    first, second = find_items(items, sheet, sides)
-    sheet.refuse(
-        (first >= 0) & (first == second),
-        lambda row: f"{' and '.join(sides)} are the same item, {row[sides[0]]!r}",
-    )
-    won = np.ones(len(first))
+        sheet.problems.end(
+            source, f"has the columns of {kinds} of anchors, needs one of: {allowed}"
+        )
+    (form,) = forms
+    sides, k = form[: 1 if form == FORMS[2] else 2], None
+    sheet.refuse_empty(*sides)
+    listed = np.stack(find_items(items, sheet, sides), 1)
+    won = np.ones(len(listed))
+    if form == FORMS[2]:
+        allowed = "allowed: 1, 0, true, false, yes, no, or nothing where there is no answer"
+        won = sheet.values("member", _member, allowed)
+        if "k" in rows:
+            size, of_first = number(1, MOST, whole=True), rows["k"].iloc[0]
+            same = {of_first: of_first}
+            allowed = "allowed: one whole number, the same in all rows"
+            sizes = sheet.values("k", lambda field: size(same[field]), allowed)
+            k = int(np.nan_to_num(sizes[0]))
+    else:
+        sheet.refuse(
+            (listed[:, 0] >= 0) & (listed[:, 0] == listed[:, 1]),
+            lambda row: f"{' and '.join(sides)} are the same item, {row[sides[0]]!r}",
+        )
     if form == FORMS[1]:
         way_out = "rename the item, or give columns better and worse"
         won = named_shares(sheet, "better", *sides, way_out=way_out)
-    better, worse = np.where(won == 1, first, second), np.where(won == 1, second, first)
-    low, high = np.minimum(first, second), np.maximum(first, second)
-    pair, decided = low * len(items.rows) + high, np.isfinite(won) & (won != TIE)
-    kept, n_contradictory, notes = _once(pair, better, decided, "pair")
-    tied = (won == TIE) & ~np.isin(pair, pair[decided])
-    tied[tied] = ~pd.Series(pair[tied]).duplicated().to_numpy()
-    if n_ties := int((won == TIE).sum()):
-        notes.append(f"{counted(n_ties, 'anchor')} of a tie left out")
-    pairs = pd.DataFrame({"pool": pool_of[better], "better": better, "worse": worse})
-    ties = pd.DataFrame({"pool": pool_of[low], "first": low, "second": high})
-    return {
-        "anchors": pairs[kept].reset_index(drop=True),
-        "tied": ties[tied].reset_index(drop=True),
-        "listed": np.stack([first, second], 1),
+    return labelled(listed, won, pool_of) | {"members_k": k}
+
+
+def labelled(listed: np.ndarray, won: np.ndarray, pool_of: np.ndarray) -> dict[str, Any]:
+    """The fields of `Tables` that come from the anchors.
+
+    Args:
+      listed: [anchors, 2] the items of a pair; [anchors, 1] the item that is a member or not.
+      won: [anchors] share that the first of a pair won, whether an item is a member; NaN where
+        there is no answer.
+      pool_of: [items] number of each item's pool.
+    """
+    low, high = listed.min(1), listed.max(1)
+    labels = pd.DataFrame({"pool": pool_of[low], "low": low, "high": high})
+    labels["low_won"] = np.where(listed[:, 0] == low, won, 1 - won)
+    subject, is_tie, is_open = low * len(pool_of) + high, won == TIE, np.isnan(won)
+    decided = ~is_tie & ~is_open
+    again, both = repeated(subject[decided], labels["low_won"].to_numpy()[decided])
+    kept = labels[decided][~again & ~both]
+    items = kept[kept["low"] == kept["high"]]
+    pairs = kept.drop(items.index)
+    won_low = pairs["low_won"] == 1
+    better, worse = (
+        pairs["low"].where(won_low, pairs["high"]),
+        pairs["high"].where(won_low, pairs["low"]),
+    )
+    tied = labels[is_tie & ~np.isin(subject, subject[decided])].drop_duplicates()
+    tables = {
+        "anchors": {"pool": pairs["pool"], "better": better, "worse": worse},
+        "tied": {"pool": tied["pool"], "first": tied["low"], "second": tied["high"]},
+        "members": {"pool": items["pool"], "item": items["low"], "member": items["low_won"] == 1},
+    }
+    n_contradictory = len(np.unique(subject[decided][both]))
+    counts = [int(rows.sum()) for rows in (again, both, is_tie, is_open)]
+    n_again, n_left_out, n_tied, n_open = (counted(n, "anchor") for n in counts)
+    conflicts = counted(n_contradictory, "pair" if listed.shape[1] == 2 else "item")
+    notes = [
+        f"{n_again} given again, each counted once",
+        f"{conflicts} labelled both ways: {n_left_out} left out",
+        f"{n_tied} of a tie left out",
+        f"{n_open} without an answer left out",
+    ]
+    frames = {name: pd.DataFrame(v).reset_index(drop=True) for name, v in tables.items()}
+    return frames | {
+        "listed": listed,
         "n_contradictory": n_contradictory,
-        **_unanswered(won, notes),
+        "n_unanswered": counts[-1],
+        "left_out": [note for note, n in zip(notes, counts, strict=True) if n],
+        "members_k": None,
     }
 
 
-def _members(
-    sheet: Sheet, items: Sheet, pool_of: np.ndarray, form: tuple[str, ...]
-) -> dict[str, Any]:
-    sheet.refuse_empty(["item"])
-    (item,) = find_items(items, sheet, ["item"])
-    answers = each(sheet.rows["member"], _answer)
-    allowed = "allowed: 1, 0, true, false, yes, no, or nothing where there is no answer"
-    sheet.refuse_values("member", answers == -1, allowed)
-    k = None
-    if "k" in sheet.rows:
-        sizes = each(sheet.rows["k"], lambda word: int(word) if word.isdecimal() else 0)
-        wrong = (sizes < 1) | (sizes != sizes[0])
-        sheet.refuse_values("k", wrong, "allowed: one whole number, the same in all rows")
-        k = int(sizes[0])
-    kept, n_contradictory, notes = _once(item, answers, np.isfinite(answers), "item")
-    members = pd.DataFrame({"pool": pool_of[item], "item": item, "member": answers == 1})
-    return {
-        "members": members[kept].reset_index(drop=True),
-        "listed": item[:, None],
-        "n_contradictory": n_contradictory,
-        "members_k": k,
-        **_unanswered(answers, notes),
-    }
-
-
-def _unanswered(answers: np.ndarray, notes: list[str]) -> dict[str, Any]:
-    n_open = int(np.isnan(answers).sum())
-    if n_open:
-        notes.append(f"{counted(n_open, 'anchor')} without an answer left out")
-    return {"n_unanswered": n_open, "left_out": notes}
-
-
-def _answer(word: str) -> float:
-    """1 or 0; NaN for an empty field, -1 for a wrong answer."""
-    word = word.casefold()
-    if NUMBER.fullmatch(word):  # a column with gaps may have 1.0 for 1
-        word = f"{float(word):g}"
-    return ANSWERS.get(word, -1.0)
-
-
-def _once(
-    subject: np.ndarray, label: np.ndarray, answered: np.ndarray, noun: str
-) -> tuple[np.ndarray, int, list[str]]:
-    """[rows] which anchors count; the number of pairs or items labelled both ways; notes."""
-    kept, notes = np.zeros(len(subject), bool), []
-    again, both = repeated(subject[answered], label[answered])
-    kept[np.flatnonzero(answered)[~again & ~both]] = True
-    n_contradictory = len(np.unique(subject[answered][both]))
-    if n_again := int(again.sum()):
-        notes.append(f"{counted(n_again, 'anchor')} given again, each counted once")
-    if n_contradictory:
-        left_out = f"{counted(int(both.sum()), 'anchor')} left out"
-        notes.append(f"{counted(n_contradictory, noun)} labelled both ways: {left_out}")
-    return kept, n_contradictory, notes
+def _member(field: str) -> float:
+    """1 or 0; NaN for an empty field."""
+    if NUMBER.fullmatch(field):  # a column with gaps may have 1.0 for 1
+        field = f"{float(field):g}"
+    return ANSWERS[field.casefold()]
 
 
 def repeated(subject: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

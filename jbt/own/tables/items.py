@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from jbt.own.tables.names import hint
-from jbt.own.tables.sheets import Problems, Sheet, Source, TableError, numbers, read_sheet
+from jbt.own.tables.sheets import Sheet, Source, TableError, number, read_sheet
 from jbt.own.tables.verdicts import ALL, Columns
 
 LARGEST = 1e100
@@ -22,8 +22,8 @@ def items_shown(verdicts: Sheet, content: str | None) -> Sheet:
     `read_items`."""
     if content not in (None, "content", "item"):
         raise TableError(f"the column {content!r} of contents needs an items table (--items)")
-    shown = [verdicts.rows[["pool", side]] for side in ("first", "second")]
-    rows = pd.concat([side.set_axis(["pool", "item"], axis=1) for side in shown])
+    sides = [verdicts.rows[["pool", side]] for side in ("first", "second")]
+    rows = pd.concat([side.set_axis(["pool", "item"], axis=1) for side in sides])
     rows = rows.drop_duplicates().assign(quality=np.nan)
     if content == "item":
         rows["content"] = rows["item"]
@@ -37,9 +37,8 @@ def read_items(
     covariates: Sequence[str],
     content: str | None,
     merge_pools: bool,
-    problems: Problems,
 ) -> Sheet:
-    """Read the items table; what is wrong with it goes to `problems`.
+    """Read the items table; what is wrong with it goes to the problems of the verdicts.
 
     Returns:
       A row for each item: pool, item, content (names; no content where each item is its own),
@@ -48,30 +47,26 @@ def read_items(
     for name in covariates:
         if name in (*NAMES, columns.pool, content):
             raise TableError(f"{name!r} identifies the item of a row, and cannot be a covariate")
-    own_content = [content] if content not in (None, "content") else []
-    optional = ["quality", *(["content"] if content == "content" else [])]
-    sheet = read_with_pools(
-        source, verdicts, columns, ["item", *covariates, *own_content], optional, problems
-    )
+    needed = ["item", *covariates, *({content} - {None, "content"})]
+    optional = ["quality", *["content"] * (content == "content")]
+    sheet = read_with_pools(source, verdicts, columns, needed, optional)
     rows = sheet.rows
-    sheet.refuse_empty(["item"] if content is None else ["item", content])
+    sheet.refuse_empty("item", content)
     items = rows[["pool", "item"]].copy()
     if content in rows:
         items["content"] = rows[content]
     items["quality"] = np.nan
     for name in dict.fromkeys(("quality", *covariates)):
         if name in rows:
-            number = items[name] = numbers(rows[name])
-            bad, allowed = ~(np.abs(number) <= LARGEST), f"allowed: numbers within +-{LARGEST:g}"
-            if name not in covariates:
-                bad, allowed = bad & (rows[name] != ""), f"{allowed}, or nothing"
-            sheet.refuse_values(name, bad, allowed)
+            empty = name not in covariates
+            allowed = f"allowed: numbers within +-{LARGEST:g}{', or nothing' * empty}"
+            items[name] = sheet.values(name, number(-LARGEST, LARGEST, empty=empty), allowed)
     again = items.duplicated(["pool", "item"]) & (items["item"] != "")
     sheet.refuse(again, lambda row: f"item {row['item']!r} of pool {row['pool']!r} again")
     sizes = items["pool"].value_counts(sort=False)
     for single in sizes.index[sizes < 2] if not merge_pools else ():
-        problems.add(source, f"pool {single!r} has 1 item, needs 2 or more")
-    return Sheet(source, items, problems)
+        sheet.problems.add(source, f"pool {single!r} has 1 item, needs 2 or more")
+    return Sheet(source, items, sheet.problems)
 
 
 def find_items(items: Sheet, sheet: Sheet, sides: Sequence[str]) -> list[np.ndarray]:
@@ -106,17 +101,16 @@ def read_with_pools(
     columns: Columns,
     needed: Sequence[str],
     optional: Sequence[str],
-    problems: Problems,
 ) -> Sheet:
     """Read a table that goes with the verdicts, and its pools: their column has the same name as
     among the verdicts, or is called `pool`."""
     names = list(dict.fromkeys([columns.pool, "pool"]))
-    sheet = read_sheet(source, needed, [*optional, *names], problems)
+    sheet = read_sheet(source, needed, [*optional, *names], verdicts.problems)
     present = [name for name in names if name in sheet.rows]
     if verdicts.has_pools != bool(present):
         tables = verdicts.source, source
         with_pools, without = tables if verdicts.has_pools else tables[::-1]
-        problems.end(without, f"no column {names[0]!r}, which {with_pools} has")
-    sheet.refuse_empty(present[:1])
+        sheet.problems.end(without, f"no column {names[0]!r}, which {with_pools} has")
+    sheet.refuse_empty(*present[:1])
     sheet.rows["pool"] = sheet.rows[present[0]] if present else ALL
     return sheet

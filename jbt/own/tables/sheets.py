@@ -137,26 +137,56 @@ class Sheet:
             self.problems.add(self.source, what(self.rows.iloc[row]), int(lines[row]))
         self.problems.count += max(len(at) - SHOWN, 0)
 
-    def refuse_values(self, name: str, bad: Any, allowed: str) -> None:
-        """Add one problem for each bad value [rows] of a column."""
-        self.refuse(bad, lambda row: f"{name} is {row[name]!r}, {allowed}")
-
-    def refuse_empty(self, columns: Sequence[str]) -> None:
+    def refuse_empty(self, *columns: str | None) -> None:
         """Add one problem for each empty field of these columns, where the table has them."""
         for name in columns:
             if name in self.rows:
                 self.refuse(self.rows[name] == "", lambda _, n=name: f"{n} is empty")
+
+    def values(self, name: str, meaning: Callable[[str], float | None], allowed: str) -> np.ndarray:
+        """[rows] what the fields of a column mean: NaN for None, and for a problem.
+
+        Args:
+          meaning: of one field; raises `KeyError` for a field that is not allowed.
+          allowed: what is, for the message.
+        """
+
+        def read(field: str) -> float | None:
+            try:
+                return meaning(field)
+            except KeyError:
+                return np.inf
+
+        value = each(self.rows[name], read, float)
+        bad = np.isinf(value)
+        self.refuse(bad, lambda row: f"{name} is {row[name]!r}, {allowed}")
+        return np.where(bad, np.nan, value)
+
+
+def number(
+    low: float, high: float, *, whole: bool = False, empty: bool = False
+) -> Callable[[str], float]:
+    """The meaning (`Sheet.values`) of a number from `low` to `high`, in decimal notation.
+
+    Args:
+      empty: whether a field may be empty.
+    """
+
+    def read(field: str) -> float:
+        value = float(field) if NUMBER.fullmatch(field) else np.nan
+        if not low <= value <= high and not (empty and field == ""):
+            raise KeyError(field)
+        if whole and not value.is_integer():
+            raise KeyError(field)
+        return value
+
+    return read
 
 
 def each(column: pd.Series, function: Callable[[Any], Any], kind: Any = None) -> np.ndarray:
     """[rows] a function of the values, called once for each distinct value; of this dtype."""
     values = pd.Categorical(column)
     return np.array([function(v) for v in values.categories.tolist()], kind)[values.codes]
-
-
-def numbers(column: pd.Series) -> np.ndarray:
-    """[rows] numbers in decimal notation; NaN for anything else."""
-    return each(column, lambda v: float(v) if NUMBER.fullmatch(v) else np.nan)
 
 
 def read_sheet(

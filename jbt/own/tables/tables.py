@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from jbt.border.report import counted
-from jbt.own.tables.anchors import no_anchors, read_anchors
+from jbt.own.tables.anchors import labelled, read_anchors
 from jbt.own.tables.items import find_items, items_shown, read_items
 from jbt.own.tables.limits import check_judges
 from jbt.own.tables.names import alike_note, joined, listing
@@ -33,7 +33,17 @@ from jbt.types import check_word
 
 Ties = Literal["half", "drop", "davidson"]
 
+TREATMENTS = {
+    "half": "each half a win for both",
+    "drop": "dropped",
+    "davidson": "an outcome of their own",
+}
+"""Of ties, in words."""
+
 Transform = Literal["none", "log", "log1p"]
+
+VERDICTS = ["pool", "judge", "first", "second", "p_first", "count", "shown", "line", "source"]
+"""Columns of `Tables.verdicts`."""
 
 ANCHORS = "anchors"
 """Name of the judge whose verdicts are the anchors (`Tables.with_anchors`)."""
@@ -126,23 +136,17 @@ class Tables:
                 what = "the trusted pairs (--anchors) that enter the joint fit as verdicts"
                 raise TableError(f"a judge is called {judge!r}, which is the name of {what}")
         n_judges = len(self.judges)
-        rows = {
-            "pool": self.anchors["pool"],
-            "judge": n_judges,
-            "first": self.anchors["better"],
-            "second": self.anchors["worse"],
-            "p_first": 1.0,
-            "count": 1,
-            "shown": False,
-            "line": 0,
-            "source": self.anchors["pool"],
-        }
-        verdicts = pd.concat([self.verdicts, pd.DataFrame(rows)], ignore_index=True)
-        more = _counts(pd.DataFrame(rows).assign(judge=0), len(self.pools), 1)
-        counts = pd.concat([self.counts, more.assign(judge=n_judges)])
-        counts = counts.sort_values(["pool", "judge"], ignore_index=True)
-        judges = [*self.judges, ANCHORS]
-        return dataclasses.replace(self, verdicts=verdicts, counts=counts, judges=judges)
+        verdicts = self.anchors.set_axis(["pool", "first", "second"], axis=1).assign(
+            judge=n_judges, p_first=1.0, count=1, shown=False, line=0, source=self.anchors["pool"]
+        )
+        counts = _counts(verdicts, len(self.pools), n_judges + 1)
+        counts = pd.concat([self.counts, counts[counts["judge"] == n_judges]])
+        return dataclasses.replace(
+            self,
+            verdicts=pd.concat([self.verdicts, verdicts], ignore_index=True),
+            counts=counts.sort_values(["pool", "judge"], ignore_index=True),
+            judges=[*self.judges, ANCHORS],
+        )
 
 
 def read(
@@ -186,8 +190,7 @@ def read(
     check_names(covariates)
     if covariates and items is None:
         raise TableError(f"covariates {', '.join(covariates)} need an items table (--items)")
-    twice = [c for i, c in enumerate(covariates) if c in covariates[:i]]
-    if twice:
+    if twice := [c for i, c in enumerate(covariates) if c in covariates[:i]]:
         raise TableError(f"covariate {twice[0]!r} is asked for twice")
     problems = Problems()
     sheet = read_verdicts(source_of(verdicts, "verdicts"), columns, problems, outcomes)
@@ -197,15 +200,15 @@ def read(
         listed = items_shown(sheet, content)
     else:
         source = source_of(items, "items")
-        listed = read_items(source, sheet, columns, covariates, content, merge_pools, problems)
+        listed = read_items(source, sheet, columns, covariates, content, merge_pools)
     if problems.count > n_problems:  # the rows of some items are not known
         problems.check()
+    names = listed.rows
     first, second = find_items(listed, sheet, ("first", "second"))
-    pool, pools = _numbered(listed.rows["pool"])
-    labels = no_anchors()
+    pool, pools = _numbered(names["pool"])
+    labels = labelled(np.zeros((0, 2), np.int64), np.zeros(0), pool)
     if anchors is not None:
-        source = source_of(anchors, "anchors")
-        labels = read_anchors(source, sheet, columns, listed, pool, problems)
+        labels = read_anchors(source_of(anchors, "anchors"), sheet, columns, listed, pool)
     problems.check()
     if ties == "davidson":
         share = sheet.rows["p_first"]
@@ -215,55 +218,37 @@ def read(
         )
         problems.check()
 
-    named = sheet.rows.get("judge")
-    judges: list[str | None] = [None]
-    judge_of = np.zeros(len(first), np.int64)
-    if named is not None:
-        judge_of, judges = _numbered(named)
-    rows = pd.DataFrame(
-        {
-            "pool": pool[first],
-            "judge": judge_of,
-            "first": first,
-            "second": second,
-            **sheet.rows[["p_first", "count", "shown"]],
-            "line": sheet.rows.index,
-            "source": pool[first],
-        }
-    )
-    kinds = {"pools": pools, "items": listed.rows["item"].unique()}
-    if "content" in listed.rows and content != "item":
-        kinds["contents"] = listed.rows["content"].unique()
-    if named is not None:
+    judge_of, judges = 0, [None]
+    kinds = {"pools": pools, "items": names["item"].unique()}
+    if "content" in names and content != "item":
+        kinds["contents"] = names["content"].unique()
+    if "judge" in sheet.rows:
+        judge_of, judges = _numbered(sheet.rows["judge"])
         kinds["judges"] = judges
+    rows = sheet.rows[["p_first", "count", "shown"]].assign(
+        pool=pool[first], judge=judge_of, first=first, second=second, source=pool[first]
+    )
+    rows = rows.rename_axis("line").reset_index()[VERDICTS]
     if judge is not None:
         if judge not in judges:
-            names = (
-                "the table has no judge column"
-                if named is None
-                else listing(list(map(str, judges)))
-            )
-            raise TableError(f"{sheet.source}: no judge {judge!r}: {names}")
+            known = "the table has no judge column"
+            known = known if judges == [None] else listing(list(map(str, judges)))
+            raise TableError(f"{sheet.source}: no judge {judge!r}: {known}")
         rows = rows[rows["judge"] == judges.index(judge)].assign(judge=0)
         judges = [judge]
-    item_rows = listed.rows.drop(columns="content", errors="ignore").assign(pool=pool)
+    item_rows = names.drop(columns="content", errors="ignore").assign(pool=pool)
     item_rows["item"] = item_rows["item"].astype(object)
-    owner = listed.rows.get("content", listed.rows["item"])
     if merge_pools:
-        item_rows["item"] = joined(
-            *(listed.rows[name].to_numpy(object) for name in ("pool", "item"))
-        )
-        owner, pools = listed.rows.get("content", item_rows["item"]), [ALL]
+        item_rows["item"] = joined(*(names[name].to_numpy(object) for name in ("pool", "item")))
+        pools = [ALL]
         for frame in (item_rows, rows, labels["anchors"], labels["tied"], labels["members"]):
             frame["pool"] = 0
-    content_of, contents = _numbered(owner)
+    content_of, contents = _numbered(names.get("content", item_rows["item"]))
     item_rows.insert(2, "content", content_of)
     n_pools, n_judges = len(pools), len(judges)
     check_judges(sheet.source, columns.judge or "", n_judges, n_pools, len(rows))
-    error, never = rows["p_first"].isna(), rows["count"] == 0
-    valid = rows[~error & ~never].reset_index(drop=True)
     tables = Tables(
-        verdicts=valid,
+        verdicts=rows[rows["p_first"].notna() & (rows["count"] > 0)].reset_index(drop=True),
         items=item_rows.reset_index(drop=True).infer_objects(),
         pools=pools,
         judges=judges,
@@ -271,13 +256,13 @@ def read(
         counts=_counts(rows, n_pools, n_judges),
         summary=[],
         items_path=listed.source,
-        item_lines=listed.rows.index.to_numpy(),
+        item_lines=names.index.to_numpy(),
         ties=ties,
         **labels,
     )
     tables = tables.without_ties() if ties == "drop" else tables
-    summary = [*_summary(sheet, rows, tables, ties), *alike_note(kinds), *tables.left_out]
-    return dataclasses.replace(tables, summary=summary)
+    tables.summary.extend([*_summary(sheet, rows, tables), *alike_note(kinds), *tables.left_out])
+    return tables
 
 
 def covariate_values(
@@ -355,39 +340,27 @@ def _numbered(names: pd.Series) -> tuple[np.ndarray, list[Any]]:
 
 def _counts(verdicts: pd.DataFrame, n_pools: int, n_judges: int) -> pd.DataFrame:
     """`Tables.counts` of verdicts and errors."""
-    fit = verdicts["pool"] * n_judges + verdicts["judge"]
     share, count = verdicts["p_first"], verdicts["count"]
-    pool, judge = np.divmod(np.arange(n_pools * n_judges), n_judges)
-
-    def total(rows: pd.Series) -> np.ndarray:
-        totals = np.bincount(fit[rows], count[rows], minlength=len(pool))
-        return totals.astype(np.int64)
-
-    totals = {"n_verdicts": total(share.notna()), "n_errors": total(share.isna())}
-    return pd.DataFrame({"pool": pool, "judge": judge, **totals, "n_ties": total(share == 0.5)})
+    kinds = {"n_verdicts": share.notna(), "n_errors": share.isna(), "n_ties": share == 0.5}
+    keys = ["pool", "judge"]
+    fits = pd.MultiIndex.from_product([range(n_pools), range(n_judges)], names=keys)
+    totals = verdicts[keys].assign(**{name: rows * count for name, rows in kinds.items()})
+    return totals.groupby(keys).sum().reindex(fits, fill_value=0).reset_index()
 
 
-def _summary(sheet: Sheet, rows: pd.DataFrame, tables: Tables, ties: Ties) -> list[str]:
-    totals = tables.counts[["n_verdicts", "n_errors", "n_ties"]].sum()
-    kept, errors, tied = (int(total) for total in totals)
+def _summary(sheet: Sheet, rows: pd.DataFrame, tables: Tables) -> list[str]:
+    kept, errors, tied = tables.counts[["n_verdicts", "n_errors", "n_ties"]].sum().tolist()
     never = int((rows["count"] == 0).sum())
     unknown = int(tables.verdicts.loc[~tables.verdicts["shown"], "count"].sum())
-    how = {
-        "half": "each half a win for both",
-        "drop": "dropped",
-        "davidson": "an outcome of their own",
-    }[ties]
-    lines = [f"{sheet.source}: {counted(len(rows), 'row')}, {counted(kept, 'verdict')} kept"]
-    if not sheet.has_pools:
-        lines.append("no column of pools: all rows are one pool")
-    if errors:
-        lines.append(f"{counted(errors, 'error')} dropped")
-    if never:
-        lines.append(f"{counted(never, 'row')} with count 0 left out")
-    if tied:
-        lines.append(f"{counted(tied, 'tie')}, {how}")
-    if unknown:
-        lines.append(f"{counted(unknown, 'verdict')} of unknown order, not used for kappa")
-    if n := len(tables.anchors) + len(tables.members):
-        lines.append(counted(n, "anchor") + " of members" * bool(len(tables.members)))
-    return lines
+    n_members = len(tables.members)
+    n_anchors = len(tables.anchors) + n_members
+    lines = {
+        f"{sheet.source}: {counted(len(rows), 'row')}, {counted(kept, 'verdict')} kept": True,
+        "no column of pools: all rows are one pool": not sheet.has_pools,
+        f"{counted(errors, 'error')} dropped": errors,
+        f"{counted(never, 'row')} with count 0 left out": never,
+        f"{counted(tied, 'tie')}, {TREATMENTS[tables.ties]}": tied,
+        f"{counted(unknown, 'verdict')} of unknown order, not used for kappa": unknown,
+        f"{counted(n_anchors, 'anchor')}{' of members' * bool(n_members)}": n_anchors,
+    }
+    return [line for line, holds in lines.items() if holds]

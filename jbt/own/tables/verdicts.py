@@ -1,5 +1,4 @@
-"""From a sheet (see `sheets`) to checked verdicts: for each row, the share won by the item shown
-first."""
+"""The table of verdicts: for each row, the share won by the item shown first."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ import pandas as pd
 
 from jbt.own.tables.names import hint
 from jbt.own.tables.outcomes import CODES, PAIRS, WORDS, Outcomes, read_winner
-from jbt.own.tables.sheets import Problems, Sheet, Source, each, numbers, read_sheet
+from jbt.own.tables.sheets import Problems, Sheet, Source, each, number, read_sheet
 
 ALL = "all"
 """Name of the pool where there is only one."""
@@ -19,7 +18,10 @@ ALL = "all"
 MOST = 10**9
 """Largest count: beyond it float64 loses what a verdict adds."""
 
-ORDERS = ("shown", "unknown")
+ORDERS = {"shown": 1.0, "unknown": 0.0}
+"""What `order` may be, in any case of letters: whether it is known that first came first."""
+
+MAP_HINT = "; --map says what other codes mean"
 
 
 def check_distinct(names: Sequence[str | None]) -> None:
@@ -60,60 +62,40 @@ def read_verdicts(
       (share that the first won, NaN for an error); count (verdicts that the row stands for); shown
       (bool: the judge is known to have seen first before second).
     """
-    names = asdict(columns)
-    renamed = [name for role, name in names.items() if name not in (None, role)]
-    usual = [role for role in ("winner", "pool", "judge") if names[role] == role]
-    usual += ["p_first"] * (columns.winner == "winner")
-    sheet = read_sheet(
-        source, [columns.first, columns.second, *renamed], [*usual, "count", "order"], problems
-    )
-    rows, winner = sheet.rows, names.pop("winner")
-    sheet.refuse_empty(
-        [n for n in (columns.pool, columns.judge, columns.first, columns.second) if n]
-    )
-    first, second = (rows[name].to_numpy(object) for name in (columns.first, columns.second))
+    names = {role: name for role, name in asdict(columns).items() if name is not None}
+    renamed = [name for role, name in names.items() if name != role]
+    usual = [*names.values(), *["p_first"] * (columns.winner == "winner"), "count", "order"]
+    sheet = read_sheet(source, [columns.first, columns.second, *renamed], usual, problems)
+    rows, winner, sides = sheet.rows, names.pop("winner"), (columns.first, columns.second)
+    sheet.refuse_empty(columns.pool, columns.judge, *sides)
+    first, second = (rows[name].to_numpy(object) for name in sides)
     sheet.refuse(
         (first == second) & (first != ""),
-        lambda row: (
-            f"{columns.first} and {columns.second} are the same item, {row[columns.first]!r}"
-        ),
+        lambda row: f"{' and '.join(sides)} are the same item, {row[columns.first]!r}",
     )
-    verdicts = pd.DataFrame({role: rows[name] for role, name in names.items() if name in rows})
-    if "pool" not in verdicts:
-        verdicts["pool"] = ALL
-    verdicts["p_first"] = np.nan
+    share, count, shown = np.nan, 1, True
     if "p_first" in rows and winner in rows and winner != "p_first":
         problems.add(source, "has both winner and p_first, needs exactly one of them")
     elif "p_first" in rows:
-        share = verdicts["p_first"] = numbers(rows["p_first"])
-        bad = ~((share >= 0) & (share <= 1)) & (rows["p_first"] != "")
         allowed = "allowed: numbers from 0 to 1, or nothing for an error"
-        sheet.refuse_values("p_first", bad, allowed)
+        share = sheet.values("p_first", number(0, 1, empty=True), allowed)
     elif winner not in rows:
         problems.add(source, "no column 'winner' or 'p_first', needs one of them")
     elif outcomes is not None:
-
-        def coded(code: str) -> float | None:
-            try:
-                return outcomes.share(code)
-            except KeyError:
-                return np.inf
-
-        share = each(rows[winner], coded, float)
-        sheet.refuse_values(winner, np.isinf(share), f"not covered by {outcomes.option}")
-        verdicts["p_first"] = share
+        share = sheet.values(winner, outcomes.share, f"not covered by {outcomes.option}")
     else:
-        verdicts["p_first"] = named_shares(sheet, winner, columns.first, columns.second)
-    verdicts["count"], verdicts["shown"] = 1, True
+        share = named_shares(sheet, winner, *sides)
     if "count" in rows:
-        number = numbers(rows["count"])
-        bad = ~((number >= 0) & (number <= MOST) & (number == np.floor(number)))
-        sheet.refuse_values("count", bad, f"allowed: integers from 0 to {MOST}")
-        verdicts["count"] = np.where(bad, 0, number).astype(np.int64)
+        allowed = f"allowed: integers from 0 to {MOST}"
+        count = sheet.values("count", number(0, MOST, whole=True), allowed)
+        count = np.nan_to_num(count).astype(np.int64)
     if "order" in rows:
-        order = each(rows["order"], str.casefold, object)
-        sheet.refuse_values("order", ~np.isin(order, ORDERS), f"allowed: {', '.join(ORDERS)}")
-        verdicts["shown"] = order == "shown"
+        allowed = f"allowed: {', '.join(ORDERS)}"
+        shown = sheet.values("order", lambda v: ORDERS[v.casefold()], allowed) == 1
+    verdicts = pd.DataFrame({role: rows[name] for role, name in names.items() if name in rows})
+    verdicts = verdicts.assign(p_first=share, count=count, shown=shown)
+    if "pool" not in verdicts:
+        verdicts["pool"] = ALL
     return Sheet(source, verdicts, problems, columns.pool in rows)
 
 
@@ -131,31 +113,30 @@ def named_shares(
     winner, *items = (sheet.rows[name].to_numpy(object) for name in names)
     code, *codes = (each(sheet.rows[name], str.casefold, object) for name in names)
     is_name, is_like = ([item == winner for item in items], [item == code for item in codes])
-    named = (is_name[0] | is_name[1]) & ~pd.Series(code).isin(CODES)
-    is_side = ~(is_like[0] | is_like[1]) & pd.Series(code).isin(PAIRS[0])
+    named = np.any(is_name, 0) & ~each(sheet.rows[column], lambda v: v.casefold() in CODES)
+    is_side = each(sheet.rows[column], lambda v: v.casefold() in PAIRS[0]) & ~np.any(is_like, 0)
     by_name = bool(named.any() and not is_side.any())
 
-    def read(winner: str, first: str, second: str) -> float | str:
+    def read(winner: str, first: str, second: str) -> float | str | None:
         """The share, or what is wrong with it."""
         if not winner and way_out:
-            return np.nan
+            return None
         try:
-            won = read_winner(winner, first, second, by_name=by_name, way_out=way_out)
-            return np.nan if won is None else won
+            return read_winner(winner, first, second, by_name=by_name, way_out=way_out)
         except ValueError as error:
             return f"{column} is {error}"
         except KeyError:
             given = repr(winner) if winner else "empty"
             allowed = f"allowed: {', '.join(WORDS)}, or the name of one of the two items"
-            names = (first, second)
-            more = hint(winner, names) or ("" if way_out else "; --map says what other codes mean")
+            more = hint(winner, (first, second)) or MAP_HINT * (way_out is None)
             return f"{column} is {given}, {allowed}{more}"
 
     # What a row says depends on its winner and on which items the winner matches.
-    match = sum(2**n * at for n, at in enumerate([*is_name, *is_like]))
-    kind = 16 * pd.factorize(sheet.rows[column])[0] + match
+    kind = pd.factorize(sheet.rows[column])[0]
+    for match in (*is_name, *is_like):
+        kind = 2 * kind + match
     _, first_of, kind = np.unique(kind, return_index=True, return_inverse=True)
-    outcomes = [read(winner[row], *(item[row] for item in items)) for row in first_of]
-    wrong = np.array([isinstance(outcome, str) for outcome in outcomes])
+    said = [read(*(name[row] for name in (winner, *items))) for row in first_of]
+    wrong = np.array([isinstance(share, str) for share in said])
     sheet.refuse(wrong[kind], lambda row: str(read(*row[names])))
-    return np.where(wrong, np.nan, np.array(outcomes, object)).astype(float)[kind]
+    return np.where(wrong, np.nan, np.array(said, object)).astype(float)[kind]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jbt.border.inputs import check_file, read_bytes
-from jbt.own.tables.decoding import Damaged, decode, read_csv, unpack
+from jbt.own.tables.decoding import Damaged, damage, decode, read_csv, unpack
 
 Located = tuple[int, Mapping[str, Any]]
 """Line of the file, from 1 (row, in Parquet), and the record that begins there."""
@@ -27,7 +27,7 @@ def read(path: Path) -> Iterator[Located]:
       Damaged: the file cannot be read.
     """
     name = path.name.lower().removesuffix(".gz")
-    try:
+    with damage():
         if name.endswith(".parquet"):
             check_file(path)
             yield from _parquet(path)
@@ -43,10 +43,6 @@ def read(path: Path) -> Iterator[Located]:
             yield from _json(text)
         else:
             yield from _json_lines(text)
-    except FileNotFoundError:
-        raise Damaged("no such file") from None
-    except OSError as error:
-        raise Damaged(f"cannot be read: {error.strerror or error}") from None
 
 
 def _constant(name: str) -> float | None:
@@ -108,7 +104,7 @@ def _record(value: Any, line: int) -> Mapping[str, Any]:
 
 def _csv(text: str) -> Iterator[Located]:
     """The rows below the header; an empty field is null."""
-    cells, wrong = read_csv(text, texts=True)
+    cells, wrong = read_csv(text)
     header = list(map(str, cells))
     if twice := [name for i, name in enumerate(header) if name in header[:i]]:
         raise Damaged(f"two columns are called {twice[0]!r}")
@@ -121,24 +117,18 @@ def _csv(text: str) -> Iterator[Located]:
 
 
 def _parquet(path: Path) -> Iterator[Located]:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise Damaged("reading Parquet needs the extra: judge-bt[parquet]") from None
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     data: Any = path
     if path.name.lower().endswith(".gz"):
         data = pa.BufferReader(unpack(read_bytes(path)))
     number = 0
-    try:
-        with pq.ParquetFile(data) as file:
-            for batch in file.iter_batches(batch_size=BATCH):
-                for record in batch.to_pylist():
-                    number += 1
-                    yield number, {k: _null(v) for k, v in record.items()}
-    except (pa.ArrowException, ValueError, KeyError, TypeError) as error:  # damaged
-        reason = str(error).splitlines()[0]
-        raise Damaged(f"not a readable table ({reason})") from None
+    with pq.ParquetFile(data) as file:
+        for batch in file.iter_batches(batch_size=BATCH):
+            for record in batch.to_pylist():
+                number += 1
+                yield number, {k: _null(v) for k, v in record.items()}
 
 
 def _null(value: Any) -> Any:

@@ -73,7 +73,7 @@ def read_anchors(
         allowed = "allowed: 1, 0, true, false, yes, no, or nothing where there is no answer"
         won = sheet.values("member", _member, allowed)
         if "k" in rows:
-            size, of_first = number(1, MOST, whole=True), rows["k"].iloc[0]
+            size, of_first = number(1.0, MOST, whole=True), rows["k"].iloc[0]
             same = {of_first: of_first}
             allowed = "allowed: one whole number, the same in all rows"
             sizes = sheet.values("k", lambda field: size(same[field]), allowed)

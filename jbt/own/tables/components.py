@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -32,25 +33,25 @@ def chains(tables: Tables, x: np.ndarray, *, merged: bool = False) -> Chains:
       merged: all pools as one, in which contents of one name are one content.
     """
     n_judges, n_contents = len(tables.judges), len(tables.contents)
-    content = tables.items["content"].to_numpy()
-    pool = np.zeros_like(content) if merged else tables.items["pool"].to_numpy()
-    n_pools = 1 if merged else len(tables.pools)
-    sizes = np.bincount(np.unique(pool * n_contents + content) // n_contents, minlength=n_pools)
+    content, pool = tables.items["content"].to_numpy(), tables.items["pool"].to_numpy()
+    pool = pool * (not merged)
+    sizes = np.bincount(np.unique(pool * n_contents + content) // n_contents)
 
     # A node is a content that is compared in a fit; all others are components of their own.
     first, second = (tables.verdicts[side].to_numpy() for side in ("first", "second"))
     fit = pool[first] * n_judges + tables.verdicts["judge"].to_numpy()
     sides = np.stack([fit * n_contents + content[side] for side in (first, second)])
-    nodes, places = np.unique(sides, return_inverse=True)
-    a, b = places.reshape(sides.shape)
+    nodes, at = np.unique(sides, return_inverse=True)
+    a, b = at.reshape(sides.shape)
+    apart, fit_of = x[first] - x[second], nodes // n_contents
 
-    island, potential = _potentials(len(nodes), a, b, x[first] - x[second])
-    islands = np.repeat(sizes, n_judges)
-    np.subtract.at(islands, nodes // n_contents, 1)
-    np.add.at(islands, nodes[np.unique(island, return_index=True)[1]] // n_contents, 1)
-    unexplained = np.abs(x[first] - x[second] - potential[a] + potential[b])
+    roots, potential = _potentials(len(nodes), a, b, apart)
+    n_fits = len(sizes) * n_judges
+    islands = np.repeat(sizes, n_judges) - np.bincount(fit_of, minlength=n_fits)
+    islands += np.bincount(fit_of[roots], minlength=n_fits)
+    unexplained = np.abs(apart - potential[a] + potential[b])
     changed = unexplained > NULL * np.maximum(x.std(0), np.finfo(float).tiny)
-    varies = np.zeros((len(islands), x.shape[1]), bool)
+    varies = np.zeros((n_fits, x.shape[1]), bool)
     np.logical_or.at(varies, fit, changed)
     return Chains(islands, varies)
 
@@ -58,8 +59,8 @@ def chains(tables: Tables, x: np.ndarray, *, merged: bool = False) -> Chains:
 def _potentials(
     n: int, a: np.ndarray, b: np.ndarray, apart: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The component of each node [n], and potentials [n, D] that differ along the edges of a
-    spanning forest as these do.
+    """A node of each component, and potentials [n, D] that differ along the edges of a spanning
+    forest as these do.
 
     Args:
       a, b: [edges] the nodes of each edge.
@@ -68,13 +69,14 @@ def _potentials(
     from scipy import sparse
     from scipy.sparse import csgraph
 
-    graph = sparse.coo_array((np.ones(len(a)), (a, b)), shape=(n, n)).tocsr()
-    _, island = csgraph.connected_components(graph, directed=False)
+    def graph(a: np.ndarray, b: np.ndarray) -> Any:
+        return sparse.coo_array((np.ones(len(a)), (a, b)), shape=(n + 1, n + 1)).tocsr()
+
+    _, island = csgraph.connected_components(graph(a, b), directed=False)
+    roots = np.unique(island[:n], return_index=True)[1]
     # One more node, joined to one of each component, makes the forest a tree.
-    joined = np.unique(island, return_index=True)[1]
-    up, down = np.concatenate([a, np.full(len(joined), n)]), np.concatenate([b, joined])
-    tree = sparse.coo_array((np.ones(len(up)), (up, down)), shape=(n + 1, n + 1)).tocsr()
-    _, parent = csgraph.breadth_first_order(tree, n, directed=False)
+    joined = graph(np.append(a, np.full(len(roots), n)), np.append(b, roots))
+    _, parent = csgraph.breadth_first_order(joined, n, directed=False)
     parent[n] = n
 
     # Any one edge between a node and its parent will do.
@@ -84,4 +86,4 @@ def _potentials(
         step[child[edges]] = sign * apart[edges]
     while (parent != n).any():  # each pass doubles how far up the tree the sums reach
         step, parent = step + step[parent], parent[parent]
-    return island, step[:n]
+    return roots, step[:n]

@@ -10,6 +10,7 @@ import itertools
 import re
 import zlib
 from collections.abc import Iterator, Set
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -77,35 +78,50 @@ def decode(data: bytes) -> str:
         raise Damaged(NOT_TEXT, line) from None
 
 
+@contextmanager
+def damage() -> Iterator[None]:
+    """Name what keeps a file from being read.
+
+    Raises:
+      Damaged: in place of what `read_bytes` raises, and the readers of Parquet.
+    """
+    try:
+        yield
+    except Damaged:
+        raise
+    except FileNotFoundError:
+        raise Damaged("no such file") from None
+    except OSError as error:
+        reason = str(error.strerror or error).splitlines()[0]
+        raise Damaged(f"cannot be read: {reason}") from None
+    except ImportError:
+        raise Damaged("reading Parquet needs the extra: judge-bt[parquet]") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise Damaged(f"not a readable table ({str(error).splitlines()[0]})") from None
+
+
 def find_header(text: str, known: Set[str] = frozenset()) -> tuple[list[str], str]:
     """The header and its separator: the one that gives most known names, then most names.
 
     Raises:
       Damaged: there is no header.
     """
-    headers, reasons = [], []
-    for separator in SEPARATORS:
-        fields = next(_rows(text[:LONGEST_HEADER], separator), (1, "the file is empty"))[1]
-        if isinstance(fields, str):
-            reasons.append(fields)
-        else:
-            headers.append(([field.strip() for field in fields], separator))
+    empty = 1, "the file is empty"
+    rows = {c: next(_rows(text[:LONGEST_HEADER], c), empty)[1] for c in SEPARATORS}
+    headers = {c: [v.strip() for v in row] for c, row in rows.items() if isinstance(row, list)}
     if not headers:
-        raise Damaged(reasons[0])
-    header, separator = max(headers, key=lambda h: (len(known & set(h[0])), len(h[0])))
-    if any("\0" in name for name in header):
+        raise Damaged(str(rows[","]))
+    separator = max(headers, key=lambda c: (len(known & set(headers[c])), len(headers[c])))
+    if "\0" in "".join(headers[separator]):
         raise Damaged(NOT_TEXT)
-    return header, separator
+    return headers[separator], separator
 
 
-def read_csv(
-    text: str, known: Set[str] = frozenset(), *, texts: bool = False
-) -> tuple[pd.DataFrame, dict[int, str]]:
+def read_csv(text: str, known: Set[str] = frozenset()) -> tuple[pd.DataFrame, dict[int, str]]:
     """Read the rows below a header, without blank ones.
 
     Args:
       known: names that help to find the separator.
-      texts: whether cells may be longer than `csv.field_size_limit` and hold NUL characters.
 
     Returns:
       Cells as they stand, by the line on which each row begins; what is wrong with other lines.
@@ -113,31 +129,28 @@ def read_csv(
     Raises:
       Damaged: there is no header.
     """
-    limit = csv.field_size_limit()
+    limit = csv.field_size_limit(2**31 - 1)
     try:
-        csv.field_size_limit(2**31 - 1 if texts else limit)
         header, separator = find_header(text, known)
-        cells, wrong = _quick(text, separator, len(header)), {}
+        cells, wrong = quick(text, separator, len(header)), {}
         if cells is None:
-            cells, wrong = _careful(text, separator, len(header), nul=texts)
+            cells, wrong = careful(text, separator, len(header))
     finally:
         csv.field_size_limit(limit)
     return cells.set_axis(header, axis=1), wrong
 
 
-def _quick(text: str, separator: str, width: int) -> pd.DataFrame | None:
-    """What `_careful` returns, if every line is a row of as many fields as the header and quotes
+def quick(text: str, separator: str, width: int) -> pd.DataFrame | None:
+    """What `careful` returns, if every line is a row of as many fields as the header and quotes
     are only around whole fields without a separator; None for any other file."""
     text = text.replace("\r\n", "\n").removesuffix("\n") + "\n"
     data = np.frombuffer(text.encode(), np.uint8)
+    quotes, ends = (np.flatnonzero(data == ord(c)) for c in '"\n')
     bounds = np.flatnonzero((data == ord(separator)) | (data == ord("\n")))
-    ends = bounds[width - 1 :: width]
-    quotes = np.flatnonzero(data == ord('"'))
     fields = np.searchsorted(bounds, quotes[::2])
     if (
         any(c in text for c in "\r\0\ufeff")
-        or not np.array_equal(ends, np.flatnonzero(data == ord("\n")))
-        or np.diff(ends, prepend=-1).max() > csv.field_size_limit()
+        or not np.array_equal(bounds[width - 1 :: width], ends)
         or not np.array_equal(quotes[::2], np.append(0, bounds + 1)[fields])
         or not np.array_equal(quotes[1::2], bounds[fields] - 1)
     ):
@@ -160,19 +173,15 @@ def _quick(text: str, separator: str, width: int) -> pd.DataFrame | None:
     return cells.set_axis(np.arange(2, len(ends) + 1))
 
 
-def _careful(
-    text: str, separator: str, width: int, *, nul: bool
-) -> tuple[pd.DataFrame, dict[int, str]]:
+def careful(text: str, separator: str, width: int) -> tuple[pd.DataFrame, dict[int, str]]:
     """Read row by row: pandas, twice as fast, says neither on which line a row begins nor that a
     quote is misplaced, and fills up a row that is too short."""
-    cells, lines, wrong, nul = [], [], {}, "\0" in text and not nul
+    cells, lines, wrong = [], [], {}
     for line, fields in itertools.islice(_rows(text, separator), 1, None):
         if isinstance(fields, str):
             wrong[line] = fields
         elif len(fields) != width:
             wrong[line] = f"{len(fields)} fields, the header has {width}"
-        elif nul and "\0" in "".join(fields):
-            wrong[line] = "holds a NUL character"
         else:
             cells += fields  # a list of lists would be searched for cycles again and again
             lines.append(line)

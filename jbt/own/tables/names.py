@@ -48,26 +48,24 @@ def look(name: str) -> str:
 def alike(names: Iterable[str]) -> list[tuple[str, str]]:
     """Pairs of different names that look alike."""
     by_look: dict[str, str] = {}
-    return [
-        (first, name) for name in names if (first := by_look.setdefault(look(name), name)) != name
-    ]
+    pairs = dict.fromkeys((by_look.setdefault(look(name), name), name) for name in names)
+    return [pair for pair in pairs if pair[0] != pair[1]]
 
 
 def alike_note(kinds: Mapping[str, Iterable[str]]) -> list[str]:
     """A sentence on names of each kind that look alike, if there are any."""
     pairs = [(kind, *pair) for kind, names in kinds.items() for pair in alike(names)]
-    if not pairs:
-        return []
-    kind, first, second = pairs[0]
     more = f", and {len(pairs) - 1} more pairs" * (len(pairs) > 1)
-    return [f"names that look alike are kept apart: {kind} {first!a} and {second!a}{more}"]
+    return [
+        f"names that look alike are kept apart: {kind} {first!a} and {second!a}{more}"
+        for kind, first, second in pairs[:1]
+    ]
 
 
-def by_name(*names: Sequence[str] | np.ndarray) -> np.ndarray:
-    """[n] the order of rows by the first of these names [n], then by the next. What is drawn for
-    rows in this order does not depend on that of a table."""
-    places = [np.unique(np.asarray(column, str), return_inverse=True)[1] for column in names]
-    return np.lexsort(places[::-1])
+def by_name(names: Sequence[str]) -> np.ndarray:
+    """[n] the order of rows by their names. What is drawn for rows in this order does not depend on
+    that of a table."""
+    return np.argsort(np.asarray(names, str), kind="stable")
 
 
 def hint(name: str, known: Iterable[str]) -> str:
@@ -85,16 +83,12 @@ def listing(names: Sequence[str]) -> str:
 
 def joined(pool: np.ndarray, item: np.ndarray) -> np.ndarray:
     """[rows] join arrays of text to pool/item; where two such names would coincide, slashes within
-    them become `\\/`."""
+    all of them become `\\/`."""
     names = pool + "/" + item
-    # The escaped names may coincide with others; once all are escaped, none do.
-    for rows in (pd.Series(names).duplicated(keep=False).to_numpy(), np.ones(len(names), bool)):
-        if pd.Series(names).is_unique:
-            break
-        names[rows] = [
-            "/".join(v.replace("\\", "\\\\").replace("/", "\\/") for v in pair)
-            for pair in zip(pool[rows], item[rows], strict=True)
-        ]
+    if not pd.Series(names).is_unique:
+        escapes = str.maketrans({"\\": "\\\\", "/": "\\/"})
+        pairs = zip(pool, item, strict=True)
+        names[:] = ["/".join(name.translate(escapes) for name in pair) for pair in pairs]
     return names
 
 

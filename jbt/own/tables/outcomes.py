@@ -65,21 +65,18 @@ def read_winner(
     sides = (first, 1.0), (second, 0.0)
     exact = [share for name, share in sides if name == value]
     named = exact or [share for name, share in sides if name.casefold() == code]
-    if not named:
-        word = next((form for form in forms if form in words), None)
-        if word is None:
-            raise KeyError(value)
-        return words[word]
-    known = (words,) if exact and by_name else (words, CODES)
-    said = [table[form] for table in known for form in forms if form in table][:1]
-    if said and said != named:
+    known = words if not named or (exact and by_name) else {**CODES, **words}
+    said = [known[form] for form in forms if form in known][:1]
+    if not named and not said:
+        raise KeyError(value)
+    if named and said and said != named:
         names = " or ".join(READINGS[share] for share in named)
         meanings = f"as a word, {READINGS[said[0]]}; as the name of an item, {names}"
         way_out = way_out or f"{_map_of(value, said[0])} if it is a word; else rename the item"
         raise ValueError(f"{value!r}: {meanings} ({way_out})")
     if len(named) > 1:
         raise ValueError(f"{value!r}, which may be either of the two items: spell it exactly")
-    return named[0]
+    return (named or said)[0]
 
 
 def _map_of(word: str, share: float | None) -> str:
@@ -128,18 +125,17 @@ class Outcomes:
         """
         codes: dict[str, float | None] = {}
         for part in text.split(","):
-            code, equals, word = (v.strip() for v in part.rpartition("="))
-            if not equals or not code:
+            code, _, word = (v.strip() for v in part.rpartition("="))
+            if not code:
                 raise ValueError(
                     f"--map has {part.strip()!r}, needs CODE=first, second, tie or error"
                 )
             if code in codes:
                 raise ValueError(f"--map gives {code!r} twice")
-            share = WORDS[word.casefold()] if word.casefold() in WORDS else _number(word)
+            share = codes[code] = WORDS.get(word.casefold(), _number(word))
             if share is not None and not 0 <= share <= 1:
                 allowed = f"{', '.join(WORDS)}, or a share from 0 to 1"
                 raise ValueError(f"--map says {word!r}, allowed: {allowed}")
-            codes[code] = share
         return cls(f"--map {text}", lambda code: codes[code.strip()])
 
     @classmethod
@@ -149,13 +145,13 @@ class Outcomes:
         Raises:
           ValueError: not of this form.
         """
-        ends = [_number(end) for end in text.split(":")]
-        if len(ends) != 2 or not math.isfinite(ends[0] - ends[1]) or ends[0] == ends[1]:
+        best, _, worst = map(_number, text.partition(":"))
+        if not 0 < abs(best - worst) < math.inf:
             what = "needs two numbers, that for the first and that for the second: 1:7"
             raise ValueError(f"--scale is {text!r}, {what}")
 
         def share(code: str) -> float:
-            share = (_number(code.strip()) - ends[1]) / (ends[0] - ends[1])
+            share = (_number(code.strip()) - worst) / (best - worst)
             if not 0 <= share <= 1:
                 raise KeyError(code)
             return share

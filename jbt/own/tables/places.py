@@ -38,15 +38,19 @@ class Layout:
 
     @classmethod
     def of(cls, tables: Tables, x: np.ndarray) -> Layout:
-        pool = tables.items["pool"].to_numpy()
+        items = tables.items[["pool", "item", "content"]]
+        pool = items["pool"].to_numpy()
+        owners = items.drop_duplicates(["pool", "content"])
+        owners = owners.assign(
+            place=count_within(owners["pool"].to_numpy()),
+            name=np.asarray(tables.contents, object)[owners["content"]],
+        )
+        content = items.merge(owners, on=["pool", "content"], how="left")["place"].to_numpy()
         sizes = np.bincount(pool, minlength=len(tables.pools))
-        label = tables.items["content"].to_numpy()
-        owner, owners = pd.factorize(pool * len(tables.contents) + label)
-        pool_of, label_of = np.divmod(owners, len(tables.contents))
-        names = _by_pool(pool, tables.items["item"].to_numpy(object), len(tables.pools))
-        content_names = np.asarray(tables.contents, object)[label_of]
-        contents = _by_pool(pool_of, content_names, len(tables.pools))
-        content = count_within(pool_of)[owner]
+        names, contents = (
+            frame.groupby("pool")[name].agg(tuple).tolist()
+            for frame, name in ((items, "item"), (owners, "name"))
+        )
         return cls(x, pool, count_within(pool), content, sizes, names, contents)
 
 
@@ -69,13 +73,6 @@ def check_memory(tables: Tables) -> None:
     """Raise `TableError` for a pool that is `too_large`, before memory is allocated for it."""
     if reason := too_large(tables):
         raise TableError(reason)
-
-
-def _by_pool(pool: np.ndarray, names: np.ndarray, n_pools: int) -> list[tuple[str, ...]]:
-    """Split names by pool, keeping their order."""
-    ends = np.cumsum(np.bincount(pool, minlength=n_pools))
-    parts = np.split(names[np.argsort(pool, kind="stable")], ends[:-1])
-    return [tuple(part) for part in parts]
 
 
 def count_within(group: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from jbt.border.inputs import read_bytes
-from jbt.own.tables.decoding import Damaged, decode, read_csv
+from jbt.own.tables.decoding import Damaged, damage, decode, read_csv
 
 SHOWN = 20
 """Problems listed in full; the others are counted."""
@@ -81,30 +81,30 @@ class Problems:
     """Collects what is wrong with a user's tables, so that all of it is reported at once."""
 
     def __init__(self) -> None:
-        self._texts: list[tuple[int, int, str, str]] = []
+        self._found: list[tuple[int, int, str, str]] = []
         """Number of the source, line, where, what."""
-        self._sources: list[Source] = []
+        self._sources: dict[Source, int] = {}
         self.count = 0
 
     def add(self, source: Source, what: str, line: int | None = None) -> None:
         """Add one problem of a table, or of one of its lines."""
-        if source not in self._sources:
-            self._sources.append(source)
+        number = self._sources.setdefault(source, len(self._sources))
         where = str(source) if line is None else location(source, line)
-        self._texts.append((self._sources.index(source), line or 0, where, what))
+        self._found.append((number, line or 0, where, what))
         self.count += 1
 
     def check(self) -> None:
         """Raise `TableError` if there are any."""
-        if self.count:
-            lines: list[str] = []
-            alike = Counter[tuple[int, str]]()
-            for source, _, where, what in sorted(self._texts):
-                alike[source, what] += 1
-                if len(lines) < SHOWN and alike[source, what] <= ALIKE:
-                    lines.append(f"{where}: {what}")
-            more = self.count - len(lines)
-            raise TableError("\n".join([*lines, *[f"and {more} more problems"] * (more > 0)]))
+        lines, alike = [], Counter[tuple[int, str]]()
+        for source, _, where, what in sorted(self._found):
+            alike[source, what] += 1
+            if alike[source, what] <= ALIKE:
+                lines.append(f"{where}: {what}")
+        lines = lines[:SHOWN]
+        if more := self.count - len(lines):
+            lines.append(f"and {more} more problems")
+        if lines:
+            raise TableError("\n".join(lines))
 
     def end(self, source: Source, what: str, line: int | None = None) -> NoReturn:
         """Add a problem that makes further checks impossible, and raise `TableError`."""
@@ -124,6 +124,8 @@ class Sheet:
     problems: Problems
     has_pools: bool = True
     """Whether the table has a column of pools."""
+    cells: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """All columns as they stand in the table."""
 
     def refuse(self, bad: Any, what: Callable[[Any], str]) -> None:
         """Add one problem for each bad row.
@@ -174,9 +176,8 @@ def number(
 
     def read(field: str) -> float:
         value = float(field) if NUMBER.fullmatch(field) else np.nan
-        if not low <= value <= high and not (empty and field == ""):
-            raise KeyError(field)
-        if whole and not value.is_integer():
+        allowed = low <= value <= high and (value.is_integer() or not whole)
+        if not allowed and (field or not empty):
             raise KeyError(field)
         return value
 
@@ -201,29 +202,28 @@ def read_sheet(
     """
     table, wrong = _read(source, {*needed, *optional}, problems)
     header = list(map(str, table.columns))
-    for name in dict.fromkeys(h for h in header if h and header.count(h) > 1):
-        problems.end(source, f"two columns are called {name!r}")
+    for name in header:
+        if name and header.count(name) > 1:
+            problems.end(source, f"two columns are called {name!r}")
     for name in needed:
         if name not in header:
             names = ", ".join(map(repr, header[:12])) + ", ..." * (len(header) > 12)
             is_file = isinstance(source, Path)
             hint = "; separators are commas, tabs or semicolons" * (is_file and len(header) == 1)
             problems.end(source, f"no column {name!r}; columns are {names}{hint}")
-    for name in optional:
-        alike = [h for h in header if h.lower() == name.lower()]
-        if alike and name not in alike:
-            problems.add(source, f"column {alike[0]!r} has to be called {name!r} to be read")
+    by_case = {name.lower(): name for name in reversed(header)}
+    columns = {}
+    for name in (*needed, *optional):
+        if name in header:
+            columns[name] = _texts(table.iloc[:, header.index(name)], str.strip)
+        elif other := by_case.get(name.lower()):
+            problems.add(source, f"column {other!r} has to be called {name!r} to be read")
     for line, what in wrong.items():
         problems.add(source, what, line)
-    columns = {
-        name: _texts(table.iloc[:, header.index(name)], str.strip)
-        for name in (*needed, *optional)
-        if name in header
-    }
-    sheet = Sheet(source, pd.DataFrame(columns, table.index), problems)
+    sheet = Sheet(source, pd.DataFrame(columns, table.index), problems, cells=table)
     for name in columns:
-        broken = each(sheet.rows[name], lambda v: "\n" in v or "\r" in v)
-        sheet.refuse(broken, lambda _, n=name: f"a line break within {n}")
+        broken = each(sheet.rows[name], lambda v: any(c in v for c in "\n\r\0"))
+        sheet.refuse(broken, lambda _, n=name: f"a line break or a NUL character within {n}")
     if not len(table):
         problems.check()
         problems.end(source, "no rows below the header")
@@ -239,7 +239,7 @@ def column_names(source: Source, needed: Sequence[str]) -> list[str]:
     Raises:
       TableError: nothing can be made of the file.
     """
-    return list(map(str, _read(source, set(needed), Problems())[0].columns))
+    return list(map(str, _read(source, set(needed), Problems())[0]))
 
 
 def read_cells(source: Source, needed: Sequence[str]) -> pd.DataFrame:
@@ -252,11 +252,10 @@ def read_cells(source: Source, needed: Sequence[str]) -> pd.DataFrame:
       TableError: nothing can be made of the file.
     """
     problems = Problems()
-    read_sheet(source, needed, [], problems)
+    sheet = read_sheet(source, needed, [], problems)
     problems.check()
-    table, _ = _read(source, set(needed), problems)
-    cells = {str(name): _texts(column) for name, column in table.items()}
-    return pd.DataFrame({name: np.asarray(column, object) for name, column in cells.items()})
+    cells = {str(name): _texts(column).astype(object) for name, column in sheet.cells.items()}
+    return pd.DataFrame(cells)
 
 
 def _read(
@@ -267,24 +266,18 @@ def _read(
     if isinstance(source, Frame):
         return source.data.set_axis(np.arange(len(source.data))), {}
     try:
-        data = read_bytes(source)
-        if source.suffix == ".parquet":
-            table = pd.read_parquet(io.BytesIO(data))
-            return table.set_axis(np.arange(1, len(table) + 1)), {}
-        text = decode(data)
-        if text.lstrip()[:1] in ("[", "{"):
-            raise Damaged(f"is JSON, no table: make tables of it by jbt import {source} --out DIR")
-        return read_csv(text, known)
+        with damage():
+            data = read_bytes(source)
+            if source.suffix == ".parquet":
+                table = pd.read_parquet(io.BytesIO(data))
+                return table.set_axis(np.arange(1, len(table) + 1)), {}
+            text = decode(data)
+            if text.lstrip()[:1] in ("[", "{"):
+                what = f"make tables of it by jbt import {source} --out DIR"
+                raise Damaged(f"is JSON, no table: {what}")
+            return read_csv(text, known)
     except Damaged as damaged:
         problems.end(source, str(damaged), damaged.line)
-    except FileNotFoundError:
-        problems.end(source, "no such file")
-    except OSError as error:
-        problems.end(source, f"cannot be read: {(error.strerror or str(error)).splitlines()[0]}")
-    except ImportError:
-        problems.end(source, "reading Parquet needs the extra: judge-bt[parquet]")
-    except (ValueError, KeyError, TypeError) as error:  # Parquet that is damaged
-        problems.end(source, f"not a readable table ({str(error).splitlines()[0]})")
 
 
 def _texts(column: pd.Series, change: Callable[[str], str] = str) -> pd.Categorical:

@@ -42,8 +42,14 @@ TREATMENTS = {
 
 Transform = Literal["none", "log", "log1p"]
 
-VERDICTS = ["pool", "judge", "first", "second", "p_first", "count", "shown", "line", "source"]
+TRANSFORMS = {"none": (np.array, -np.inf), "log": (np.log, 0.0), "log1p": (np.log1p, -1.0)}
+"""The function, and what a value has to be above."""
+
+VERDICT = ["pool", "judge", "first", "second", "p_first", "count", "shown", "line", "source"]
 """Columns of `Tables.verdicts`."""
+
+ITEM = ["pool", "item", "content", "quality"]
+"""Columns of `Tables.items` beside covariates."""
 
 ANCHORS = "anchors"
 """Name of the judge whose verdicts are the anchors (`Tables.with_anchors`)."""
@@ -205,30 +211,35 @@ def read(
         problems.check()
     names = listed.rows
     first, second = find_items(listed, sheet, ("first", "second"))
-    pool, pools = _numbered(names["pool"])
+    source, pools = _numbered(names["pool"])
+    pool = source * (not merge_pools)
     labels = labelled(np.zeros((0, 2), np.int64), np.zeros(0), pool)
     if anchors is not None:
         labels = read_anchors(source_of(anchors, "anchors"), sheet, columns, listed, pool)
     problems.check()
     if ties == "davidson":
-        share = sheet.rows["p_first"]
-        sheet.refuse(
-            ~(share.isna() | share.isin((0, 0.5, 1))),
-            lambda row: f"p_first {row['p_first']:g} is graded: Davidson's ties need 0, 0.5 or 1",
-        )
+        graded = ~sheet.rows["p_first"].isin((0, 0.5, 1, np.nan))
+        what = "is graded: Davidson's ties need 0, 0.5 or 1"
+        sheet.refuse(graded, lambda row: f"p_first {row['p_first']:g} {what}")
         problems.check()
 
-    judge_of, judges = 0, [None]
-    kinds = {"pools": pools, "items": names["item"].unique()}
+    parts = {"pools": names["pool"], "items": names["item"]}
     if "content" in names and content != "item":
-        kinds["contents"] = names["content"].unique()
+        parts["contents"] = names["content"]
+    judge_of, judges = 0, [None]
     if "judge" in sheet.rows:
-        judge_of, judges = _numbered(sheet.rows["judge"])
-        kinds["judges"] = judges
-    rows = sheet.rows[["p_first", "count", "shown"]].assign(
-        pool=pool[first], judge=judge_of, first=first, second=second, source=pool[first]
+        parts["judges"] = sheet.rows["judge"]
+        judge_of, judges = _numbered(parts["judges"])
+    look_alike = alike_note({kind: column.unique() for kind, column in parts.items()})
+    rows = sheet.rows.assign(
+        pool=pool[first],
+        judge=judge_of,
+        first=first,
+        second=second,
+        line=sheet.rows.index,
+        source=source[first],
     )
-    rows = rows.rename_axis("line").reset_index()[VERDICTS]
+    rows = rows[VERDICT]
     if judge is not None:
         if judge not in judges:
             known = "the table has no judge column"
@@ -236,20 +247,17 @@ def read(
             raise TableError(f"{sheet.source}: no judge {judge!r}: {known}")
         rows = rows[rows["judge"] == judges.index(judge)].assign(judge=0)
         judges = [judge]
-    item_rows = names.drop(columns="content", errors="ignore").assign(pool=pool)
-    item_rows["item"] = item_rows["item"].astype(object)
+    item = names["item"].astype(object)
     if merge_pools:
-        item_rows["item"] = joined(*(names[name].to_numpy(object) for name in ("pool", "item")))
         pools = [ALL]
-        for frame in (item_rows, rows, labels["anchors"], labels["tied"], labels["members"]):
-            frame["pool"] = 0
-    content_of, contents = _numbered(names.get("content", item_rows["item"]))
-    item_rows.insert(2, "content", content_of)
+        item[:] = joined(names["pool"].to_numpy(object), item.to_numpy())
+    content_of, contents = _numbered(names.get("content", item))
+    item_rows = names.assign(pool=pool, item=item, content=content_of).reset_index(drop=True)
     n_pools, n_judges = len(pools), len(judges)
     check_judges(sheet.source, columns.judge or "", n_judges, n_pools, len(rows))
     tables = Tables(
         verdicts=rows[rows["p_first"].notna() & (rows["count"] > 0)].reset_index(drop=True),
-        items=item_rows.reset_index(drop=True).infer_objects(),
+        items=item_rows[list(dict.fromkeys([*ITEM, *covariates]))].infer_objects(),
         pools=pools,
         judges=judges,
         contents=contents,
@@ -261,8 +269,8 @@ def read(
         **labels,
     )
     tables = tables.without_ties() if ties == "drop" else tables
-    tables.summary.extend([*_summary(sheet, rows, tables), *alike_note(kinds), *tables.left_out])
-    return tables
+    summary = [*_summary(sheet, rows, tables), *look_alike, *tables.left_out]
+    return dataclasses.replace(tables, summary=summary)
 
 
 def covariate_values(
@@ -286,19 +294,18 @@ def covariate_values(
     """
     check_word("standardise", standardise, (True, False))
     check_transform(tables, names, transform)
-    source, problems = tables.items_path, Problems()
-    x = tables.items[list(names)].to_numpy(float)
-    x = {"none": lambda v: v, "log": np.log, "log1p": np.log1p}[transform](x)
+    problems = Problems()
+    x = TRANSFORMS[transform][0](tables.items[list(names)].to_numpy(float))
     spread = x.std(axis=0)
     # A constant's standard deviation is rounding, not exactly zero.
     constant = spread <= 1e-12 * np.maximum(np.abs(x).max(axis=0, initial=0), 1e-300)
-    for name, is_constant in zip(names, constant, strict=True):
-        if is_constant:
-            problems.add(source, f"{name} is the same for all items")
+    for name in np.asarray(names, object)[constant]:
+        problems.add(tables.items_path, f"{name} is the same for all items")
     problems.check()
     labels = [c if transform == "none" else f"{transform}({c})" for c in names]
-    units = "standard deviation of" if standardise else "unit of"
-    return (x - x.mean(axis=0)) / spread if standardise else x, labels, units
+    if not standardise:
+        return x, labels, "unit of"
+    return (x - x.mean(axis=0)) / spread, labels, "standard deviation of"
 
 
 def check_transform(tables: Tables, names: Sequence[str], transform: Transform) -> None:
@@ -306,19 +313,16 @@ def check_transform(tables: Tables, names: Sequence[str], transform: Transform) 
     transformed; see `covariate_values`."""
     check_word("transform", transform, get_args(Transform))
     check_names(names)
-    source, problems = tables.items_path, Problems()
+    problems, floor = Problems(), TRANSFORMS[transform][1]
+    items = Sheet(tables.items_path, tables.items.set_axis(tables.item_lines), problems)
     for name in names:
         if name not in tables.items:
-            problems.add(source, f"no covariate {name!r} was read: read the tables with it")
-    problems.check()
-    floor = {"none": -np.inf, "log": 0.0, "log1p": -1.0}[transform]
-    items = Sheet(source, tables.items.set_axis(tables.item_lines), problems)
-    for name in names:
+            what = f"no covariate {name!r} was read: read the tables with it"
+            problems.end(items.source, what)
+        allowed = f"is undefined, needs values above {floor:g}"
         items.refuse(
             items.rows[name] <= floor,
-            lambda row, n=name: (
-                f"{transform} of {n} = {row[n]:g} is undefined, needs values above {floor:g}"
-            ),
+            lambda row, n=name, end=allowed: f"{transform} of {n} = {row[n]:g} {end}",
         )
     problems.check()
 

@@ -15,7 +15,7 @@ from jbt.own.tables.sheets import Problems, Sheet, Source, each, number, read_sh
 ALL = "all"
 """Name of the pool where there is only one."""
 
-MOST = 10**9
+MOST = 1e9
 """Largest count: beyond it float64 loses what a verdict adds."""
 
 ORDERS = {"shown": 1.0, "unknown": 0.0}
@@ -78,7 +78,7 @@ def read_verdicts(
         problems.add(source, "has both winner and p_first, needs exactly one of them")
     elif "p_first" in rows:
         allowed = "allowed: numbers from 0 to 1, or nothing for an error"
-        share = sheet.values("p_first", number(0, 1, empty=True), allowed)
+        share = sheet.values("p_first", number(0.0, 1.0, empty=True), allowed)
     elif winner not in rows:
         problems.add(source, "no column 'winner' or 'p_first', needs one of them")
     elif outcomes is not None:
@@ -86,8 +86,8 @@ def read_verdicts(
     else:
         share = named_shares(sheet, winner, *sides)
     if "count" in rows:
-        allowed = f"allowed: integers from 0 to {MOST}"
-        count = sheet.values("count", number(0, MOST, whole=True), allowed)
+        allowed = f"allowed: integers from 0 to {MOST:.0f}"
+        count = sheet.values("count", number(0.0, MOST, whole=True), allowed)
         count = np.nan_to_num(count).astype(np.int64)
     if "order" in rows:
         allowed = f"allowed: {', '.join(ORDERS)}"

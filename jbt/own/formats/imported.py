@@ -4,12 +4,13 @@ three tables; count them, and list what the source lacks."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 
 from jbt.border import files
@@ -112,7 +113,6 @@ def collect(
             f"{len(unnamed)} files do not name their judge, {unnamed[0]} among them: --judge needs "
             f"{len(paths)} names, one a file, or a single name for one judge"
         )
-    imported.leave_out_unjudged()
     return imported
 
 
@@ -125,8 +125,8 @@ class Imported:
     """The order of every verdict according to the user; None: according to the source."""
     verdicts: list[Verdict] = field(default_factory=list)
     """Their items are names."""
-    items: dict[str, dict[str, Item]] = field(default_factory=dict)
-    """By pool and name."""
+    answers: dict[tuple[str, str], Item] = field(default_factory=dict)
+    """By pool and name, also those that no verdict compares."""
     anchors: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
     """Name of the better of two items of a pool."""
     used: dict[str, dict[tuple[str, str], None]] = field(default_factory=dict)
@@ -136,8 +136,6 @@ class Imported:
     unnamed: dict[Path, None] = field(default_factory=dict)
     """Files with verdicts of an unnamed judge."""
     n_records: int = 0
-    n_unjudged: int = 0
-    """Answers left out because no verdict compares them."""
 
     def begin(self, row: Row, is_auto: bool) -> None:
         """Begin a file with its first record, whose keys show the format if `is_auto`.
@@ -172,27 +170,16 @@ class Imported:
                     what = f"the label of pool {brief(record.pool)} again, and another one"
                     raise Refused(what)
                 continue
-            known = self.items.setdefault(record.pool, {})
             items = record[1:3] if isinstance(record, Verdict) else [record.item]
             for item in items:
-                known[item.name] = _merged(known.get(item.name, Item(item.name)), item)
+                place = record.pool, item.name
+                self.answers[place] = _merged(self.answers.get(place, Item(item.name)), item)
             if isinstance(record, Verdict):
                 by = judge or record.judge
                 if by is None:
                     self.unnamed[row.file] = None
                 first, second = (item.name for item in items)
                 self.verdicts.append(record._replace(first=first, second=second, judge=by))
-
-    def leave_out_unjudged(self) -> None:
-        """Leave out answers that no verdict compares."""
-        every, judged = self.items, {}
-        for v in self.verdicts:
-            judged.setdefault(v.pool, set()).update((v.first, v.second))
-        self.items = {
-            pool: {name: item for name, item in every[pool].items() if name in names}
-            for pool, names in judged.items()
-        }
-        self.n_unjudged = sum(map(len, every.values())) - sum(map(len, self.items.values()))
 
     @property
     def mapping(self) -> dict[str, tuple[str, ...]]:
@@ -217,96 +204,115 @@ class Imported:
             return "first and second are in alphabetical order"
         return None
 
-    def is_shown(self, verdict: Verdict) -> bool:
-        """Whether the first is known to have been shown first."""
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """The fields of each verdict; `shown` is whether the first is known to have come first."""
+        table = pd.DataFrame(self.verdicts, columns=list(Verdict._fields), dtype=object)
         if self.given_order is not None:
-            return self.given_order == "shown"
-        return verdict.shown and (self.format.order != "columns" or self.pattern is None)
+            table["shown"] = self.given_order == "shown"
+        elif self.format.order == "columns" and self.pattern is not None:
+            table["shown"] = False
+        return table
+
+    @cached_property
+    def items(self) -> dict[str, dict[str, Item]]:
+        """By pool and name, those that some verdict compares."""
+        items: dict[str, dict[str, Item]] = {}
+        judged = {(v.pool, name) for v in self.verdicts for name in (v.first, v.second)}
+        for pool in self.table["pool"]:
+            items.setdefault(pool, {})
+        for (pool, name), item in self.answers.items():
+            if (pool, name) in judged:
+                items[pool][name] = item
+        return items
+
+    @cached_property
+    def item_table(self) -> pd.DataFrame:
+        """A row for each item: pool, item, content (None where nothing is known of it), and what
+        was counted."""
+        rows = []
+        for pool, items in self.items.items():
+            for name, item in items.items():
+                # The same place in another pool holds an answer of another model.
+                owner = f"{pool}/{name}" if item.by_place else item.content
+                counts = {m: int(v) if v.is_integer() else v for m, v in item.measures.items()}
+                rows.append({"pool": pool, "item": name, "content": owner, **counts})
+        return pd.DataFrame(rows, dtype=object)
 
     @cached_property
     def judges(self) -> list[str]:
         """Names of the judges, in the order of the verdicts."""
-        return [judge for judge in dict.fromkeys(v.judge for v in self.verdicts) if judge]
+        return self.table["judge"].dropna().unique().tolist()
 
     @cached_property
     def measures(self) -> list[str]:
         """Covariates that at least one item has."""
-        return list(dict.fromkeys(name for item in self._items() for name in item.measures))
+        return list(self.item_table)[3:]
 
     @cached_property
     def contents(self) -> list[str]:
         """Who wrote the items, where the source says so."""
-        return [c for c in dict.fromkeys(item.content for item in self._items()) if c]
-
-    def _by_place(self) -> bool:
-        return any(item.by_place for item in self._items())
-
-    def _items(self) -> Iterator[Item]:
-        return (item for items in self.items.values() for item in items.values())
+        items = [item for items in self.items.values() for item in items.values()]
+        return [c for c in dict.fromkeys(item.content for item in items) if c]
 
     @cached_property
     def counts(self) -> dict[str, int]:
         """Number of each thing; a verdict is counted once whatever its `count`."""
-        shown = sum(map(self.is_shown, self.verdicts))
-        n_measures = max(len(self.measures), 1)
+        table, items = self.table, self.item_table
+        shown, n_measures = int(table["shown"].sum()), len(self.measures)
+        without = items[self.measures].isna().any(axis=1) if n_measures else items["item"].notna()
         return {
             "records": self.n_records,
-            "verdicts": len(self.verdicts),
-            "ties": sum(v.p_first == 0.5 for v in self.verdicts),
-            "errors": sum(v.p_first is None for v in self.verdicts),
+            "verdicts": len(table),
+            "ties": int((table["p_first"] == 0.5).sum()),
+            "errors": int(table["p_first"].isna().sum()),
             "order_shown": shown,
-            "order_unknown": len(self.verdicts) - shown,
+            "order_unknown": len(table) - shown,
             "pools": len(self.items),
             "judges": len(self.judges),
-            "items": sum(map(len, self.items.values())),
+            "items": len(items),
             "contents": len(self.contents),
-            "items_without_lengths": sum(len(i.measures) < n_measures for i in self._items()),
-            "answers_without_verdict": self.n_unjudged,
+            "items_without_lengths": int(without.sum()),
+            "answers_without_verdict": len(self.answers) - len(items),
             "anchors": len(self.anchors),
         }
 
     def notes(self) -> list[str]:
         """Warnings, in sentences."""
-        notes = []
-        if len(self.judges) > MANY:
-            notes.append(
-                f"{len(self.judges)} judges; if they are one crowd, --judge NAME makes them one"
-            )
-        if self.given_order == "shown" and self.format.order != "recorded" and self.pattern:
-            notes.append(f"order is shown, as you say, though {self.pattern}")
-        if any(v.numbered for v in self.verdicts):
-            notes.append(
-                "winners 1 and 2 are read as first and second; if they are steps of a longer "
-                "scale, say which: --scale 1:7"
-            )
-        if self.n_unjudged:
-            notes.append(f"{self.n_unjudged} answers that no verdict compares are left out")
-        return notes
+        n_judges, n_unjudged = len(self.judges), self.counts["answers_without_verdict"]
+        against = self.given_order == "shown" and self.format.order != "recorded" and self.pattern
+        notes = {
+            f"{n_judges} judges; if they are one crowd, --judge NAME makes them one": (
+                n_judges > MANY
+            ),
+            f"order is shown, as you say, though {self.pattern}": against,
+            "winners 1 and 2 are read as first and second; if they are steps of a longer scale, "
+            "say which: --scale 1:7": self.table["numbered"].any(),
+            f"{n_unjudged} answers that no verdict compares are left out": n_unjudged,
+        }
+        return [note for note, holds in notes.items() if holds]
 
     def not_known(self) -> list[str]:
         """What the source does not say, in sentences."""
-        gaps, counts = [], self.counts
-        if unknown := counts["order_unknown"]:
-            gaps.append(f"order shown of {unknown} of {counts['verdicts']} verdicts: {self._why()}")
-        if not self.judges:
-            gaps.append("judge: all verdicts are taken for one judge's (--judge NAME)")
-        if missing := counts["items_without_lengths"]:
-            gaps.append(f"lengths of {missing} of {counts['items']} items: no texts in these files")
-        if not self.contents:
-            default = "; each is its own, pool/item" * self._by_place()
-            gaps.append(f"content: which items are of one model{default}")
-        if not self.anchors:
-            gaps.append("anchors: no gold labels")
-        return gaps
-
-    def _why(self) -> str:
+        counts = self.counts
+        unknown, missing = counts["order_unknown"], counts["items_without_lengths"]
         if self.given_order is not None:
-            return "as you say"
-        if self.format.order == "columns":
-            return f"{self.pattern}, so it may not be the order shown (--order shown if it is)"
-        if self.format.name == "generic":
-            return "the table does not record it (--order shown if first was shown first)"
-        return f"{self.format.title} do not record it"
+            why = "as you say"
+        elif self.format.order == "columns":
+            why = f"{self.pattern}, so it may not be the order shown (--order shown if it is)"
+        elif self.format.name == "generic":
+            why = "the table does not record it (--order shown if first was shown first)"
+        else:
+            why = f"{self.format.title} do not record it"
+        default = "; each is its own, pool/item" * bool(self.item_table["content"].notna().any())
+        gaps = {
+            f"order shown of {unknown} of {counts['verdicts']} verdicts: {why}": unknown,
+            "judge: all verdicts are taken for one judge's (--judge NAME)": not self.judges,
+            f"lengths of {missing} of {counts['items']} items: no texts in these files": missing,
+            f"content: which items are of one model{default}": not self.contents,
+            "anchors: no gold labels": not self.anchors,
+        }
+        return [gap for gap, holds in gaps.items() if holds]
 
     def write(self, out: Path | str, overwrite: bool = False) -> list[Path]:
         """Write the tables into a folder: all of them or none.
@@ -319,52 +325,56 @@ class Imported:
         """
         out = Path(out)
         check_folder(out, overwrite)
-        tables = {"verdicts.csv": self._verdict_rows(), "items.csv": self._item_rows()}
-        if self.anchors:
-            anchors = [
-                [pool, better, *(pair - {better})] for (pool, pair), better in self.anchors.items()
-            ]
-            tables["anchors.csv"] = pd.DataFrame(anchors, columns=["pool", "better", "worse"])
+        anchors = [
+            (pool, better, *pair - {better}) for (pool, pair), better in self.anchors.items()
+        ]
+        tables = {
+            out / "verdicts.csv": self._verdict_rows(),
+            out / "items.csv": self._item_rows(),
+            out / "anchors.csv": pd.DataFrame(anchors, columns=["pool", "better", "worse"]),
+        }
         try:
             out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ValueError(f"cannot write {out}: {error.strerror}") from None
+        written = {path: rows for path, rows in tables.items() if len(rows)}
         files.write_together(
             {
-                out / name: lambda path, rows=rows: rows.to_csv(
-                    path, index=False, lineterminator="\n"
-                )
-                for name, rows in tables.items()
+                path: lambda p, rows=rows: rows.to_csv(p, index=False, lineterminator="\n")
+                for path, rows in written.items()
             },
             overwrite=overwrite,
         )
-        for name in set(TABLES) - set(tables):
-            (out / name).unlink(missing_ok=True)  # of another import
-        return [out / name for name in tables]
+        for path in tables.keys() - written.keys():
+            path.unlink(missing_ok=True)  # of another import
+        return list(written)
 
     def _verdict_rows(self) -> pd.DataFrame:
-        rows = pd.DataFrame(self.verdicts, dtype=object)
-        rows["judge"] = [v.judge or "unknown" for v in self.verdicts]
-        rows["winner"] = [OUTCOMES.get(v.p_first) for v in self.verdicts]
-        rows["order"] = ["shown" if self.is_shown(v) else "unknown" for v in self.verdicts]
-        names = (name for items in self.items.values() for name in items)
-        graded = self.format.graded or any(v.p_first not in OUTCOMES for v in self.verdicts)
-        graded = graded or bool(names_that_are_words(names))  # "first" might be either
-        columns = ["pool", *["judge"] * bool(self.judges), "first", "second"]
-        columns += ["p_first" if graded else "winner"]
-        columns += ["count"] * any(v.count != 1 for v in self.verdicts)
-        return rows[[*columns, "order"]]
+        table = self.table
+        rows = table.assign(
+            judge=table["judge"].fillna("unknown"),
+            winner=[OUTCOMES.get(share) for share in table["p_first"]],
+            order=np.where(table["shown"], "shown", "unknown"),
+        )
+        graded = self.format.graded or not table["p_first"].isin(list(OUTCOMES)).all()
+        graded = graded or names_that_are_words(self.item_table["item"])  # might be either
+        columns = {
+            "pool": True,
+            "judge": self.judges,
+            "first": True,
+            "second": True,
+            "p_first": graded,
+            "winner": not graded,
+            "count": (table["count"] != 1).any(),
+            "order": True,
+        }
+        return rows[[name for name, is_written in columns.items() if is_written]]
 
     def _item_rows(self) -> pd.DataFrame:
-        rows = []
-        for pool, items in self.items.items():
-            for name, item in items.items():
-                # The same place in another pool holds an answer of another model.
-                owner = item.content or (f"{pool}/{name}" if item.by_place else name)
-                counts = {m: int(v) if v.is_integer() else v for m, v in item.measures.items()}
-                rows.append({"pool": pool, "item": name, "content": owner, **counts})
-        content = ["content"] * (bool(self.contents) or self._by_place())
-        return pd.DataFrame(rows, columns=["pool", "item", *content, *self.measures], dtype=object)
+        items = self.item_table
+        if items["content"].isna().all():
+            return items.drop(columns="content")
+        return items.assign(content=items["content"].fillna(items["item"]))
 
 
 def _merged(known: Item, item: Item) -> Item:

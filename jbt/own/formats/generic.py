@@ -7,26 +7,27 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 from jbt.own.formats import texts
 from jbt.own.formats.records import (
+    USUAL,
+    Game,
     GenericColumns,
-    Item,
+    Layout,
     Record,
     Refused,
     Row,
     SwappedCodes,
-    Verdict,
     as_name,
     as_number,
     brief,
     digest,
     one_hot,
 )
-from jbt.own.tables.outcomes import CODES, PAIRS, SIDES, read_winner
+from jbt.own.tables.outcomes import CODES, PAIRS, SIDES, Outcomes, read_winner
 from jbt.own.tables.verdicts import ALL, ORDERS
 
 ONE_LINE = 40
@@ -77,146 +78,120 @@ OPTIONS = {
 """The option that names the column or columns of a role; else it is called as the role."""
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """Where a record with these keys has what."""
-
-    columns: GenericColumns
-    """With usual names for what the user did not name; `winner` and `scores` are of what says who
-    won, one of them or neither."""
-    prompt: str | None
-    is_row_a_pool: bool
-    """Whether answers are given with their row."""
-    words: Mapping[str, float | None]
-    """What a winner may be: the share that the first won."""
-    crossed: tuple[str, str] | None
-    """A pair of columns whose names say the opposite of their places: first `model_b`, second
-    `model_a`."""
+class NoVerdicts(Refused):
+    """A record in which nothing names two items, or nothing says who won."""
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
     """Whether two items, or their texts, and a winner or two scores have columns with usual
     names."""
-    keys = tuple(values)
-    if set(CHOSEN) <= set(keys):
-        return True
-    named = _items(keys) or _only("texts", _pairs(keys, STEMS["texts"]))
-    return bool(
-        named
-        and ("p_first" in keys or _winner(keys) or _only("scores", _pairs(keys, STEMS["scores"])))
-    )
+    try:
+        layout(USUAL, tuple(values))
+    except NoVerdicts:
+        return False
+    return True
 
 
 def records(row: Row) -> Iterator[Record]:
     """Read one row: a verdict, or two where it has the winner in either order."""
-    layout = _layout(row.columns, tuple(row.values))
-    columns = layout.columns
-    first, second = _read_items(row, columns)
-    if first.name == second.name:
-        raise Refused(f"first and second are the same item, {brief(first.name)}")
-    pool = _pool(row, layout)
-    judge = None if columns.judge is None else row.name("judge", columns.judge)
-    shown, count = columns.swapped is not None, 1
-    if not shown and "order" in row.values:
-        order = row.need("order", "order")
-        if order not in ORDERS:
-            raise Refused(f"order is {brief(order)}, allowed: {', '.join(ORDERS)}")
-        shown = order == "shown"
-    if "count" in row.values:
-        count = texts.as_count(row.need("count", "count"), "count")
-        if not count.is_integer():
-            raise Refused(f"count is {brief(row.values['count'])}, allowed: whole numbers from 0")
-    p_first, numbered = _p_first(row, layout, first.name, second.name), False
-    if len(columns.winner) == 1 and columns.outcomes is None:
-        numbered = str(row.values[columns.winner[0]]).strip() in ("1", "2", "1.0", "2.0")
-    outcome = {"count": int(count), "numbered": numbered}
-    yield Verdict(pool, first, second, p_first, judge, shown, **outcome)
-    if columns.swapped is not None:
-        p_first = _p_first_swapped(row, layout, columns.swapped, first.name, second.name)
-        yield Verdict(pool, second, first, p_first, judge, shown, **outcome)
+    return layout(row.columns, tuple(row.values)).records(row)
 
 
 @functools.lru_cache  # the rows of a table have the same keys
-def _layout(given: GenericColumns, keys: tuple[str, ...]) -> _Layout:
+def layout(given: GenericColumns, keys: tuple[str, ...]) -> Layout:
     """Find the columns that the user did not name.
 
     Raises:
       Refused: a column is missing, or there are several for one role.
     """
-    if given.first is not None and given.second is not None:
-        items = given.first, given.second
-    else:
-        items = _items(keys)
-    for there, missing in _halves(keys) if items is None else ():
-        raise Refused(f"{there} without {missing}: name the items' columns (--first --second)")
+    written, shown = {key.casefold(): key for key in keys}, ", ".join(map(repr, keys[:12]))
+
+    def usual(*names: str) -> list[str]:
+        return [written[name] for name in names if name in written]
+
+    def pairs(*stems: str) -> list[tuple[str, str]]:
+        names = [
+            [form.format(stem=stem, end=end) for end in ends]
+            for stem, ends, form in itertools.product(stems, ENDS, FORMS)
+        ]
+        return [(written[a], written[b]) for a, b in names if a in written and b in written]
+
+    for key in given.named():
+        if key not in keys:
+            raise Refused(f"no {key!r} here; keys are {shown}")
+    items = (given.first, given.second) if given.first is not None else None
+    if items is None:
+        plain = [pair for pair in PLAIN if set(pair) <= set(keys)]
+        items = _only("items", plain[:1] or pairs(*STEMS["items"]))
+    for stem, ends in itertools.product(STEMS["items"], ENDS) if items is None else ():
+        halves = [f"{stem}_{end}" for end in ends]
+        if len(there := usual(*halves)) == 1:
+            missing = halves[there[0].casefold() == halves[0]]
+            raise Refused(
+                f"{there[0]} without {missing}: name the items' columns (--first --second)"
+            )
     is_chosen = set(CHOSEN) <= set(keys) and not (given.winner or given.scores or given.texts)
-    answers = given.texts or (CHOSEN if is_chosen else _only("texts", _pairs(keys, STEMS["texts"])))
-    columns = ", ".join(map(repr, keys[:12]))
+    answers = given.texts or (CHOSEN if is_chosen else _only("texts", pairs(*STEMS["texts"])))
     if items is None and answers is None:
-        raise Refused(
-            f"no items here, name their columns (--first --second); columns are {columns}"
-        )
+        what = f"name their columns (--first --second); columns are {shown}"
+        raise NoVerdicts(f"no items here, {what}")
     counts = given.counts
     if not counts and answers is None:
-        found = [(stem, _pairs(keys, [stem])) for stem in COUNTS]
-        counts = tuple((stem, *pairs[0]) for stem, pairs in found if len(pairs) == 1)
-    pool, prompt = given.pool or next(iter(_single(keys, NAMES["pool"])), None), None
-    if pool is None:
-        prompt = _only("prompt", _single(keys, NAMES["prompt"]))
-    judge = given.judge or _only("judge", _single(keys, NAMES["judge"]))
+        found = [(stem, pairs(stem)) for stem in COUNTS]
+        counts = tuple((stem, *columns[0]) for stem, columns in found if len(columns) == 1)
+    pool = given.pool or next(iter(usual(*NAMES["pool"])), None)
+    prompt = _only("prompt", usual(*NAMES["prompt"])) if pool is None else None
+    judge = given.judge or _only("judge", usual(*NAMES["judge"]))
 
     winner, scores, swapped = given.winner, given.scores, given.swapped
-    if not winner and "p_first" not in keys and (usual := _winner(keys)) is not None:
-        winner = (usual,)
+    if not winner and "p_first" not in keys:
+        named = usual(*NAMES["winner"])
+        winner = tuple(
+            named[:1] if named[:1] == ["winner"] else filter(None, [_only("winner", named)])
+        )
     if winner and swapped is None:
         names = [form.format(winner[0].casefold()) for form in SWAPPED]
-        swapped = _only("winner in the other order", _single(keys, names))
+        swapped = _only("winner in the other order", usual(*names))
     if scores is not None:
         winner = ()
     elif not winner and "p_first" not in keys:
-        scores = _only("scores", _pairs(keys, STEMS["scores"]))
+        scores = _only("scores", pairs(*STEMS["scores"]))
         if scores is None and not is_chosen:
-            raise Refused(
-                f"nothing says who won, name the column (--winner); columns are {columns}"
-            )
+            what = f"name the column (--winner); columns are {shown}"
+            raise NoVerdicts(f"nothing says who won, {what}")
 
-    named = [(p[0].casefold(), p[1].casefold()) for p in (items, answers) if p is not None]
-    words = {name: 1.0 - side for pair in named for side, name in enumerate(pair)} | CODES
-    crossed = next(
-        (p for p in named if any(p[0].endswith(b) and p[1].endswith(a) for a, b in PAIRS)), None
+    def pool_of(row: Row) -> str:
+        """The pool's name; else the prompt; else, as answers given with their row form a pool of
+        their own, the row."""
+        if pool is not None:
+            return row.name("pool", pool)
+        if prompt is not None:
+            text = row.need("pool", prompt)
+            is_short = isinstance(text, str) and len(text) <= ONE_LINE
+            return row.name("pool", prompt) if is_short else digest(text)
+        return row.numbered() if answers or given.counts else ALL
+
+    def text_of(row: Row, side: int) -> str | None:
+        if answers is None:
+            return None
+        if isinstance(value := row.find("texts", answers[side]), list):
+            return "\n".join(texts.answers(value, answers[side]))
+        return row.text("texts", answers[side])
+
+    named = [pair for pair in (items, answers) if pair is not None]
+    columns = replace(given, winner=winner, scores=scores, swapped=swapped)
+    return Layout(
+        pool=pool_of,
+        keys=items or answers,
+        by_place=items is None,
+        of_models=False,
+        text=text_of,
+        counts=lambda row, side: {
+            name: texts.as_count(row.need(name, pair[side]), pair[side]) for name, *pair in counts
+        },
+        judge=lambda row: None if judge is None else row.name("judge", judge),
+        games=functools.partial(_games, columns, *_words(named)),
     )
-    if crossed:
-        words = {word: share for word, share in words.items() if share not in (0, 1)}
-    first, second = items or (None, None)
-    found = {"first": first, "second": second, "texts": answers, "counts": counts, "pool": pool}
-    found |= {"judge": judge, "winner": winner, "scores": scores, "swapped": swapped}
-    is_row_a_pool = bool(answers or given.counts)
-    return _Layout(replace(given, **found), prompt, is_row_a_pool, words, crossed)
-
-
-def _pairs(keys: tuple[str, ...], stems: Iterable[str]) -> list[tuple[str, str]]:
-    """Pairs of columns such as `STEM_a` and `STEM_b`, as they are written in the table."""
-    written = {key.casefold(): key for key in keys}
-    names = [
-        tuple(form.format(stem=stem, end=end) for end in ends)
-        for stem, ends, form in itertools.product(stems, ENDS, FORMS)
-    ]
-    return [(written[a], written[b]) for a, b in names if a in written and b in written]
-
-
-def _halves(keys: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Columns such as `STEM_a` without `STEM_b`: the column, and the name of the missing one."""
-    written = {key.casefold(): key for key in keys}
-    for stem, ends in itertools.product(STEMS["items"], ENDS):
-        a, b = (f"{stem}_{end}" for end in ends)
-        if (a in written) != (b in written):
-            yield (written[a], b) if a in written else (written[b], a)
-
-
-def _single(keys: tuple[str, ...], names: Iterable[str]) -> list[str]:
-    """Columns that have one of these names, as they are written in the table."""
-    written = {key.casefold(): key for key in keys}
-    return [written[name] for name in names if name in written]
 
 
 def _only(role: str, candidates: list[Any]) -> Any:
@@ -231,113 +206,96 @@ def _only(role: str, candidates: list[Any]) -> Any:
     return candidates[0] if candidates else None
 
 
-def _items(keys: tuple[str, ...]) -> tuple[str, str] | None:
-    """The columns with the names of the two items."""
-    plain = [pair for pair in PLAIN if set(pair) <= set(keys)]
-    return _only("items", plain[:1] or _pairs(keys, STEMS["items"]))
+def _words(pairs: list[tuple[str, str]]) -> tuple[dict[str, float | None], str]:
+    """What a winner may be: the share that the first won; and, where the names of a pair of columns
+    say the opposite of their places (first `model_b`, second `model_a`), what to do about it."""
+    pairs = [(first.casefold(), second.casefold()) for first, second in pairs]
+    words = {name: 1.0 - side for pair in pairs for side, name in enumerate(pair)} | CODES
+    for first, second in pairs:
+        if any(first.endswith(b) and second.endswith(a) for a, b in PAIRS):
+            way_out = f"--map says what a code means where {first} is first, {second} second"
+            return {word: v for word, v in words.items() if v not in (0, 1)}, way_out
+    return words, ""
 
 
-def _winner(keys: tuple[str, ...]) -> str | None:
-    """The column with the winner: `winner` if there is one."""
-    found = _single(keys, NAMES["winner"])
-    return _only("winner", found[:1] if found[:1] == ["winner"] else found)
-
-
-def _read_items(row: Row, columns: GenericColumns) -> list[Item]:
-    """The two items; without names they are called as the columns of their texts."""
-    by_place = columns.first is None
-    if columns.first is None or columns.second is None:
-        names = [as_name(column, "the column") for column in columns.texts or ()]
-    else:
-        names = [row.name("first", columns.first), row.name("second", columns.second)]
-    answers: list[str | None] = [None, None]
-    for side, column in enumerate(columns.texts or ()):
-        value = row.need("texts", column)
-        if isinstance(value, list):
-            value = "\n".join(texts.answers(value, column))
-        if value is not None and not isinstance(value, str):
-            raise Refused(f"{column} is {brief(value)}, allowed: a text")
-        answers[side] = value
-    measures: list[dict[str, float]] = [{}, {}]
-    for name, *pair in columns.counts:
-        for counts, column in zip(measures, pair, strict=True):
-            counts[name] = texts.as_count(row.need(name, column), column)
-    return [
-        Item(name, text=text, measures=counts, by_place=by_place)
-        for name, text, counts in zip(names, answers, measures, strict=True)
-    ]
-
-
-def _pool(row: Row, layout: _Layout) -> str:
-    """The pool's name; else the prompt; else, as answers given with their row form a pool of their
-    own, the row."""
-    if layout.columns.pool is not None:
-        return row.name("pool", layout.columns.pool)
-    if layout.prompt is not None:
-        prompt = row.need("pool", layout.prompt)
-        if isinstance(prompt, str) and len(prompt) <= ONE_LINE:
-            return row.name("pool", layout.prompt)
-        return digest(prompt)
-    return row.numbered() if layout.is_row_a_pool else ALL
-
-
-def _p_first(row: Row, layout: _Layout, first: str, second: str) -> float | None:
-    """The share that the first won; None for a failed judgment.
-
-    Raises:
-      Refused: a value that is not known.
-    """
-    columns = layout.columns
+def _games(
+    columns: GenericColumns,
+    words: Mapping[str, float | None],
+    way_out: str,
+    row: Row,
+    names: Sequence[str],
+) -> Iterator[Game]:
+    """The verdict, and the one in the other order if the row has it."""
+    coded = functools.partial(_coded, row, columns.outcomes, words, way_out)
+    shown, count, swapped = columns.swapped is not None, 1.0, columns.swapped
+    if not shown and "order" in row.values:
+        order = row.need("order", "order")
+        if order not in ORDERS:
+            raise Refused(f"order is {brief(order)}, allowed: {', '.join(ORDERS)}")
+        shown = order == "shown"
+    if "count" in row.values:
+        count = texts.as_count(row.need("count", "count"), "count")
+        if not count.is_integer():
+            raise Refused(f"count is {brief(row.values['count'])}, allowed: whole numbers from 0")
+    numbered = False
     if len(columns.winner) > 1:
-        return one_hot(row, dict(zip(columns.winner, (1.0, 0.0, 0.5), strict=False)))
-    if columns.winner:
-        (column,) = columns.winner
-        return _coded(layout, column, row.need("winner", column), first, second)
-    if columns.scores is not None:
-        values = [row.need("winner", column) for column in columns.scores]
-        if None in values:
-            return None
-        one, other = map(as_number, values)
-        if one != one or other != other:
-            given = " and ".join(map(brief, values))
-            raise Refused(f"{' and '.join(columns.scores)} are {given}, allowed: numbers")
-        return 0.5 if one == other else float(one > other)
-    if "p_first" not in row.values:
-        return 1.0  # chosen
-    value = row.need("p_first", "p_first")
-    if value is not None and not 0 <= as_number(value) <= 1:
-        raise Refused(f"p_first is {brief(value)}, allowed: 0 to 1, empty")
-    return None if value is None else as_number(value)
-
-
-def _p_first_swapped(
-    row: Row, layout: _Layout, column: str, first: str, second: str
-) -> float | None:
-    """The share that the item shown first, here the second, won in the other order.
-
-    Raises:
-      Refused: a code of which it is not said whether it is about the order shown.
-    """
-    value, meaning, shares = row.need("winner", column), layout.columns.swapped_codes, set()
-    if meaning in (None, "shown"):
-        shares.add(_coded(layout, column, value, second, first))
-    if meaning in (None, "columns"):
-        share = _coded(layout, column, value, first, second)
+        p_first = one_hot(row, dict(zip(columns.winner, (1.0, 0.0, 0.5), strict=False)))
+    elif columns.winner:
+        p_first = coded(columns.winner[0], *names)
+        number = str(row.values[columns.winner[0]]).strip()
+        numbered = columns.outcomes is None and number in ("1", "2", "1.0", "2.0")
+    elif columns.scores is not None:
+        p_first = _scored(row, columns.scores)
+    elif "p_first" in row.values:
+        value = row.need("p_first", "p_first")
+        p_first = None if value is None else as_number(value)
+        if value is not None and not 0 <= as_number(value) <= 1:
+            raise Refused(f"p_first is {brief(value)}, allowed: 0 to 1, empty")
+    else:
+        p_first = 1.0  # chosen
+    yield Game(p_first, False, shown, int(count), numbered)
+    if swapped is None:
+        return
+    shares = set()
+    if columns.swapped_codes in (None, "shown"):
+        shares.add(coded(swapped, *names[::-1]))
+    if columns.swapped_codes in (None, "columns"):
+        share = coded(swapped, *names)
         shares.add(None if share is None else 1 - share)
     if len(shares) > 1:
         options = " | ".join(get_args(SwappedCodes))
         raise Refused(
-            f"{column} is {brief(value)}: of the order shown then, or of the columns? "
-            f"(--swapped-codes {options})"
+            f"{swapped} is {brief(row.values[swapped])}: of the order shown then, or of the "
+            f"columns? (--swapped-codes {options})"
         )
-    return shares.pop()
+    yield Game(shares.pop(), True, shown, int(count), numbered)
 
 
-def _coded(layout: _Layout, column: str, value: Any, first: str, second: str) -> float | None:
-    """The share that the item `first` won."""
+def _scored(row: Row, columns: Sequence[str]) -> float | None:
+    """The share that the item with the first of two scores won."""
+    values = [row.need("winner", column) for column in columns]
+    if None in values:
+        return None
+    one, other = map(as_number, values)
+    if one != one or other != other:
+        given = " and ".join(map(brief, values))
+        raise Refused(f"{' and '.join(columns)} are {given}, allowed: numbers")
+    return 0.5 if one == other else float(one > other)
+
+
+def _coded(
+    row: Row,
+    outcomes: Outcomes | None,
+    words: Mapping[str, float | None],
+    way_out: str,
+    column: str,
+    first: str,
+    second: str,
+) -> float | None:
+    """The share that the item `first` won, by the code in a column."""
+    value = row.need("winner", column)
     if value is None:
         return None  # no answer was read
-    outcomes, crossed = layout.columns.outcomes, layout.crossed
     if outcomes is not None:
         try:
             return outcomes.share(f"{value:g}" if isinstance(value, float) else str(value))
@@ -346,15 +304,16 @@ def _coded(layout: _Layout, column: str, value: Any, first: str, second: str) ->
             raise Refused(f"{column} is {brief(value)}, {known}") from None
     code = as_name(value, column)
     try:
-        return read_winner(code, first, second, layout.words)
+        return read_winner(code, first, second, words)
     except ValueError as error:
         raise Refused(f"{column} is {error}") from None
     except KeyError:
-        allowed, option = f"{first}, {second}, {', '.join(SIDES)}, A>>B", "--map your words"
         if as_number(value) == as_number(value):
             codes = '--map "0=first,1=tie,2=second"'
             option = f"{codes} or --scale BEST:WORST says what a number means"
-        if crossed:
-            allowed = f"{first}, {second}, {', '.join(layout.words)}"
-            option = f"--map says what a code means where {' is first, '.join(crossed)} second"
-        raise Refused(f"{column} is {brief(code)}, allowed: {allowed} ({option})") from None
+        else:
+            option = "--map your words"
+        allowed = words if way_out else [*SIDES, "A>>B"]
+        allowed = ", ".join([first, second, *allowed])
+        what = f"{column} is {brief(code)}, allowed: {allowed}"
+        raise Refused(f"{what} ({way_out or option})") from None

@@ -1,25 +1,25 @@
 """The known formats: which keys a record has, and how it is read.
 
-Of each format `recognises` looks at the first record of a file, and `records` reads one record;
-anything outside the format is refused, and nothing is guessed.
+Of each format `recognises` looks at the first record of a file, and a `Layout` says where a record
+has what; anything outside the format is refused, and nothing is guessed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from jbt.own.formats import generic, texts
 from jbt.own.formats.records import (
-    Anchor,
     Answer,
     Format,
+    Game,
     Item,
+    Layout,
     Record,
     Refused,
     Row,
-    Verdict,
     as_code,
     as_name,
     as_number,
@@ -30,61 +30,48 @@ from jbt.own.formats.records import (
 )
 from jbt.own.tables.outcomes import WORDS
 
-SIDES = ("first", "second")
+Codes = Mapping[str, float | None]
 
 
-def _models(row: Row, keys: Sequence[str], apart: Sequence[str] = ()) -> list[tuple[str, str]]:
-    """A name for the answer of each of two models, and the model.
-
-    Args:
-      apart: what tells the answers apart if the same model gave both.
-
-    Raises:
-      Refused: it did, and nothing tells them apart.
-    """
-    models = [row.name(role, key) for role, key in zip(SIDES, keys, strict=True)]
-    if models[0] != models[1]:
-        return list(zip(models, models, strict=True))
-    if not apart:
-        both = f"{' and '.join(keys)} are both {brief(models[0])}"
-        raise Refused(f"{both}, allowed: two models")
-    return [(f"{model} ({end})", model) for model, end in zip(models, apart, strict=True)]
+def _numbered(*keys: str) -> Callable[[Row], str]:
+    """The pool's name; else each record is one."""
+    return lambda row: row.optional_name("pool", *keys) or row.numbered()
 
 
-def _places(row: Row, keys: Sequence[str]) -> list[Item]:
-    """Two answers that are named after the keys of their texts."""
-    for role, key in zip(SIDES, keys, strict=True):
-        row.note(role, key)
-    return [Item(key, text=row.text("texts", key), by_place=True) for key in keys]
+def _plain(*keys: str) -> Callable[[Row, int], str | None]:
+    return lambda row, side: row.text("texts", keys[side])
 
 
-def _gold(row: Row, pool: str, keys: Sequence[str], codes: Mapping[str, float]) -> Anchor:
-    """The label of two answers, whose codes say whether the first is better."""
-    gold = as_code(row.need("anchors", "label"), codes, "label")
-    return Anchor(pool, *(keys if gold == 1 else keys[::-1]))
+def _conversation(*keys: str) -> Callable[[Row, int], str | None]:
+    """The assistant's part of a conversation."""
+
+    def text(row: Row, side: int) -> str | None:
+        messages = row.find("texts", keys[side])
+        return None if messages is None else "\n".join(texts.answers(messages, keys[side]))
+
+    return text
 
 
-def _games(
-    row: Row, key: str, code: str, n_games: Sequence[int], codes: Mapping[str, float]
-) -> Iterator[tuple[str, float | None]]:
-    """The code of each game in a list, and the share that the first won; None for a failure."""
-    games = as_objects(row.need("winner", key, f"[].{code}"), key)
-    if len(games) not in n_games:
-        raise Refused(f"{len(games)} {key}, allowed: {' or '.join(map(str, n_games))}")
-    for number, game in enumerate(games):
-        value = None if game is None else game.get(code)
-        yield value or "", _share(value, codes, f"{key}[{number}].{code}")
-
-
-def _conversation(row: Row, key: str) -> str | None:
-    """The assistant's part of a conversation; None without one."""
-    messages = row.find("texts", key)
-    return None if messages is None else "\n".join(texts.answers(messages, key))
-
-
-def _share(code: Any, codes: Mapping[str, float | None], key: str) -> float | None:
+def _share(code: Any, codes: Codes, key: str) -> float | None:
     """`as_code` of a code that may be null, for a failed judgment."""
     return None if code is None else as_code(code, codes, key)
+
+
+def _games(key: str, code: str, most: Sequence[int], codes: Codes) -> Any:
+    """Games in a list, each with a code: the first answer is shown first in the first of them,
+    the second in the second."""
+
+    def read(row: Row, names: Sequence[str]) -> Iterator[Game]:
+        games = as_objects(row.need("winner", key, f"[].{code}"), key)
+        if len(games) not in most:
+            raise Refused(f"{len(games)} {key}, allowed: {' or '.join(map(str, most))}")
+        for number, game in enumerate(games):
+            value = None if game is None else game.get(code)
+            p_first = _share(value, codes, f"{key}[{number}].{code}")
+            count = row.strong_weight if re.search(">>|<<", value or "") else 1
+            yield Game(p_first, number == 1, count=count)
+
+    return read
 
 
 # Chatbot Arena: votes of visitors between two anonymous models, left (a) and right (b). Three
@@ -95,6 +82,8 @@ ARENA = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5, "tie (bothbad)": 0.5, "both
 ARENA_ONE_HOT = {"winner_model_a": 1.0, "winner_model_b": 0.0, "winner_tie": 0.5}
 ARENA_ALONE = {"anony", "language", "tstamp"}
 """Keys of the Arena's battles that human judgments of MT-Bench lack."""
+
+CONVERSATIONS = _conversation("conversation_a", "conversation_b")
 
 
 def _is_arena(values: Mapping[str, Any]) -> bool:
@@ -107,44 +96,54 @@ def _is_arena(values: Mapping[str, Any]) -> bool:
     return ARENA_ONE_HOT.keys() <= keys or ("winner" in keys and bool(signs & keys))
 
 
-def _arena(row: Row) -> Iterator[Record]:
-    """Read the vote of one battle, which is a pool of its own."""
-    items = []
-    for side, (name, model) in zip("ab", _models(row, ("model_a", "model_b"), "ab"), strict=True):
-        text, counts = _conversation(row, f"conversation_{side}"), {}
-        if text is None and (reply := row.text("texts", f"response_{side}")) is not None:
-            text = texts.replies(reply)
-        if isinstance(metadata := row.find("counts", "conv_metadata"), Mapping):
-            tokens = f"sum_assistant_{side}_tokens"
-            counts = texts.style(metadata, f"_{side}", "conv_metadata", tokens)
-        items.append(Item(name, model, text, counts))
-    pool = row.optional_name("pool", "question_id", "id") or row.numbered()
-    judge = row.optional_name("judge", "judge")
+def _arena_text(row: Row, side: int) -> str | None:
+    text = CONVERSATIONS(row, side)
+    if text is None and (reply := row.text("texts", f"response_{'ab'[side]}")) is not None:
+        text = texts.replies(reply)
+    return text
+
+
+def _arena_counts(row: Row, side: int) -> Mapping[str, float]:
+    metadata, end = row.find("counts", "conv_metadata"), "ab"[side]
+    if not isinstance(metadata, Mapping):
+        return {}
+    return texts.style(metadata, f"_{end}", "conv_metadata", f"sum_assistant_{end}_tokens")
+
+
+def _arena_games(row: Row, names: Sequence[str]) -> list[Game]:
     if ARENA_ONE_HOT.keys() <= row.values.keys():
-        p_first = one_hot(row, ARENA_ONE_HOT)
-    else:
-        p_first = as_code(row.need("winner", "winner"), ARENA, "winner")
-    yield Verdict(pool, *items, p_first, judge, shown=True)
+        return [Game(one_hot(row, ARENA_ONE_HOT))]
+    return [Game(as_code(row.need("winner", "winner"), ARENA, "winner"))]
+
+
+CHATBOT_ARENA = Layout(
+    pool=_numbered("question_id", "id"),
+    keys=("model_a", "model_b"),
+    apart="ab",
+    text=_arena_text,
+    counts=_arena_counts,
+    games=_arena_games,
+)
 
 
 # MT-Bench: models judged by models (`*_pair.jsonl`) and by people, turn by turn.
 
-MT_BENCH = {
+MT_BENCH_GAMES = {
     "g1_winner": {"model_1": 1.0, "model_2": 0.0, "tie": 0.5, "error": None},
     "g2_winner": {"model_1": 0.0, "model_2": 1.0, "tie": 0.5, "error": None},
 }
 """Share won by the model shown first: model 1 in the first game, model 2 in the second."""
 
-MT_BENCH_HUMAN = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}
+MT_BENCH_VOTES = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}
 
 
-def _turn(row: Row) -> tuple[str, str]:
-    """The pool, which is a turn of a question, because a model answers in each; and the turn."""
-    question, turn = row.name("pool", "question_id"), as_name(row.need("pool", "turn"), "turn")
-    return f"{question}/turn{turn}", turn
+def _turn(row: Row) -> str:
+    """The pool: each turn of a question is one, because a model answers in each."""
+    question = row.name("pool", "question_id")
+    return f"{question}/turn{as_name(row.need('pool', 'turn'), 'turn')}"
 
 
-def _judge(row: Row) -> str | None:
+def _first_judge(row: Row) -> str | None:
     """The judge's name; for a model that judges it comes first in a list, before the prompt's."""
     judge = row.find("judge", "judge")
     if isinstance(judge, list) and judge:
@@ -152,13 +151,21 @@ def _judge(row: Row) -> str | None:
     return None if judge is None else as_name(judge, "judge")
 
 
-def _mt_bench(row: Row) -> Iterator[Record]:
-    """Read two games."""
-    pool, judge = _turn(row)[0], _judge(row)
-    items = [Item(*names) for names in _models(row, ("model_1", "model_2"))]
-    shares = [as_code(row.need("winner", key), MT_BENCH[key], key) for key in MT_BENCH]
-    for p_first, order in zip(shares, (items, items[::-1]), strict=True):
-        yield Verdict(pool, *order, p_first, judge, shown=True)
+def _turn_text(row: Row, side: int) -> str | None:
+    key, turn = f"conversation_{'ab'[side]}", _turn(row).rpartition("/turn")[2]
+    conversation = row.find("texts", key)
+    if conversation is None or not turn.isdecimal():
+        return None
+    replies = texts.answers(conversation, key)
+    return replies[int(turn) - 1] if 1 <= int(turn) <= len(replies) else None
+
+
+def _vote(row: Row, names: Sequence[str]) -> list[Game]:
+    """The source no longer has the order in which the answers were seen."""
+    winner = row.need("winner", "winner")
+    if isinstance(winner, str) and "tie" in winner:  # also "tie (inconsistent)"
+        winner = "tie"
+    return [Game(as_code(winner, MT_BENCH_VOTES, "winner"), shown=False)]
 
 
 def _is_mt_bench_human(values: Mapping[str, Any]) -> bool:
@@ -166,34 +173,34 @@ def _is_mt_bench_human(values: Mapping[str, Any]) -> bool:
     return keys <= values.keys() and not ARENA_ALONE & values.keys()
 
 
-def _mt_bench_human(row: Row) -> Iterator[Record]:
-    """Read one judgment; the source no longer has the order in which its answers were seen."""
-    models = _models(row, ("model_a", "model_b"))
-    (pool, turn), items = _turn(row), []
-    for names, key in zip(models, ("conversation_a", "conversation_b"), strict=True):
-        replies, conversation = [], row.find("texts", key)
-        if conversation is not None and turn.isdecimal():
-            replies = texts.answers(conversation, key)
-        there = turn.isdecimal() and 1 <= int(turn) <= len(replies)
-        items.append(Item(*names, replies[int(turn) - 1] if there else None))
-    winner = row.need("winner", "winner")
-    if isinstance(winner, str) and "tie" in winner:  # also "tie (inconsistent)"
-        winner = "tie"
-    p_first = as_code(winner, MT_BENCH_HUMAN, "winner")
-    yield Verdict(pool, *items, p_first, _judge(row), shown=False)
+MT_BENCH = Layout(
+    pool=_turn,
+    keys=("model_1", "model_2"),
+    judge=_first_judge,
+    games=lambda row, names: [
+        Game(as_code(row.need("winner", key), codes, key), swapped=key == "g2_winner")
+        for key, codes in MT_BENCH_GAMES.items()
+    ],
+)
+
+MT_BENCH_HUMAN = Layout(
+    pool=_turn,
+    keys=("model_a", "model_b"),
+    text=_turn_text,
+    judge=_first_judge,
+    games=_vote,
+)
 
 
-# AlpacaEval `annotations.json`: models against one baseline, with graded preferences.
+# AlpacaEval `annotations.json`: models against one baseline, with graded preferences; all models
+# that answered one instruction form a pool.
 
 OUTPUTS = ("output_1", "output_2")
 
 
-def _alpaca_eval(row: Row) -> Iterator[Record]:
-    """Read one annotation; all models that answered one instruction form a pool. A preference is 1
-    for the first output, 2 for the second, or between; 1.5 and 0 are ties, null is a failure."""
-    pool = digest(row.need("pool", "instruction"))
-    models = _models(row, ("generator_1", "generator_2"), "12")
-    items = [Item(*names, row.text("texts", k)) for names, k in zip(models, OUTPUTS, strict=True)]
+def _preference(row: Row, names: Sequence[str]) -> list[Game]:
+    """A preference is 1 for the first output, 2 for the second, or between; 1.5 and 0 are ties,
+    null is a failure."""
     preference, p_first = row.need("p_first", "preference"), None
     if preference is not None:
         number = as_number(preference)
@@ -201,18 +208,33 @@ def _alpaca_eval(row: Row) -> Iterator[Record]:
             allowed = "1 to 2, 0 (a tie), null"
             raise Refused(f"preference is {brief(preference)}, allowed: {allowed}")
         p_first = 0.5 if number == 0 else round(2 - number, 12)
-    judge = row.optional_name("judge", "annotator")
-    yield Verdict(pool, *items, p_first, judge, shown=False)
+    return [Game(p_first, shown=False)]
+
+
+ALPACA_EVAL = Layout(
+    pool=lambda row: digest(row.need("pool", "instruction")),
+    keys=("generator_1", "generator_2"),
+    apart="12",
+    text=_plain(*OUTPUTS),
+    judge=lambda row: row.optional_name("judge", "annotator"),
+    games=_preference,
+)
 
 
 # Arena-Hard v2: judgments of a model against a baseline in two games, and the models' answers.
 
-ARENA_HARD = {
+ARENA_HARD_CODES = {
     **dict.fromkeys(("A>>B", "A>B", "B<A", "B<<A"), 1.0),
     **dict.fromkeys(("A=B", "B=A"), 0.5),
     **dict.fromkeys(("B>A", "B>>A", "A<B", "A<<B"), 0.0),
 }
 """Share won by A, who is shown first."""
+
+ARENA_HARD = Layout(
+    pool=lambda row: row.name("pool", "uid"),
+    keys=("baseline", "model"),
+    games=_games("games", "score", [2], ARENA_HARD_CODES),
+)
 
 
 def _is_arena_hard(values: Mapping[str, Any]) -> bool:
@@ -221,95 +243,88 @@ def _is_arena_hard(values: Mapping[str, Any]) -> bool:
 
 
 def _arena_hard(row: Row) -> Iterator[Record]:
-    """Read two games, the baseline shown first in the first of them, or an answer."""
-    pool = row.name("pool", "uid")
-    if "games" not in row.values:
-        model, text = row.name("item", "model"), _conversation(row, "messages")
-        metadata = row.find("counts", "metadata") or {}
-        counts = texts.style(metadata, "", "metadata", "token_len")
-        yield Answer(pool, Item(model, model, text, counts))
+    """Read two games, or an answer."""
+    if "games" in row.values:
+        yield from ARENA_HARD.records(row)
         return
-    items = [Item(*names) for names in _models(row, ("baseline", "model"))]
-    judge = row.optional_name("judge", "judge")
-    for score, p_first in _games(row, "games", "score", [2], ARENA_HARD):
-        count = row.strong_weight if re.search(">>|<<", score) else 1
-        yield Verdict(pool, *items, p_first, judge, shown=True, count=count)
-        items = items[::-1]
+    model, text = row.name("item", "model"), _conversation("messages")(row, 0)
+    metadata = row.find("counts", "metadata") or {}
+    counts = texts.style(metadata, "", "metadata", "token_len")
+    yield Answer(row.name("pool", "uid"), Item(model, model, text, counts))
 
 
 # LLMBar `result.json`: pairs with a gold label, each judged in both orders.
 
-LLMBAR = {"1": 1.0, "2": 0.0}
-"""Share won by output 1, whichever was shown first."""
-
-SWAPS = {"swap = False": LLMBAR, "swap = True": {"1": 0.0, "2": 1.0}}
+SWAPS = {"swap = False": {"1": 1.0, "2": 0.0}, "swap = True": {"1": 0.0, "2": 1.0}}
 """Share won by the output shown first: output 1, or if they were swapped output 2."""
 
 
-def _llmbar(row: Row) -> Iterator[Record]:
-    """Read the label, and the first round's verdicts; later rounds saw the first."""
-    items = _places(row, OUTPUTS)
-    pool = digest(row.need("pool", "input"), *(item.text or "" for item in items))
-    yield _gold(row, pool, OUTPUTS, LLMBAR)
+def _first_round(row: Row, names: Sequence[str]) -> Iterator[Game]:
+    """Later rounds saw the first."""
     rounds = row.need("winner", "results", "[0].swap.winner")
     if not isinstance(rounds, list) or not rounds or not isinstance(rounds[0], Mapping):
         raise Refused(f"results is {brief(rounds)}, allowed: a list that begins with an object")
     if SWAPS.keys().isdisjoint(rounds[0]):
         allowed = ", ".join(SWAPS)
         raise Refused(f"keys of results[0] are {brief(list(rounds[0]))}, allowed: {allowed}")
-    for (swap, codes), order in zip(SWAPS.items(), (items, items[::-1]), strict=True):
-        game = rounds[0].get(swap, {"winner": ...})
+    for swap in [swap for swap in SWAPS if swap in rounds[0]]:
+        game = rounds[0][swap]
         if not isinstance(game, Mapping) or "winner" not in game:
             raise Refused(f"no winner in results[0].{swap}")
-        if game["winner"] is not ...:
-            p_first = _share(game["winner"], codes, f"results[0].{swap}.winner")
-            yield Verdict(pool, *order, p_first, None, shown=True)
+        p_first = _share(game["winner"], SWAPS[swap], f"results[0].{swap}.winner")
+        yield Game(p_first, swapped=swap == "swap = True")
+
+
+LLMBAR = Layout(
+    pool=lambda row: digest(
+        row.need("pool", "input"), *(row.text("texts", key) or "" for key in OUTPUTS)
+    ),
+    keys=OUTPUTS,
+    by_place=True,
+    text=_plain(*OUTPUTS),
+    judge=lambda row: None,
+    gold=SWAPS["swap = False"],
+    games=_first_round,
+)
 
 
 # JudgeBench outputs: pairs of responses with a gold label, judged in one or both orders.
 
 RESPONSES = ("response_A", "response_B")
 
-JUDGEBENCH_GOLD = {"A>B": 1.0, "B>A": 0.0}
-JUDGEBENCH = {**JUDGEBENCH_GOLD, "A=B": 0.5}
-"""Share won by the response shown first, which the judge calls A."""
 
-
-def _judgebench(row: Row) -> Iterator[Record]:
-    """Read the label, and a verdict in each order."""
-    pool, items = row.name("pool", "pair_id"), _places(row, RESPONSES)
-    yield _gold(row, pool, RESPONSES, JUDGEBENCH_GOLD)
-    games = list(_games(row, "judgments", "decision", [1, 2], JUDGEBENCH))
-    # The model that judged stands in the file's name; else the kind of judge is known.
+def _judge_of_file(row: Row) -> str | None:
+    """The model that judged stands in the file's name; else the kind of judge is known."""
+    key = "judge_model in the file's name"
     named = re.search(r"judge_model=([^,=]+?)(\.jsonl?)?(\.gz)?$", row.file.name)
-    if named:
-        row.note("judge", "judge_model in the file's name")
-        judge = as_name(named[1], "judge_model in the file's name")
-    else:
-        judge = row.optional_name("judge", "judge_model", "judge_name")
-    for _, p_first in games:
-        yield Verdict(pool, *items, p_first, judge, shown=True)
-        items = items[::-1]
+    if named is None:
+        return row.optional_name("judge", "judge_model", "judge_name")
+    row.note("judge", key)
+    return as_name(named[1], key)
 
 
-# compar:IA: votes of visitors, who chose a model by name or found both equal.
+JUDGEBENCH = Layout(
+    pool=lambda row: row.name("pool", "pair_id"),
+    keys=RESPONSES,
+    by_place=True,
+    text=_plain(*RESPONSES),
+    judge=_judge_of_file,
+    gold={"A>B": 1.0, "B>A": 0.0},
+    games=_games("judgments", "decision", [1, 2], {"A>B": 1.0, "B>A": 0.0, "A=B": 0.5}),
+)
+
+
+# compar:IA: votes of visitors, who chose a model by name or found both equal; which model was on
+# which side is not known.
 
 EQUAL = {"True": 0.5, "true": 0.5, "1": 0.5, "False": None, "false": None, "0": None}
 
 
-def _comparia(row: Row) -> Iterator[Record]:
-    """Read one vote, which is a pool of its own; which model was on which side is not known."""
-    pool = row.optional_name("pool", "id", "conversation_pair_id") or row.numbered()
-    models = _models(row, ("model_a_name", "model_b_name"), "ab")
-    items = [
-        Item(*names, _conversation(row, f"conversation_{side}"))
-        for side, names in zip("ab", models, strict=True)
-    ]
+def _chosen(row: Row, names: Sequence[str]) -> list[Game]:
     equal = row.need("winner", "both_equal")
     p_first = _share(str(equal) if isinstance(equal, bool) else equal, EQUAL, "both_equal")
     row.need("winner", "chosen_model_name")
     chosen = row.optional_name("winner", "chosen_model_name")
-    names = [model for _, model in models]
     if chosen is not None:
         if p_first is not None:
             also = f"though both_equal is {brief(equal)}"
@@ -319,10 +334,37 @@ def _comparia(row: Row) -> Iterator[Record]:
             raise Refused(f"chosen_model_name is {brief(chosen)}, allowed: {allowed}")
         if names[0] != names[1]:  # else either may have been chosen
             p_first = float(chosen == names[0])
-    yield Verdict(pool, *items, p_first, None, shown=False)
+    return [Game(p_first, shown=False)]
+
+
+COMPARIA = Layout(
+    pool=_numbered("id", "conversation_pair_id"),
+    keys=("model_a_name", "model_b_name"),
+    apart="ab",
+    text=CONVERSATIONS,
+    judge=lambda row: None,
+    games=_chosen,
+)
 
 
 # The journal of a study (`own.Study`): the answers among its records.
+
+
+def _answer(row: Row, names: Sequence[str]) -> list[Game]:
+    p_first = row.find("p_first", "p_first")
+    if p_first is not None:
+        p_first = float(p_first)
+    elif "winner" in row.values:
+        p_first = as_code(row.need("winner", "winner"), WORDS, "winner")
+    return [Game(p_first)]
+
+
+STUDY = Layout(
+    pool=lambda row: row.name("pool", "pool"),
+    keys=("first", "second"),
+    of_models=False,
+    games=_answer,
+)
 
 
 def _is_study(values: Mapping[str, Any]) -> bool:
@@ -331,41 +373,33 @@ def _is_study(values: Mapping[str, Any]) -> bool:
 
 def _study(row: Row) -> Iterator[Record]:
     """Read one answer; what is asked, and the study's settings, are no verdicts."""
-    if row.need("event", "event") != "tell":
-        return
-    items = [Item(row.name(side, side)) for side in SIDES]
-    p_first = row.find("p_first", "p_first")
-    if p_first is not None:
-        p_first = float(p_first)
-    elif "winner" in row.values:
-        p_first = as_code(row.need("winner", "winner"), WORDS, "winner")
-    judge = row.find("judge", "judge")
-    yield Verdict(row.name("pool", "pool"), *items, p_first, judge, shown=True)
+    if row.need("event", "event") == "tell":
+        yield from STUDY.records(row)
 
 
 FORMATS: dict[str, Format] = {
     name: Format(name, *format)
     for name, *format in (
-        ("chatbot_arena", "Chatbot Arena battles", _is_arena, _arena, "columns"),
+        ("chatbot_arena", "Chatbot Arena battles", _is_arena, CHATBOT_ARENA.records, "columns"),
         (
             "mt_bench",
             "MT-Bench judgments of pairs",
-            {"question_id", "model_1", "model_2", "g1_winner", "g2_winner"}.issubset,
-            _mt_bench,
+            {"question_id", *MT_BENCH.keys, *MT_BENCH_GAMES}.issubset,
+            MT_BENCH.records,
             "recorded",
         ),
         (
             "mt_bench_human",
             "MT-Bench human judgments",
             _is_mt_bench_human,
-            _mt_bench_human,
+            MT_BENCH_HUMAN.records,
             "unknown",
         ),
         (
             "alpaca_eval",
             "AlpacaEval annotations",
-            {"instruction", *OUTPUTS, "generator_1", "generator_2", "preference"}.issubset,
-            _alpaca_eval,
+            {"instruction", *OUTPUTS, *ALPACA_EVAL.keys, "preference"}.issubset,
+            ALPACA_EVAL.records,
             "unknown",
             True,
         ),
@@ -374,21 +408,21 @@ FORMATS: dict[str, Format] = {
             "llmbar",
             "LLMBar results",
             {"input", *OUTPUTS, "label", "results"}.issubset,
-            _llmbar,
+            LLMBAR.records,
             "recorded",
         ),
         (
             "judgebench",
             "JudgeBench outputs",
             {"pair_id", *RESPONSES, "label", "judgments"}.issubset,
-            _judgebench,
+            JUDGEBENCH.records,
             "recorded",
         ),
         (
             "comparia",
             "compar:IA votes",
-            {"model_a_name", "model_b_name", "chosen_model_name", "both_equal"}.issubset,
-            _comparia,
+            {*COMPARIA.keys, "chosen_model_name", "both_equal"}.issubset,
+            COMPARIA.records,
             "unknown",
         ),
         ("study", "Journal of a study", _is_study, _study, "recorded"),
@@ -409,8 +443,10 @@ def recognise(values: Mapping[str, Any]) -> Format:
     Raises:
       Refused: no format is recognised, or several are.
     """
-    matches = [f for f in FORMATS.values() if f.recognises(values)]
-    matches = [f for f in matches if f.name != "generic"] or matches
+    *known, own = FORMATS.values()
+    matches = [f for f in known if f.recognises(values)]
+    if not matches and own.recognises(values):
+        return own
     if len(matches) == 1:
         return matches[0]
     if matches:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import reprlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -96,6 +97,12 @@ class GenericColumns:
     swapped_codes: SwappedCodes | None = None
     """Whether a code such as `A` in that column is about the order shown, or about the columns."""
 
+    def named(self) -> list[str]:
+        """All columns that are named."""
+        pairs = [self.texts or (), self.scores or (), *(pair for _, *pair in self.counts)]
+        single = [self.first, self.second, *self.winner, self.pool, self.judge, self.swapped]
+        return [name for name in (*single, *itertools.chain(*pairs)) if name is not None]
+
     def check(self) -> None:
         """Raise `ValueError` for columns that cannot belong to one table."""
         if (self.first is None) != (self.second is None):
@@ -109,7 +116,7 @@ class GenericColumns:
         if self.outcomes is not None and len(self.winner) > 1:
             raise ValueError(f"{self.outcomes.option} needs one column of winners")
         check_distinct([self.first, self.second, *self.winner, self.pool, self.judge, self.swapped])
-        counted = [name for name, _, _ in self.counts]
+        counted = [name for name, *_ in self.counts]
         if len(set(counted)) < len(counted) or {"pool", "item", "content"} & set(counted):
             raise ValueError(f"--counts names {', '.join(counted)}: each must be a name of its own")
 
@@ -203,6 +210,74 @@ class Row:
           Refused: the file's name cannot name a pool.
         """
         return f"{as_name(self.source, 'the file')}/{self.number:06d}"
+
+
+class Game(NamedTuple):
+    """A judgment of the two answers of a record."""
+
+    p_first: float | None
+    """Share won by the answer shown first; None for a failure."""
+    swapped: bool = False
+    """Whether the second answer of the record was shown first."""
+    shown: bool = True
+    """Whether the order is known."""
+    count: int = 1
+    numbered: bool = False
+    """See `Verdict`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Where a record has what."""
+
+    pool: Callable[[Row], str]
+    keys: Sequence[str]
+    """Of the names of the two answers."""
+    games: Callable[[Row, Sequence[str]], Iterable[Game]]
+    """Reads the judgments; given the names."""
+    by_place: bool = False
+    """Whether the answers are named after these keys, and not after what stands there."""
+    of_models: bool = True
+    """Whether the names are of the models that wrote the answers."""
+    apart: Sequence[str] = ()
+    """What tells the answers apart if they have one name."""
+    text: Callable[[Row, int], str | None] = lambda row, side: None
+    """The text of the first (0) or second (1) answer."""
+    counts: Callable[[Row, int], Mapping[str, float]] = lambda row, side: {}
+    """What the source counted in it."""
+    judge: Callable[[Row], str | None] = lambda row: row.optional_name("judge", "judge")
+    gold: Mapping[str, float] | None = None
+    """The share that the first wins by a trusted label, for each value of the key `label`."""
+
+    def records(self, row: Row) -> Iterator[Record]:
+        """Read one record.
+
+        Raises:
+          Refused: it has another form.
+        """
+        names = []
+        for role, key in zip(("first", "second"), self.keys, strict=True):
+            if self.by_place:
+                row.note(role, key)
+            names.append(as_name(key, "the key") if self.by_place else row.name(role, key))
+        own = list(names)
+        if names[0] == names[1]:
+            if not self.apart:
+                both = f"{' and '.join(self.keys)} are both {brief(names[0])}"
+                raise Refused(f"{both}, allowed: two items")
+            own = [f"{name} ({end})" for name, end in zip(names, self.apart, strict=True)]
+        contents = names if self.of_models and not self.by_place else [None, None]
+        items = [
+            Item(own[i], contents[i], self.text(row, i), self.counts(row, i), self.by_place)
+            for i in (0, 1)
+        ]
+        pool, judge = self.pool(row), self.judge(row)
+        if self.gold is not None:
+            gold = as_code(row.need("anchors", "label"), self.gold, "label")
+            yield Anchor(pool, *(own if gold == 1 else own[::-1]))
+        for p_first, swapped, *facts in self.games(row, names):
+            first, second = items[::-1] if swapped else items
+            yield Verdict(pool, first, second, p_first, judge, *facts)
 
 
 Order = Literal["recorded", "columns", "unknown"]

@@ -38,7 +38,11 @@ BAD = {
     "twin columns": (VERDICTS.replace("count", "judge"), ITEMS, "two columns are called 'judge'"),
     "bars": (VERDICTS.replace(",", "|"), ITEMS, "separators are commas, tabs or semicolons"),
     "blank lines": ("\n" + VERDICTS.replace("q,a,u,v,f", "\n,,,,,\nq,a,u,u,f"), ITEMS, "line 10:"),
-    "NUL": (VERDICTS.replace("q,a,u", "q,a,u\0"), ITEMS, "line 7: a line break or a NUL character within first"),
+    "NUL": (
+        VERDICTS.replace("q,a,u", "q,a,u\0"),
+        ITEMS,
+        "line 7: a line break or a NUL character within first",
+    ),
     "huge count": (VERDICTS.replace("tie,2", "tie,1e19"), ITEMS, "line 3: count is '1e19'"),
     "huge covariate": (VERDICTS, ITEMS.replace("50", "1e308"), "line 4: words is '1e308'"),
     "NaN covariate": (VERDICTS, ITEMS.replace("50", "nan"), "line 4: words is 'nan'"),

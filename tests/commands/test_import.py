@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from support.foreign_files import ALPACA_EVAL, ARENA_HARD, LLMBAR, MT_BENCH, save
+from support.foreign_files import records, save, save_sample
 
 from jbt import cli
 
 
 def test_import_reports_what_it_read_and_what_it_could_not_know(tmp_path, capsys):
-    path = save(tmp_path, ALPACA_EVAL.name, ALPACA_EVAL.records)
+    path = save_sample(tmp_path, "alpaca_eval")
     out, report = tmp_path / "o", tmp_path / "report.json"
     assert cli.main(["import", str(path), "--out", str(out), "--json", str(report)]) == 0
     text = capsys.readouterr().out
@@ -33,7 +33,7 @@ def test_import_reports_what_it_read_and_what_it_could_not_know(tmp_path, capsys
 
 
 def test_anchors_and_a_given_judge(tmp_path, capsys):
-    path, out = save(tmp_path, LLMBAR.name, LLMBAR.records), tmp_path / "o"
+    path, out = save_sample(tmp_path, "llmbar"), tmp_path / "o"
     assert cli.main(["import", str(path), "--out", str(out), "--judge", "some judge"]) == 0
     text = capsys.readouterr().out
     assert "\n3 anchors\n" in text
@@ -50,15 +50,16 @@ def test_options_of_a_generic_table_and_of_arena_hard(tmp_path, capsys):
     text = capsys.readouterr().out
     assert "order shown 2, unknown 0" in text
     assert "Note: order is shown, as you say, though first is always 'k'" in text
-    path = save(tmp_path, "h.jsonl", ARENA_HARD.records)
+    path = save_sample(tmp_path, "arena_hard")
     command = ["import", str(path), "--out", str(tmp_path / "h"), "--strong-weight", "3"]
     assert cli.main(command) == 0
     assert ",first,3,shown\n" in (tmp_path / "h" / "verdicts.csv").read_text()
 
 
 def test_nothing_is_written_of_a_wrong_file(tmp_path, capsys):
-    bad = {**MT_BENCH.records[0], "g2_winner": "__import__('os').abort()"}
-    path, out = save(tmp_path, MT_BENCH.name, [*MT_BENCH.records, bad, bad]), tmp_path / "o"
+    mt_bench = records("mt_bench")
+    bad = {**mt_bench[0], "g2_winner": "__import__('os').abort()"}
+    path, out = save(tmp_path, "pair.jsonl", [*mt_bench, bad, bad]), tmp_path / "o"
     report = tmp_path / "report.json"
     assert cli.main(["import", str(path), "--out", str(out), "--json", str(report)]) == 2
     error = capsys.readouterr().err.splitlines()
@@ -84,8 +85,8 @@ def test_nothing_is_written_of_a_wrong_file(tmp_path, capsys):
 )
 def test_bad_options(options, message, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    save(tmp_path, "pair.jsonl", MT_BENCH.records)
-    save(tmp_path, "verdicts.csv", MT_BENCH.records)
+    save(tmp_path, "pair.jsonl", records("mt_bench"))
+    save(tmp_path, "verdicts.csv", records("mt_bench"))
     before = sorted(tmp_path.iterdir())
     assert cli.main(["import", *options]) == 2
     error = capsys.readouterr().err

@@ -151,7 +151,7 @@ class Outcomes:
             raise ValueError(f"--scale is {text!r}, {what}")
 
         def share(code: str) -> float:
-            share = (_number(code.strip()) - worst) / (best - worst)
+            share = (_number(code.strip()) - worst) / (best - worst) + 0.0  # -0.0 is 0.0
             if not 0 <= share <= 1:
                 raise KeyError(code)
             return share

@@ -5,10 +5,10 @@ import codecs
 import csv
 import gzip
 import io
+import itertools
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,8 @@ from jbt import own
 from jbt.own.leaderboards.problem import merge_pools as merge_pools_of
 
 pytestmark = pytest.mark.heavy
+
+MANY = settings(max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 HEADER = ["pool", "judge", "first", "second", "winner", "count", "order"]
 ROWS = [
@@ -41,157 +43,83 @@ ITEMS = [
     ["q", "v", "Zoë", "0", "2"],
 ]
 VERDICTS = "pool,first,second,winner\np,x,y,first\nq,u,v,tie\n"
-CELLS = [
-    "",
-    " ",
-    "nan",
-    "1e19",
-    "-1",
-    "0.5",
-    "1.5",
-    "FIRST",
-    "tie",
-    "x",
-    "X",
-    "Y ",
-    "a\nb",
-    "\0",
-    "\ufeff",
+CELLS = ["", " ", "nan", "1e19", "-1", "0.5", "1.5", "FIRST", "tie", "x", "X", "Y ", "a\nb", "\0"]
+WORDS = [*CELLS, "\ufeff", *HEADER, *ITEMS[0]]
+FORMS = [
+    {},
+    {"delimiter": "\t"},
+    {"delimiter": ";", "lineterminator": "\r\n"},
+    {"lineterminator": "\r"},
+    {"lineterminator": "\n\n"},
+    {"quoting": csv.QUOTE_ALL},
 ]
+ENCODINGS = ["utf-8", "utf-8-sig", "utf-16"]
+"""These are read as they stand; the following are not always."""
+ODD_FORMS = [{"delimiter": "|"}, {"lineterminator": " \n"}, {"quoting": csv.QUOTE_NONNUMERIC}]
+ODD_ENCODINGS = ["utf-16-le", "latin-1", "utf-32", "cp037"]
+INSERTED = ['"', '""', ",", "\n", "\r", "\0", ";", "é", "#", "\\", ""]
 
 
-@dataclass
-class File:
-    """A table on its way to bytes."""
-
-    rows: list[list[str]]
-    separator: str = ","
-    end: str = "\n"
-    quoting: int = csv.QUOTE_MINIMAL
-    encoding: str = "utf-8"
-
-    def text(self) -> str:
-        out = io.StringIO(newline="")
-        writer = csv.writer(
-            out, delimiter=self.separator, lineterminator=self.end, quoting=self.quoting
-        )
-        writer.writerows(self.rows)
-        return out.getvalue()
+def written(rows: list[list[str]], encoding: str = "utf-8", **form) -> bytes:
+    """A table as a file."""
+    out = io.StringIO(newline="")
+    csv.writer(out, **{"lineterminator": "\n", **form}).writerows(rows)
+    return out.getvalue().encode(encoding, "replace")
 
 
 WINNERS = [HEADER, *ROWS]
 SHARED = [[*HEADER[:4], "p_first", *HEADER[5:]], *GRADED]
 
 
+def in_rows(draw, rows: list[list[str]]) -> None:
+    """Change cells, rows or columns."""
+    change = draw(st.sampled_from(["cell", "length", "row", "column", "columns"]))
+    row = draw(st.sampled_from(rows))
+    at = draw(st.integers(0, len(ITEMS[0]) - 1))
+    n = draw(st.sampled_from([0, 2]))  # left out, or doubled
+    if change == "cell":
+        row[at : at + 1] = [draw(st.sampled_from(WORDS))]
+    elif change == "length":
+        row[-1:] = row[-1:] * n
+    elif change == "row":
+        place = draw(st.integers(0, len(rows) - 1))
+        rows[place : place + 1] = [list(row) for _ in range(n or len(rows) == 1)]
+    elif change == "column":
+        for row in rows:
+            row[at : at + 1] = row[at : at + 1] * n
+    else:
+        order = draw(st.permutations(range(max(map(len, rows)))))
+        rows[:] = [[row[i] for i in order if i < len(row)] for row in rows]
+
+
 @st.composite
 def mutated(draw, tables: tuple[list[list[str]], ...] = (WINNERS, SHARED)) -> bytes:
-    """One of these valid tables, changed in form in one to three ways."""
-    file = File([list(row) for row in draw(st.sampled_from(tables))])
-    changes = draw(st.lists(st.sampled_from(CHANGES), min_size=1, max_size=3))
+    """One of these valid tables, changed in one to three ways."""
+    rows = [list(row) for row in draw(st.sampled_from(tables))]
+    kinds = ["rows", "rows", "form", "encoding", "text", "bytes", "packed"]
+    changes = draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=3))
+    form, encoding = {}, "utf-8"
     for change in changes:
-        if change in OF_TABLES:
-            OF_TABLES[change](draw, file)
-    text = file.text()
+        if change == "rows":
+            in_rows(draw, rows)
+        if change == "form":
+            form = draw(st.sampled_from(FORMS + ODD_FORMS))
+        if change == "encoding":
+            encoding = draw(st.sampled_from(ENCODINGS + ODD_ENCODINGS))
+    text = written(rows, **form).decode()
+    for _ in range(changes.count("text")):
+        at, end = draw(st.integers(0, len(text))), draw(st.integers(0, 9) | st.just(None))
+        rest = "" if end is None else text[at + end :]
+        text = text[:at] + draw(st.sampled_from(INSERTED)) + rest
+    data = text.encode(encoding, "replace")
     for change in changes:
-        if change in OF_TEXTS:
-            at = draw(st.integers(0, len(text)))
-            text = OF_TEXTS[change](draw, text, at)
-    data = text.encode(file.encoding, "replace")
-    for change in changes:
-        if change in OF_BYTES:
-            at = draw(st.integers(0, len(data)))
-            data = OF_BYTES[change](draw, data, at)
+        at = draw(st.integers(0, len(data)))
+        if change == "bytes":
+            data = data[:at] + bytes([draw(st.integers(0, 255))]) + data[at + 1 :]
+        if change == "packed":
+            packed = gzip.compress(data, mtime=0)
+            data = packed[: draw(st.sampled_from([at + 1, None, None]))]
     return data
-
-
-def any_row(draw, file: File) -> list[str]:
-    return file.rows[draw(st.integers(0, len(file.rows) - 1))]
-
-
-def set_cell(draw, file: File) -> None:
-    row = any_row(draw, file)
-    if row:
-        row[draw(st.integers(0, len(row) - 1))] = draw(
-            st.sampled_from([*CELLS, *HEADER, *ITEMS[0]])
-        )
-
-
-def drop_cell(draw, file: File) -> None:
-    del any_row(draw, file)[-1:]
-
-
-def repeat_cell(draw, file: File) -> None:
-    row = any_row(draw, file)
-    row.append(row[-1] if row else "")
-
-
-def repeat_row(draw, file: File) -> None:
-    at = draw(st.integers(0, len(file.rows) - 1))
-    file.rows.insert(draw(st.integers(0, len(file.rows))), list(file.rows[at]))
-
-
-def drop_row(draw, file: File) -> None:
-    if len(file.rows) > 1:
-        del file.rows[draw(st.integers(0, len(file.rows) - 1))]
-
-
-def drop_column(draw, file: File) -> None:
-    at = draw(st.integers(0, len(ITEMS[0]) - 1))
-    for row in file.rows:
-        del row[at : at + 1]
-
-
-def repeat_column(draw, file: File) -> None:
-    at = draw(st.integers(0, len(ITEMS[0]) - 1))
-    for row in file.rows:
-        row.extend(row[at : at + 1])
-
-
-def permute_columns(draw, file: File) -> None:
-    order = draw(st.permutations(range(max(map(len, file.rows)))))
-    file.rows[:] = [[row[i] for i in order if i < len(row)] for row in file.rows]
-
-
-def choose(name: str, *values: object):
-    def change(draw, file: File) -> None:
-        setattr(file, name, draw(st.sampled_from(values)))
-
-    return change
-
-
-OF_TABLES = {
-    "cell": set_cell,
-    "short row": drop_cell,
-    "long row": repeat_cell,
-    "row again": repeat_row,
-    "no row": drop_row,
-    "no column": drop_column,
-    "column again": repeat_column,
-    "columns in another order": permute_columns,
-    "separator": choose("separator", "\t", ";", "|", ":"),
-    "line end": choose("end", "\r\n", "\r", "\n\n", " \n"),
-    "quoting": choose("quoting", csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC),
-    "encoding": choose(
-        "encoding", "utf-8-sig", "utf-16", "utf-16-le", "latin-1", "utf-32", "cp037"
-    ),
-}
-OF_TEXTS = {
-    "cut": lambda draw, text, at: text[:at],
-    "insertion": lambda draw, text, at: (
-        text[:at]
-        + draw(st.sampled_from(['"', '""', ",", "\n", "\r", "\0", ";", "é", "#", "\\"]))
-        + text[at:]
-    ),
-    "deletion": lambda draw, text, at: text[:at] + text[at + draw(st.integers(1, 9)) :],
-    "line cut": lambda draw, text, at: text[:at] + text[text.find("\n", at) :],
-}
-OF_BYTES = {
-    "packed": lambda draw, data, at: gzip.compress(data, mtime=0),
-    "packed and cut": lambda draw, data, at: gzip.compress(data, mtime=0)[: at + 1],
-    "byte": lambda draw, data, at: data[:at] + bytes([draw(st.integers(0, 255))]) + data[at + 1 :],
-    "cut bytes": lambda draw, data, at: data[:at],
-}
-CHANGES = [*OF_TABLES, *OF_TEXTS, *OF_BYTES]
 
 
 def rows_of(data: bytes, needed: set[str]) -> list[list[str]]:
@@ -276,16 +204,9 @@ def check(path: Path, data: bytes) -> bool:
     return True
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@MANY
 @given(data=mutated())
 def test_mutations(tmp_path_factory, data):
-    check(tmp_path_factory.getbasetemp() / "mutated.csv", data)
-
-
-@pytest.mark.heavy
-@settings(max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(data=mutated())
-def test_many_mutations(tmp_path_factory, data):
     check(tmp_path_factory.getbasetemp() / "mutated.csv", data)
 
 
@@ -321,16 +242,9 @@ def check_items(folder: Path, data: bytes) -> bool:
     return True
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@MANY
 @given(data=mutated((ITEMS,)))
 def test_mutations_of_the_items(tmp_path_factory, data):
-    check_items(tmp_path_factory.getbasetemp(), data)
-
-
-@pytest.mark.heavy
-@settings(max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(data=mutated((ITEMS,)))
-def test_many_mutations_of_the_items(tmp_path_factory, data):
     check_items(tmp_path_factory.getbasetemp(), data)
 
 
@@ -371,63 +285,38 @@ def check_whole(folder: Path, files: list[bytes], merge_pools: bool) -> bool:
 def triples(draw) -> list[bytes]:
     """Three tables, one of them mutated."""
     labels = draw(st.sampled_from(LABELLED))
-    files = [File(table).text().encode() for table in (WINNERS, ALL_ITEMS, labels)]
+    files = [written(table) for table in (WINNERS, ALL_ITEMS, labels)]
     at = draw(st.integers(0, 2))
     files[at] = draw(mutated([(WINNERS, SHARED), (ALL_ITEMS,), (labels,)][at]))
     return files
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(MANY, max_examples=50)
 @given(triples(), st.booleans())
 def test_mutations_of_three_tables_together(tmp_path_factory, files, merge_pools):
     check_whole(tmp_path_factory.getbasetemp(), files, merge_pools)
 
 
 @pytest.mark.slow
-@settings(
-    derandomize=False,
-    max_examples=2000,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+@settings(MANY, derandomize=False)
 @given(triples(), st.booleans())
 def test_many_mutations_of_three_tables_together(tmp_path_factory, files, merge_pools):
     check_whole(tmp_path_factory.getbasetemp(), files, merge_pools)
 
 
-@pytest.mark.parametrize("merge_pools", [False, True])
-def test_three_tables_as_they_stand_are_read(merge_pools, tmp_path):
-    for labels in LABELLED:
-        files = [File(table).text().encode() for table in (WINNERS, ALL_ITEMS, labels)]
+def test_tables_as_they_stand_are_read(tmp_path):
+    for merge_pools, labels in itertools.product([False, True], LABELLED):
+        files = [written(table) for table in (WINNERS, ALL_ITEMS, labels)]
         assert check_whole(tmp_path, files, merge_pools)
-
-
-def test_items_as_they_stand_are_read(tmp_path):
-    assert check_items(tmp_path, File(ITEMS).text().encode())
-
-
-HARMLESS = [
-    {},
-    {"separator": "\t"},
-    {"separator": ";", "end": "\r\n"},
-    {"end": "\r"},
-    {"end": "\n\n"},
-    {"quoting": csv.QUOTE_ALL},
-    {"encoding": "utf-8-sig"},
-    {"encoding": "utf-16", "separator": "\t"},
-]
+    assert check_items(tmp_path, written(ITEMS))
 
 
 @pytest.mark.parametrize("rows", [WINNERS, SHARED])
-@pytest.mark.parametrize("form", HARMLESS)
-def test_forms_that_are_read(form, rows, tmp_path):
-    file = File(rows, **form)
-    data = file.text().encode(file.encoding)
-    for packed in (data, gzip.compress(data)):
-        assert check(tmp_path / "table.csv", packed)
-        verdicts = own.read(tmp_path / "table.csv").verdicts
-        assert len(verdicts) == 4
-        assert [file.name for file in tmp_path.iterdir()] == ["table.csv"]  # nothing is written
-        np.testing.assert_array_equal(
-            verdicts["p_first"], [1, 0.5, 0, 0] if rows[0] == HEADER else [1, 0.5, 0.25, 0.1]
-        )
+def test_forms_that_are_read(rows, tmp_path):
+    path, shares = tmp_path / "table.csv", [1, 0.5, *([0, 0] if rows is WINNERS else [0.25, 0.1])]
+    for form, encoding in itertools.product(FORMS, ENCODINGS):
+        data = written(rows, encoding, **form)
+        for packed in (data, gzip.compress(data)):
+            assert check(path, packed)
+            assert own.read(path).verdicts["p_first"].tolist() == shares
+            assert list(tmp_path.iterdir()) == [path]  # nothing is written

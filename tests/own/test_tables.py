@@ -1,6 +1,5 @@
 """Reading tables. What a wrong file gets is in test_commands.py."""
 
-import csv
 import re
 
 import numpy as np

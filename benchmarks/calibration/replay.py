@@ -85,6 +85,11 @@ def replayed(seed: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
     return {k: v.to_numpy() for k, v in curves.items()}, curves[RULES[0]].index.to_numpy()
 
 
+def curves_of(recall: np.ndarray, budgets: np.ndarray) -> np.ndarray:
+    """[3, ..., budgets] mean recall with its interval, which is 1 after all verdicts."""
+    return np.where(budgets >= 20, 1.0, np.stack(stats.bounded_interval(recall)))
+
+
 def cell(interval: str, setting: str, low: np.ndarray, high: np.ndarray, truth: float) -> Cell:
     """The coverage of intervals low..high [studies]."""
     defined = np.isfinite(low)
@@ -117,9 +122,10 @@ def cells(studies: int, seed: int) -> Iterator[Cell]:
             yield cell("jbt replay: recall over pools", setting, low, high, float(values.mean()))
     for rule, recall in curves.items():
         for target in TARGETS:
-            truth = needed(recall, budgets, target, all_at=20)[0]
+            truth = needed(curves_of(recall, budgets), budgets, target)[0]
             for n in SIZES:
                 drawn = recall[:, rng.integers(0, recall.shape[1], (min(studies, 2000), n))]
-                _, low, high = needed(drawn.transpose(1, 0, 2), budgets, target, all_at=20)
+                drawn_curves = curves_of(drawn.transpose(1, 0, 2), budgets)
+                _, low, high = needed(drawn_curves, budgets, target)
                 setting = f"{rule}, target {target:g}, {n} pools"
                 yield cell("jbt replay: verdicts needed", setting, low, high, float(truth))

@@ -10,7 +10,7 @@ from jbt import own, runtime
 from jbt.acquisition.rules import DEFAULT_RULES
 from jbt.border.progress import bar
 from jbt.commands.options import TableOptions
-from jbt.own.replays.oracle import Model
+from jbt.own.replays.run import Model
 from jbt.types import check_count
 
 MOST_SEEDS = 10_000

@@ -10,24 +10,21 @@ import numpy as np
 import pandas as pd
 
 from jbt import stats
-from jbt.border.report import Report, Section
-from jbt.own.fits.batch import PoolTable
+from jbt.border.report import Report, Section, percent
 from jbt.own.tables.verdicts import ALL
-from jbt.stats import FEWEST
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 SCORED_BY = {"full_data": "all verdicts", "quality": "trusted quality", "anchors": "anchors"}
 """Sources of the top k, with their names in a report: the model's fit to all verdicts, a quality
 column, anchors."""
 
-COLUMNS = ("judge", "pool", "rule", "budget", "recall", "low", "high", "scored_by")
-
 RECALL = ["recall", "low", "high"]
 COST = ["budget", "low", "high"]
 """An estimate and its interval, in `Replay.table` and in `Replay.needed`."""
+
+COLUMNS = ("judge", "pool", "rule", "budget", *RECALL, "scored_by")
 
 MOST_LINES = 8
 """Most lines in a panel of the figure (count)."""
@@ -59,51 +56,50 @@ class Replay:
 
     def report(self, title: str, lead: Sequence[str]) -> Report:
         """A section for each judge and each `scored_by`."""
-        rules = self.table["rule"].nunique()
-        runs = f"{rules} rules, {self.seeds} seeds each, a refit after every "
+        runs = (
+            f"{self.table['rule'].nunique()} rules, {self.seeds} seeds each, a refit after every "
+        )
         runs += "verdict" if self.refit_every == 1 else f"{self.refit_every} verdicts"
-        units = f"budgets are verdicts of one pool; {_intervals(self.verdicts['n_pools'])}"
         answers, sections = [], []
         means = self.table[self.table["pool"] == ALL]
-        by_judge = (_by_judge(table) for table in (means, self.needed, self.verdicts))
-        for (judge, rows), (_, needed), (_, total) in zip(*by_judge, strict=True):
+        for judge, n_pools, n_verdicts in self.verdicts.itertuples(index=False):
+            rows, needed = (_of_judge(table, judge) for table in (means, self.needed))
             answer, *more = self._sentences(rows, needed)
             answers.append(answer if judge is None else f"{judge}: {answer}")
+            lines = [f"{n_pools} pools, {n_verdicts} ordered pairs judged", *more]
             for scored_by, curves in rows.groupby("scored_by", sort=False):
-                name = f"recall of the top {self.k} by {SCORED_BY[str(scored_by)]}"
-                lines = []
-                if scored_by == "full_data":
-                    n_pools, n_verdicts = total[["n_pools", "n_verdicts"]].iloc[0]
-                    lines = [f"{n_pools} pools, {n_verdicts} ordered pairs judged", *more]
+                source = SCORED_BY[str(scored_by)]
+                heading = f"{judge or 'all verdicts'}: recall of the top {self.k} by {source}"
                 table = self._at_a_few_budgets(curves, needed)
-                sections.append(Section(f"{judge or 'all verdicts'}: {name}", lines, table))
+                sections.append(Section(heading, lines, table))
+                lines = []
+        units = f"budgets are verdicts of one pool; {_intervals(self.verdicts['n_pools'])}"
         return Report(title, [*lead, *self.notes, runs, units], sections, answer=answers)
 
     def _sentences(self, means: pd.DataFrame, needed: pd.DataFrame) -> Iterator[str]:
         """Yield sentences on how many verdicts of a judge the best rule needed."""
         by_all = means[means["scored_by"] == "full_data"]
-        goal = f"{_percent(self.target)} of the top {self.k} that all verdicts give"
+        goal = f"{percent(self.target)} of the top {self.k} that all verdicts give"
         if needed["budget"].isna().all():
             yield f"no rule found {goal} within {by_all['budget'].max()} verdicts of a pool"
             return
-        area = by_all.groupby("rule")["recall"].mean()
-        ranked = needed.assign(area=needed["rule"].map(area)).sort_values(
-            ["budget", "area"], ascending=[True, False], na_position="last"
-        )
+        area = needed["rule"].map(by_all.groupby("rule")["recall"].mean())
+        ranked = needed.assign(area=-area).sort_values(["budget", "area"])
         best, n = ranked.iloc[0], len(ranked)
         chosen = f", the best of {n} rules (chosen afterwards, which flatters it)," * (n > 1)
-        cost, share = _interval(*best[COST]), _percent(best["share"])
-        sentence = f"{best['rule']}{chosen} found {goal} after {cost} verdicts of a pool "
-        sentence += f"({share} of them)"
+        sentence = (
+            f"{best['rule']}{chosen} found {goal} after {_interval(best[COST])} verdicts of a pool "
+            f"({percent(best['share'])} of them)"
+        )
         random = needed.loc[needed["rule"] == "random", COST]
         if len(random) and best["rule"] != "random":
-            sentence += f"; in random order it took {_interval(*random.iloc[0])}"
+            sentence += f"; in random order it took {_interval(random.iloc[0])}"
         yield sentence
         trusted = means[(means["rule"] == best["rule"]) & (means["scored_by"] != "full_data")]
         for scored_by, rows in trusted.groupby("scored_by", sort=False):
             curve = rows.set_index("budget")[RECALL]
             then, at_end = (
-                _interval(*row, digits=2) for row in (curve.loc[best["budget"]], curve.iloc[-1])
+                _interval(row, digits=2) for row in (curve.loc[best["budget"]], curve.iloc[-1])
             )
             name = SCORED_BY[str(scored_by)]
             yield f"by {name} its recall was {then} then, {at_end} after all"
@@ -116,12 +112,11 @@ class Replay:
         shown = budgets[np.unique(shown)]
         table = pd.DataFrame({"rule": curves["rule"].unique()})
         if (curves["scored_by"] == "full_data").all():
-            costs = needed.set_index("rule").loc[table["rule"], COST].to_numpy()
-            table[f"verdicts for {self.target:g}"] = [_interval(*row) for row in costs]
+            table[f"verdicts for {self.target:g}"] = needed[COST].apply(_interval, axis=1).tolist()
             shown = shown[:-1] if len(shown) > 1 else shown  # recall is 1 after all verdicts
         for budget in shown:
-            rows = curves.loc[curves["budget"] == budget, RECALL].to_numpy()
-            table[f"after {budget}"] = [_interval(*row, digits=2) for row in rows]
+            rows = curves.loc[curves["budget"] == budget, RECALL]
+            table[f"after {budget}"] = rows.apply(_interval, axis=1, digits=2).tolist()
         return table
 
     def to_frame(self) -> pd.DataFrame:
@@ -137,31 +132,57 @@ class Replay:
         }
 
     def figure(self) -> Figure:
-        """Draw recall against the budget."""
-        return figure(self.table, self.k, self.target)
+        """Draw mean recall over pools against the budget: a row of panels for each judge, a panel
+        for each `scored_by`, a line with its band for each rule. With more than `MOST_LINES` rules
+        only those with a solid line are drawn."""
+        from matplotlib.ticker import MaxNLocator
+
+        from jbt.experiments import plots
+
+        rows = self.table[self.table["pool"] == ALL]
+        styles = {str(rule): plots.rule_style(str(rule)) for rule in rows["rule"].unique()}
+        if len(styles) > MOST_LINES:
+            styles = {rule: s for rule, s in styles.items() if s["linestyle"] == "-"}
+        rows = rows[rows["rule"].isin(styles)]
+        judges = self.verdicts["judge"]
+        scores = [name for name in SCORED_BY if (rows["scored_by"] == name).any()]
+        size = {"n_rows": len(judges), "width": 5.6, "height": 4.2}
+        fig, axes = plots.new_figure(len(scores), **size)
+        grid = np.asarray(axes).reshape(len(judges), len(scores))
+        for judge, panels in zip(judges, grid, strict=True):
+            for scored_by, ax in zip(scores, panels, strict=True):
+                panel = _of_judge(rows[rows["scored_by"] == scored_by], judge)
+                for rule in panel["rule"].unique():
+                    curve = panel.loc[panel["rule"] == rule, ["budget", *RECALL]]
+                    numbers = curve.to_numpy().T
+                    plots.band(ax, *numbers, label=rule, shade=0.12, **styles[rule])
+                ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+                ax.set_xlabel("budget, verdicts of a pool")
+                ax.set_ylabel(f"recall of the top {self.k} (95 % band)")
+                ax.set_title(f"{judge or 'all verdicts'}, top {self.k} by {SCORED_BY[scored_by]}")
+                ax.sharey(grid[0, 0])
+                if scored_by == "full_data":
+                    ax.axhline(self.target, color="black", linestyle=":", linewidth=0.8)
+        grid[0, 0].set_ylim(0, 1.02)
+        grid[0, 0].legend(fontsize=7, loc="lower right")
+        return fig
 
 
-def _by_judge(table: pd.DataFrame) -> list[tuple[str | None, pd.DataFrame]]:
-    """The rows of each judge."""
-    groups = table.groupby("judge", sort=False, dropna=False)
-    return [(None if pd.isna(judge) else str(judge), rows) for judge, rows in groups]
+def _of_judge(table: pd.DataFrame, judge: str | None) -> pd.DataFrame:
+    return table[table["judge"].isna() if judge is None else table["judge"] == judge]
 
 
-def _percent(share: float) -> str:
-    return f"{share:.0%}".replace("%", " %")
-
-
-def _interval(value: float, low: float, high: float, *, digits: int = 0) -> str:
+def _interval(numbers: pd.Series, digits: int = 0) -> str:
     """A number with its interval, if there is one; what lies beyond the largest budget is more."""
-    number, *ends = ("more" if np.isnan(v) else f"{v:.{digits}f}" for v in (value, low, high))
-    has_interval = np.isfinite(value) and np.isfinite([low, high]).any()
+    number, *ends = ("more" if np.isnan(v) else f"{v:.{digits}f}" for v in numbers)
+    has_interval = number != "more" and ends != ["more", "more"]
     return f"{number} [{', '.join(ends)}]" if has_interval else number
 
 
 def _intervals(n_pools: pd.Series) -> str:
     """State what the intervals are over, or why there are none."""
-    few = (n_pools > 1) & (n_pools < FEWEST)
-    reason = f"fewer than {FEWEST} pools, too few for a 95 % interval"
+    few = (n_pools > 1) & (n_pools < stats.FEWEST)
+    reason = f"fewer than {stats.FEWEST} pools, too few for a 95 % interval"
     if few.all():
         return f"no intervals: {reason}"
     single_pool = ", or over seeds where there is only one pool" if (n_pools == 1).any() else ""
@@ -173,7 +194,8 @@ def _intervals(n_pools: pd.Series) -> str:
 
 
 def summaries(
-    pools: Sequence[PoolTable],
+    judges: Sequence[str | None],
+    pools: Sequence[str],
     rules: Sequence[str],
     recall: np.ndarray,
     budgets: np.ndarray,
@@ -183,89 +205,61 @@ def summaries(
     """`Replay.table`, `Replay.needed` and `Replay.verdicts`.
 
     Args:
-      pools: pools of a judge.
-      recall: [rules, pools, seeds, scored_by, budgets], NaN where nothing was run or the top k is
-        undefined.
+      recall: [judges, scored_by, rules, pools, budgets, seeds], NaN where nothing was run or the
+        top k is undefined.
       budgets: [budgets] verdicts of a pool, increasing.
-      n_verdicts: [pools] ordered pairs with a verdict; 0 where nothing was run.
+      n_verdicts: [judges, pools] ordered pairs with a verdict; 0 where nothing was run.
       target: recall wanted.
     """
-    curves, costs, totals = [], [], []
-    judges = np.array([pool.judge for pool in pools], object)
-    for judge in dict.fromkeys(judges):
-        fits = np.flatnonzero((judges == judge) & (n_verdicts > 0))
-        if not fits.size:
-            continue
-        n = n_verdicts[fits]
-        totals.append((judge, len(fits), int(n.sum())))
-        for number, scored_by in enumerate(SCORED_BY):
-            defined = fits[np.isfinite(recall[0, fits, 0, number, 0])]
-            if not defined.size:
-                continue
-            names = [pools[fit].pool for fit in defined]
-            runs, certain = recall[..., number, :][:, defined], scored_by == "full_data"
-            table = _curves(rules, names, runs, budgets, n_verdicts[defined], certain=certain)
-            curves.append(table.assign(judge=judge, scored_by=scored_by))
-        cost = needed(_units(recall[..., 0, :][:, fits]), budgets, target, all_at=int(n.max()))
-        cost[np.isinf(cost)] = np.nan
-        share = np.minimum(cost[0][:, None], n).sum(1) / n.sum()
-        numbers = dict(zip(COST, cost, strict=True))
-        costs.append(pd.DataFrame({"judge": judge, "rule": rules, **numbers, "share": share}))
+    defined = np.isfinite(recall).any((2, 4, 5))
+    by_pool = np.stack(stats.bounded_interval(recall))
+    mean = np.stack(stats.bounded_interval(np.moveaxis(by_pool[0], -2, -1)))[..., None, :]
+    # The units of the mean are pools; of a single pool they are its seeds.
+    only = np.take_along_axis(by_pool, defined.argmax(-1)[:, :, None, None, None][None], -2)
+    single = (defined.sum(-1) == 1)[:, :, None, None, None]
+    # Estimate, low and high; judges; scored_by; rules; the mean, then each pool; budgets.
+    numbers = np.concatenate([np.where(single, only, mean), by_pool], -2)
+    last = np.c_[n_verdicts.max(1), n_verdicts]
+    # After all verdicts, recall of what they give is 1 by definition.
+    numbers[:, :, 0] = np.where((budgets >= last[..., None])[:, None], 1.0, numbers[:, :, 0])
+
+    ends = np.c_[np.full(len(judges), np.inf), n_verdicts]
+    shown = (np.r_[0, budgets[:-1]] < ends[..., None])[:, None]
+    shown = shown & np.dstack([defined.any(-1), defined])[..., None]
+    if list(pools) == [ALL]:  # the mean is of this pool
+        shown[:, :, 1] = False
+    shown = np.broadcast_to(shown[:, :, None], numbers.shape[1:])
+    judge, scored_by, rule, pool, at = np.nonzero(shown)
+    table = {
+        "judge": np.array(judges, object)[judge],
+        "pool": np.array([ALL, *pools], object)[pool],
+        "rule": np.array(rules, object)[rule],
+        "budget": np.minimum(budgets[at], ends[judge, pool]).astype(int),
+        **dict(zip(RECALL, numbers[:, shown], strict=True)),
+        "scored_by": np.array(list(SCORED_BY), object)[scored_by],
+    }
+    cost = needed(numbers[:, :, 0, :, 0], budgets, target)
+    cost[np.isinf(cost)] = np.nan
+    total = n_verdicts.sum(1)
+    share = np.minimum(cost[0][..., None], n_verdicts[:, None]).sum(-1) / total[:, None]
+    costs = {
+        "judge": np.repeat(np.array(judges, object), len(rules)),
+        "rule": np.tile(np.array(rules, object), len(judges)),
+        **dict(zip(COST, cost.reshape(3, -1), strict=True)),
+        "share": share.ravel(),
+    }
+    totals = {"judge": judges, "n_pools": (n_verdicts > 0).sum(1), "n_verdicts": total}
+    ran = total > 0
     return (
-        pd.concat(curves, ignore_index=True)[list(COLUMNS)],
-        pd.concat(costs, ignore_index=True),
-        pd.DataFrame(totals, columns=["judge", "n_pools", "n_verdicts"]),
+        pd.DataFrame(table),
+        pd.DataFrame(costs)[np.repeat(ran, len(rules))].reset_index(drop=True),
+        pd.DataFrame(totals)[ran].reset_index(drop=True),
     )
 
 
-def _units(runs: np.ndarray) -> np.ndarray:
-    """[rules, budgets, units] recall of each pool, a mean over seeds, given runs [rules, pools,
-    seeds, budgets]; of each seed where there is one pool."""
-    return np.moveaxis(runs.mean(2) if runs.shape[1] > 1 else runs[:, 0], 1, -1)
-
-
-def _curves(
-    rules: Sequence[str],
-    names: Sequence[str],
-    runs: np.ndarray,
-    budgets: np.ndarray,
-    n_verdicts: np.ndarray,
-    *,
-    certain: bool,
-) -> pd.DataFrame:
-    """Rows of one judge's curves for each rule, of the mean over pools and of each pool up to all
-    its verdicts.
-
-    Args:
-      names: names of the pools.
-      runs: [rules, pools, seeds, budgets] recall.
-      n_verdicts: [pools].
-      certain: whether recall is 1 by definition after all verdicts.
-    """
-    mean = np.stack(stats.bounded_interval(_units(runs)))[:, :, None]
-    by_pool = np.stack(stats.bounded_interval(np.moveaxis(runs, 2, -1)))
-    numbers = np.concatenate([mean, by_pool], 2)  # recall, low and high; rules; pools; budgets
-    if certain:
-        numbers[:, :, budgets >= np.r_[n_verdicts.max(), n_verdicts][:, None]] = 1.0
-    ends = np.r_[np.inf, n_verdicts]
-    shown = np.r_[0, budgets[:-1]] < ends[:, None]
-    if list(names) == [ALL]:  # the mean is of this pool
-        shown[1] = False
-    rule, pool, at = np.nonzero(np.broadcast_to(shown, numbers.shape[1:]))
-    table = {
-        "pool": np.array([ALL, *names], object)[pool],
-        "rule": np.array(rules, object)[rule],
-        "budget": np.minimum(budgets[at], ends[pool]).astype(int),
-    }
-    return pd.DataFrame(table | dict(zip(RECALL, numbers[:, rule, pool, at], strict=True)))
-
-
-def needed(
-    recall: np.ndarray, budgets: np.ndarray, target: float, *, all_at: float | int = np.inf
-) -> np.ndarray:
+def needed(curves: np.ndarray, budgets: np.ndarray, target: float) -> np.ndarray:
     """The smallest budget from which on a mean recall is at least a target, with its 95 % interval:
-    [3, ...] budget, low, high; infinity beyond the largest budget. With fewer than `stats.FEWEST`
-    units the ends are NaN.
+    [3, ...] budget, low, high; infinity beyond the largest budget.
 
     The ends come from the intervals of the mean at all budgets (`stats.bounded_interval`): low is
     the first budget where the upper end reaches the target, high the first from which on the lower
@@ -273,69 +267,14 @@ def needed(
     the one before it, so that looking at many budgets costs no coverage.
 
     Args:
-      recall: [..., budgets, units] recall of each unit, from 0 to 1.
+      curves: [3, ..., budgets] the mean and its interval, from 0 to 1. Where an interval is
+        undefined (NaN), the ends are.
       budgets: [budgets] increasing.
       target: recall wanted.
-      all_at: the budget from which on recall is 1 by definition.
     """
-    mean, low, high = stats.bounded_interval(recall)
-    low, high = (np.where(budgets >= all_at, 1.0, end) for end in (low, high))
-
-    def at(reached: np.ndarray) -> np.ndarray:
-        return np.where(reached.any(-1), budgets[reached.argmax(-1)], np.inf)
-
-    def stays(curve: np.ndarray) -> np.ndarray:
-        return np.minimum.accumulate(curve[..., ::-1], -1)[..., ::-1] >= target - 1e-9
-
-    ends = np.stack([at(high >= target - 1e-9), at(stays(low))])
-    if recall.shape[-1] < stats.FEWEST:
-        ends = np.full_like(ends, np.nan)
-    return np.stack([at(stays(mean)), *ends])
-
-
-# --- figure
-
-
-def figure(table: pd.DataFrame, k: int, target: float) -> Figure:
-    """Draw mean recall over pools against the budget: a row of panels for each judge, a panel for
-    each `scored_by`, a line with its band for each rule. With more than `MOST_LINES` rules only
-    those with a solid line are drawn. `table` is that of a replay."""
-    from jbt.experiments import plots
-
-    rows = table[table["pool"] == ALL]
-    if rows["rule"].nunique() > MOST_LINES:
-        solid = [name for name, (_, line) in plots.RULE_STYLES.items() if line == "-"]
-        rows = rows[rows["rule"].isin(solid)]
-    judges = list(rows["judge"].drop_duplicates())
-    scores = [s for s in SCORED_BY if (rows["scored_by"] == s).any()]
-    size = {"n_rows": len(judges), "width": 5.6, "height": 4.2}
-    fig, axes = plots.new_figure(len(scores), **size)
-    grid = np.asarray(axes).reshape(len(judges), len(scores))
-    for judge, panels in zip(judges, grid, strict=True):
-        judge_rows = rows[rows["judge"].isna() if judge is None else rows["judge"] == judge]
-        for scored_by, ax in zip(scores, panels, strict=True):
-            draw(ax, judge_rows[judge_rows["scored_by"] == scored_by], k)
-            ax.set_title(f"{judge or 'all verdicts'}, top {k} by {SCORED_BY[scored_by]}")
-            if scored_by == "full_data":
-                ax.axhline(target, color="black", linestyle=":", linewidth=0.8)
-    for ax in grid.ravel():
-        ax.sharey(grid[0, 0])
-    grid[0, 0].set_ylim(0, 1.02)
-    grid[0, 0].legend(fontsize=7, loc="lower right")
-    return fig
-
-
-def draw(ax: Axes, rows: pd.DataFrame, k: int) -> Axes:
-    """Draw recall against the budget, a line with its band for each rule."""
-    from matplotlib.ticker import MaxNLocator
-
-    from jbt.experiments import plots
-
-    for name, curve in rows.groupby("rule", sort=False):
-        numbers = (curve[c] for c in ("budget", "recall", "low", "high"))
-        style = plots.rule_style(str(name))
-        plots.band(ax, *numbers, label=str(name), shade=0.12, **style)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.set_xlabel("budget, verdicts of a pool")
-    ax.set_ylabel(f"recall of the top {k} (95 % band)")
-    return ax
+    # From the last budget back, the lowest that the mean and the lower end still come to.
+    stays = np.minimum.accumulate(curves[..., ::-1], -1)[..., ::-1]
+    reached = np.stack([stays[0], curves[2], stays[1]]) >= target - 1e-9
+    cost = np.where(reached.any(-1), budgets[reached.argmax(-1)], np.inf)
+    cost[1:, np.isnan(curves[1]).any(-1)] = np.nan
+    return cost

@@ -14,26 +14,36 @@ import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Float, Key
 
 from jbt import quick_compilation, runtime
 from jbt.acquisition import RULES, Loop, Rule, Task, View, reports, run
+from jbt.acquisition.loop import refit
 from jbt.acquisition.rules import DEFAULT_RULES, resolve
+from jbt.kernel import metrics
 from jbt.kernel.batching import CPU_PROBLEMS
-from jbt.own.fits.batch import Batch
-from jbt.own.replays.oracle import Model, Oracle, oracles
+from jbt.own.fits.batch import LARGEST_COUNTS, Batch
+from jbt.own.fits.pools import check_k
 from jbt.own.replays.report import SCORED_BY, Replay, summaries
 from jbt.own.tables import limits
+from jbt.own.tables.places import count_within, in_order_of_names
+from jbt.own.tables.sheets import TableError, location
 from jbt.own.tables.tables import Tables
 from jbt.own.tables.verdicts import ALL
 from jbt.simulation.simulate import check_seed
-from jbt.types import Prior, check_count
+from jbt.types import Comparisons, Design, Parameters, Prior, Variant, check_count, check_word
+
+Model = Literal["naive", "bias_aware"]
+
+LARGEST_ITEMS = 4 * LARGEST_COUNTS
+"""Most items of a pool: a run holds several numbers for each ordered pair of them."""
 
 NUMBERS = 2**24
 """About how many membership draws and pair scores the runs of one batch hold (count)."""
@@ -80,42 +90,6 @@ def replay(
       ValueError: an argument out of range, an unknown rule, no pool with verdicts of several
         contents, k not below the contents of such a pool, a pool called `all` among others.
     """
-    _check(rules, seeds, target, budgets)
-    check_count("refit_every", 1 if refit_every is None else refit_every)
-    check_seed(seed)
-    if len(tables.pools) > 1 and ALL in tables.pools:
-        raise ValueError(f"a pool is called {ALL!r}, which stands for the mean over pools")
-    with runtime.precision("float64"):
-        prior = Prior() if prior is None else prior
-        judges, notes = oracles(tables, batch, k, model, prior)
-        largest = max(int(judge.n_verdicts.max()) for judge in judges)
-        chosen = min([max(1, min(8, largest // 20)), *budgets])
-        period = chosen if refit_every is None else refit_every
-        grid = np.minimum(np.unique(budgets or reports(largest, min(period, largest))), largest)
-        grid = np.unique(grid)
-        loop = Loop(k=k, refit_every=period)
-        jobs = [job for judge in judges for job in _jobs(judge, rules, loop, grid, seeds, seed)]
-        size = len(rules), len(batch.pools), seeds, len(SCORED_BY), len(grid)
-        counts = f"{len(rules)} rules x {size[1]} pools of a judge x {seeds} seeds"
-        remedy = "--judge NAME, fewer --rules, --seeds or --budgets"
-        what = f"recalls of {counts} x {len(grid)} budgets"
-        limits.check(8 * math.prod(size), what, remedy)
-        recall = np.full(size, np.nan)
-        failed = 0
-        for rule, fit, run_, call in progress(jobs):
-            recalls, status = jax.device_get(call())
-            recall[rule, fit, run_] = recalls[: len(fit)]
-            failed += int((status[: len(fit)] > 0).sum())
-    if failed:
-        notes.append(f"{failed} runs had a fit that did not converge")
-    verdicts = np.zeros(len(batch.pools), int)
-    for judge in judges:
-        verdicts[judge.fits] = judge.n_verdicts
-    table, needed, spent = summaries(batch.pools, rules, recall, grid, verdicts, target)
-    return Replay(table, needed, spent, k, target, seeds, period, notes)
-
-
-def _check(rules: Sequence[str], seeds: int, target: float, budgets: Sequence[int]) -> None:
     for rule in rules:
         resolve(rule)
     if not rules or len(set(rules)) < len(rules):
@@ -127,6 +101,245 @@ def _check(rules: Sequence[str], seeds: int, target: float, budgets: Sequence[in
         check_count("budgets", budget, most=10**9)
     if not 0 < target <= 1:
         raise ValueError(f"target must be above 0 and at most 1, got {target:g}")
+    check_count("refit_every", 1 if refit_every is None else refit_every)
+    check_seed(seed)
+    if len(tables.pools) > 1 and ALL in tables.pools:
+        raise ValueError(f"a pool is called {ALL!r}, which stands for the mean over pools")
+    with runtime.precision("float64"):
+        prior = Prior() if prior is None else prior
+        judges, n_verdicts, notes = oracles(tables, batch, k, model, prior)
+        largest = int(n_verdicts.max())
+        period = min([max(1, min(8, largest // 20)), *budgets])
+        period = period if refit_every is None else refit_every
+        grid = np.minimum(np.unique(budgets or reports(largest, min(period, largest))), largest)
+        grid = np.unique(grid)
+        loop = Loop(k=k, refit_every=period)
+        n_judges, n_pools = len(tables.judges), len(tables.pools)
+        counts = f"{len(rules)} rules x {n_judges * n_pools} pools of a judge x {seeds} seeds"
+        remedy = "--judge NAME, fewer --rules, --seeds or --budgets"
+        what = f"recalls of {counts} x {len(grid)} budgets"
+        size = n_judges, len(SCORED_BY), len(rules), n_pools, len(grid), seeds
+        limits.check(8 * math.prod(size), what, remedy)
+        recall, failed = np.full(size, np.nan), np.zeros((len(rules), len(batch.pools), seeds))
+        jobs = [job for judge in judges for job in _jobs(judge, rules, loop, grid, seeds, seed)]
+        for rule, fits, runs, call in progress(jobs):
+            recalls, status = jax.device_get(call())
+            pool, judge = np.divmod(fits, n_judges)
+            recall[judge, :, rule, pool, :, runs] = recalls
+            failed[rule, fits, runs] = status > 0
+    if failed.any():
+        notes.append(f"{int(failed.sum())} runs had a fit that did not converge")
+    by_judge = n_verdicts.reshape(n_pools, n_judges).T
+    tabled = summaries(tables.judges, tables.pools, rules, recall, grid, by_judge, target)
+    return Replay(*tabled, k, target, seeds, period, notes)
+
+
+# --- the frozen judges
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Oracle:
+    """Pools of similar size, each with the verdicts of one judge, [F], padded to one shape."""
+
+    fits: np.ndarray
+    """[F] index into `Batch.pools`."""
+    names: np.ndarray
+    """[F] a number for the name of the pool, from which its random draws come."""
+    tasks: Task
+    """Leaves [F, ...]. `answers` hold the mean share won by the item shown first, NaN without a
+    verdict."""
+    tops: np.ndarray
+    """[F, scored_by, M] 1 for contents in the top k, else 0; NaN where it is undefined."""
+
+
+def oracles(
+    tables: Tables, batch: Batch, k: int, model: Model, prior: Prior
+) -> tuple[list[Oracle], np.ndarray, list[str]]:
+    """Make judges that can be asked from the verdicts of a batch, pools of similar size together.
+
+    Args:
+      k: size of the top set (count of contents).
+      model: the model fitted; its fit to all verdicts gives the top k of `full_data`.
+
+    Returns:
+      The judges; for each of `Batch.pools` its ordered pairs with a verdict, 0 where there is
+      nothing to ask; and notes, in sentences.
+
+    Raises:
+      ValueError: k out of range, a pool with too many items, nothing to ask.
+    """
+    check_word("model", model, get_args(Model))
+    check_count("k", k)
+    for noun, most in {"contents": LARGEST_COUNTS, "items": LARGEST_ITEMS}.items():
+        largest = max(batch.pools, key=lambda pool: len(getattr(pool, noun)))
+        if (n := len(getattr(largest, noun))) > most:
+            raise ValueError(f"pool {largest.pool!r} has {n} {noun}; at most {most} are allowed")
+    check_k(batch, k)
+    n_judges, n_fits = len(tables.judges), len(batch.pools)
+    # By name, so that the random draws of a run do not depend on the order of the rows.
+    pool = tables.items["pool"].to_numpy()
+    place = in_order_of_names(pool, tables.items["item"])[1]
+    names = map(tables.contents.__getitem__, tables.items["content"])
+    sharing = [g.index // n_judges for g in batch.groups if g.items.content is not None]
+    shared = np.isin(pool, np.concatenate([[-1], *sharing]))
+    owner = np.where(shared, in_order_of_names(pool, names)[1], place)
+    trusted = trusted_tops(tables, owner, k)
+    # The row of the items table at each place. Padding is the row -1, whose place is the last.
+    row_at = np.full((len(tables.pools), place.max() + 1), -1)
+    row_at[pool, place] = np.arange(len(pool))
+    place_in_batch, content = np.append(count_within(pool), -1), np.append(owner, 0)
+
+    verdicts = tables.verdicts
+    verdicts = verdicts.assign(
+        fit=verdicts["pool"] * n_judges + verdicts["judge"],
+        first=place[verdicts["first"]],
+        second=place[verdicts["second"]],
+        won=verdicts["p_first"] * verdicts["count"],
+    )
+    asked = verdicts.groupby(["fit", "first", "second"], as_index=False)[["count", "won"]].sum()
+    unknown = np.isin(np.arange(n_fits), verdicts["fit"][~verdicts["shown"]])
+    repeated = np.isin(np.arange(n_fits), asked["fit"][asked["count"] > 1])
+    several = np.array([len(pool.contents) > 1 for pool in batch.pools])
+    n_verdicts = np.where(several, np.bincount(asked["fit"], minlength=n_fits), 0)
+    if not n_verdicts.any():
+        raise ValueError("there is nothing to ask: no pool has verdicts on more than one content")
+    judges, tied = [], 0
+    for group in batch.groups:
+        kept = np.flatnonzero(n_verdicts[group.index])
+        if not len(kept):
+            continue
+        fits = group.index[kept]
+        items = jax.tree.map(lambda v, at=kept: v[at], group.items)
+        n = items.item_mask.shape[1]
+        row = row_at[fits // n_judges, :n]
+        covariates = jnp.take_along_axis(items.covariates, place_in_batch[row][..., None], 1)
+        shared_by = None if items.content is None else jnp.asarray(content[row])
+        items = dataclasses.replace(items, covariates=covariates, content=shared_by)
+        rows = asked[asked["fit"].isin(fits)]
+        answers = np.full((len(fits), n, n), np.nan)
+        at = np.searchsorted(fits, rows["fit"]), rows["first"], rows["second"]
+        answers[at] = rows["won"] / rows["count"]
+        aware = model == "bias_aware"
+        kappa = aware & np.asarray(group.variant.kappa)[kept] & ~unknown[fits]
+        tasks, top = _tasks(items, jnp.asarray(answers), jnp.asarray(aware), kappa, prior, k)
+        tops = np.asarray(top, float)[:, None]
+        tied += int((tops.sum((1, 2)) > k).sum())
+        tops = np.concatenate([tops, trusted[fits // n_judges, :, : tops.shape[2]]], 1)
+        # As in `simulate.stream`, a pool's draws depend on its name, not on the other pools.
+        names = [zlib.crc32(batch.pools[i].pool.encode()) for i in fits]
+        judges.append(Oracle(fits, np.array(names, np.uint32), tasks, tops))
+    asking = n_verdicts > 0
+    return judges, n_verdicts, list(_notes(tables, asking, unknown, repeated, tied, trusted, k))
+
+
+@partial(quick_compilation.jit, static_argnames="k")
+def _tasks(
+    design: Design, answers: Array, aware: Array, kappa: Array, prior: Prior, k: int
+) -> tuple[Task, Array]:
+    """Build the tasks, and fit each to all its verdicts for the top k."""
+
+    def one(design: Design, answers: Array, kappa: Array) -> tuple[Task, Array]:
+        variant = Variant(jnp.full(design.n_covariates, aware), kappa)
+        prior_ = Prior(*(jnp.asarray(v, design.dtype) for v in (prior.lam, prior.lam_b)))
+        task = Task(jnp.zeros(design.n_contents), design, answers, prior_, variant)
+        known = ~jnp.isnan(answers)
+        comparisons = Comparisons(known.astype(design.dtype), jnp.where(known, answers, 0))
+        parameters, _ = refit(comparisons, Parameters.zeros(design), task)
+        return task, metrics.top_set(parameters.theta, k, design.content_mask())
+
+    return jax.vmap(one)(design, answers, kappa)
+
+
+def _notes(
+    tables: Tables,
+    asking: np.ndarray,
+    unknown: np.ndarray,
+    repeated: np.ndarray,
+    tied: int,
+    trusted: np.ndarray,
+    k: int,
+) -> Iterator[str]:
+    """Say what was assumed and left out; `asking`, `unknown` and `repeated` are [fits]."""
+    noun = "pools" if len(tables.judges) == 1 else "pools of a judge"
+    if n := (~asking).sum():
+        yield f"{n} {noun} left out: no verdict, or only one content"
+    if n := (repeated & asking).sum():
+        yield (
+            f"ordered pairs judged more than once (in {n} {noun}) have the mean of their "
+            "verdicts as their answer, which counts as one verdict"
+        )
+    if n := (unknown & asking).sum():
+        yield (
+            f"{n} {noun} have verdicts of unknown order, which are asked in the recorded "
+            "direction; kappa is fixed at 0 there"
+        )
+    if tied:
+        yield (
+            f"all verdicts leave a tie at the boundary of the top {k} in {tied} {noun}: any of the "
+            "tied contents counts"
+        )
+    pools = asking.reshape(len(tables.pools), -1).any(1)
+    given = tables.items["quality"].notna().any(), len(tables.anchors) + len(tables.members)
+    defined = (~np.isnan(trusted[pools, :, 0])).sum(0)
+    for label, exist, n in zip(("quality defines", "anchors define"), given, defined, strict=True):
+        if exist:
+            yield f"{label} the top {k} in {n} of {pools.sum()} pools"
+
+
+def trusted_tops(tables: Tables, owner: np.ndarray, k: int) -> np.ndarray:
+    """The top k by trusted quality, and by anchors.
+
+    By quality they are the contents of highest quality in the table, with all that tie with the
+    k-th place, where every item has one. Anchors of pairs are chained: if a is better than b and b
+    better than c, a is better than c. They define the top k of a pool if each of k contents is
+    better than each of the others, and none the other way round; the order within the two sets does
+    not matter. Labels of members define it where k contents are labelled yes, or all but k no; a
+    content whose items are labelled both ways counts as unlabelled.
+
+    Args:
+      owner: [rows of items] content of each item, numbered within its pool.
+      k: size of the top set.
+
+    Returns:
+      [pools, 2, M] 1 for the top set, else 0; all NaN where it is not defined; M is the number of
+      contents of the largest pool.
+
+    Raises:
+      TableError: two items of one content have different qualities.
+    """
+    items, pool = tables.items, tables.items["pool"].to_numpy()
+    last = items.groupby(["pool", "content"])["quality"].transform("last")
+    for row in np.flatnonzero(items["quality"].notna() & (items["quality"] != last))[:1]:
+        content, name = tables.contents[items["content"].iloc[row]], tables.pools[pool[row]]
+        where = location(tables.items_path, int(tables.item_lines[row]))
+        raise TableError(f"{where}: content {content!r} of pool {name!r} has different qualities")
+    size = pd.Series(owner).groupby(pool).max().to_numpy() + 1
+    exists = np.arange(size.max()) < size[:, None]
+    given = np.where(exists, 0.0, -np.inf)
+    given[pool, owner] = items["quality"]
+    by_quality = (given >= -np.sort(-given, axis=1)[:, k - 1 : k]).astype(float)
+    by_quality[pool[items["quality"].isna()]] = np.nan
+
+    anchors, members = tables.anchors, tables.members
+    inside = np.zeros(exists.shape, bool)
+    if members.empty:
+        for p in anchors["pool"].unique().tolist():
+            pairs, m = anchors[anchors["pool"] == p], int(size[p])
+            reaches = np.zeros((m, m), bool)
+            reaches[owner[pairs["better"]], owner[pairs["worse"]]] = True
+            for _ in range(m.bit_length()):  # doubles the length of the chains
+                reaches |= reaches @ reaches
+            strict = reaches & ~reaches.T
+            # A content of the set is above at least m - k others, one outside above fewer.
+            top = strict.sum(1) >= m - k
+            inside[p, :m] = top & strict[np.ix_(top, ~top)].all()
+    else:
+        labelled = np.zeros((2, *exists.shape), bool)
+        labelled[members["member"].astype(int), members["pool"], owner[members["item"]]] = True
+        no, yes = labelled & ~labelled[::-1]
+        inside = np.where(yes.sum(1, keepdims=True) == k, yes, exists & ~no)
+    by_anchors = np.where(inside.sum(1, keepdims=True) == k, inside, np.nan)
+    return np.stack([by_quality, by_anchors], 1)
 
 
 # --- the runs
@@ -137,8 +350,8 @@ def _jobs(
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray, Callable[[], Any]]]:
     """Yield every rule and seed on every pool, in calls that take some seconds: number of the rule;
     [n] index into `Batch.pools`; [n] number of the run; and a function that returns recall
-    [n or more, scored_by, budgets] and the worst status [n or more]."""
-    largest = int(oracle.n_verdicts.max())
+    [n, scored_by, budgets] and the worst status [n]. Some runs come twice, to fill the calls."""
+    largest = int((~jnp.isnan(oracle.tasks.answers)).sum((1, 2)).max())
     loop = dataclasses.replace(loop, refit_every=min(loop.refit_every, largest))
     at_most = np.minimum(grid, largest)
     budgets = np.union1d(at_most, largest).tolist()
@@ -149,26 +362,19 @@ def _jobs(
     unit = batch * n_devices
     calls = -(-problems // (UNITS * unit))
     size = -(-problems // (calls * unit)) * unit
-    root = jax.random.key(seed)
-    # As in `simulate.stream`, a pool's draws depend on its name, not on the other pools.
-    of_pool = jnp.asarray([zlib.crc32(name.encode()) for name in oracle.names], jnp.uint32)
-    key_of = jax.vmap(lambda pool, run: jax.random.fold_in(jax.random.fold_in(root, pool), run))
-    fit, run_ = (v.ravel() for v in np.mgrid[:n_fits, :seeds])
     for fresh in (False, True):
         # With a refit after every pick, `fresh` makes no difference.
         names = [n for n in rules if (resolve(n).fresh and loop.refit_every > 1) == fresh]
         if not names:
             continue
         few = problems * len(names) * n_items**2 <= quick_compilation.FEW
-        program = _program(names, fresh, loop, budgets, at, batch, few)
+        program = _program(names, fresh, loop, budgets, at, seed, batch, few)
         for number, name in enumerate(names):
-            for begin in range(0, problems, size):
-                chunk = slice(begin, begin + size)
-                at_fit, of_run = np.resize(fit[chunk], size), np.resize(run_[chunk], size)
-                keys = key_of(of_pool[at_fit], jnp.asarray(of_run))
-                problem = jax.tree.map(lambda v, rows=at_fit: v[rows], (oracle.tasks, oracle.tops))
-                call = partial(program, number, keys, *problem)
-                yield list(rules).index(name), oracle.fits[fit[chunk]], run_[chunk], call
+            for chunk in np.resize(np.arange(problems), (calls, size)):
+                fit, runs = np.divmod(chunk, seeds)
+                pools = oracle.names, oracle.tasks, oracle.tops
+                call = partial(program, number, pools, fit, runs)
+                yield list(rules).index(name), oracle.fits[fit], runs, call
 
 
 def _program(
@@ -177,20 +383,23 @@ def _program(
     settings: Loop,
     budgets: list[int],
     at: np.ndarray,
+    seed: int,
     batch: int,
     few: bool,
 ) -> Callable[..., Any]:
-    """Build (number of a rule, keys [n], tasks [n], top sets [n, scored_by, M]) -> recall
+    """Build (number of a rule, pools as in `Oracle`, fit [n], run [n]) -> recall
     [n, scored_by, budgets] and status [n]: one compilation for all rules, spread over the devices,
     `batch` runs together. It is a quick one for `few` runs."""
     scores = [RULES[name].score for name in names]
 
-    def one(number: Array, key: Key[Array, ""], task: Task, tops: Float[Array, "Q M"]):
+    def one(number: Array, pools: Any, fit: Array, run_: Array) -> tuple[Array, Array]:
+        name, task, tops = jax.tree.map(lambda v: v[fit], pools)
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), name), run_)
+
         def chosen(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
             return jax.lax.switch(number, scores, view, key)
 
-        rule = Rule(chosen, fresh, tried=True)
-        loop = dataclasses.replace(settings, rule=rule)
+        loop = dataclasses.replace(settings, rule=Rule(chosen, fresh, tried=True))
 
         def scored(top: Float[Array, " M"]) -> tuple[Array, Array]:
             trace = run(key, dataclasses.replace(task, quality=top), loop, budgets)
@@ -200,15 +409,16 @@ def _program(
         # The pairs asked do not depend on the top set, so the run is made only once.
         return jax.vmap(scored, out_axes=(0, None))(tops)
 
-    def device(number: Array, *problems: Any) -> Any:
-        return jax.lax.map(lambda problem: one(number, *problem), problems, batch_size=batch)
+    def device(number: Array, pools: Any, *problems: Array) -> Any:
+        each = partial(one, number, pools)
+        return jax.lax.map(lambda problem: each(*problem), problems, batch_size=batch)
 
     mesh, spread = Mesh(np.array(jax.local_devices()), ("runs",)), PartitionSpec("runs")
     return jax.jit(
         jax.shard_map(
             device,
             mesh=mesh,
-            in_specs=(PartitionSpec(), spread, spread, spread),
+            in_specs=(PartitionSpec(), PartitionSpec(), spread, spread),
             out_specs=spread,
             check_vma=False,  # the fit's loop starts from constants, which vary over no device
         ),

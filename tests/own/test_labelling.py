@@ -3,6 +3,7 @@
 The rankings are not fitted but given, as columns of the items table.
 """
 
+import itertools
 import json
 import shlex
 
@@ -20,21 +21,22 @@ pytestmark = pytest.mark.heavy
 SIZE = 6
 NAIVE, TURNED = [3.0, 2, 1, 0], [0.0, 1, 2, 3]
 OPTIONS = ["--verdicts", "v.csv", "--items", "items.csv", "--covariates", "words"]
+PAIRS, MEMBERS = "pool,better,worse\n", "pool,item,member\n"
 
 
-def rankings(cls, tables, batch, prior=None):
+def rankings(cls, tables, batch, k, prior=None):
     """Of each judge the same, in place of `Rankings.of`."""
     key = pd.factorize(tables.items["pool"] * 100 + tables.items["content"])[0]
     first = np.unique(key, return_index=True)[1]
     given = pd.read_csv("items.csv").iloc[first]
     naive, aware = (np.tile(given[of], (len(tables.judges), 1)) for of in ("naive", "aware"))
     pool = tables.items["pool"].to_numpy()[first]
-    return cls(tables, pool, key, naive, aware, np.full(naive.shape, Status.CONVERGED))
+    return cls(tables, k, pool, key, naive, aware, np.full(naive.shape, Status.CONVERGED))
 
 
 @pytest.fixture
 def judged(tmp_path, monkeypatch):
-    """In a folder of its own, writes pools of four with these bias-aware rankings."""
+    """In a folder of its own, writes pools of these bias-aware rankings."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Rankings, "of", classmethod(rankings))
 
@@ -43,7 +45,7 @@ def judged(tmp_path, monkeypatch):
         for g, of in enumerate(aware):
             each = zip(contents, naive, of, strict=True)
             items += [f"p{g},i{i},{c},{i + 1},{a},{b}" for i, (c, a, b) in enumerate(each)]
-            verdicts += [f"p{g},i0,i{i},first" for i in (1, 2, 3)]
+            verdicts += [f"p{g},i0,i{i},first" for i in range(1, len(of))]
         (tmp_path / "items.csv").write_text("\n".join(items) + "\n")
         (tmp_path / "v.csv").write_text("\n".join(verdicts) + "\n")
 
@@ -56,8 +58,7 @@ def asked(anchors=None, **options):
     if anchors is not None:
         with open("done.csv", "w") as file:
             file.write(anchors)
-    done = None if anchors is None else "done.csv"
-    tables = own.read("v.csv", "items.csv", done, covariates=["words"])
+    tables = own.read("v.csv", "items.csv", anchors and "done.csv", covariates=["words"])
     return labelling(tables, own.Batch.of(tables, ["words"]), **options)
 
 
@@ -67,6 +68,53 @@ def run(capsys, *words):
     return code, said.out if code == 0 else said.err
 
 
+# --- which labels
+
+
+def test_labels_are_of_what_the_rankings_dispute(judged):
+    """In random rankings, against a loop over pairs."""
+    rng = np.random.default_rng(3)
+    aware = rng.permuted(np.tile(np.arange(5.0), (12, 1)), axis=1)
+    naive = rng.permutation(5.0 + np.arange(5))
+    judged(*aware, naive=naive, contents="abcde")
+    sign, ahead = {}, []
+    for (g, of), (i, j) in itertools.product(enumerate(aware), itertools.permutations(range(5), 2)):
+        sign[f"p{g}", f"i{i}", f"i{j}"] = (of[i] - of[j]) * (naive[i] - naive[j])
+    for seed in range(20):
+        table = asked(seed=seed, k=2).table
+        rows = [tuple(row) for row in table[["pool", "first", "second"]].to_numpy()]
+        disputed = {(p, *sorted(pair)) for (p, *pair), s in sign.items() if s < 0}
+        assert len(rows) == len({(p, *sorted(pair)) for p, *pair in rows} & disputed)
+        assert len(rows) == len(disputed)
+        n_pools = table["pool"].nunique()
+        assert table["pool"][:n_pools].nunique() == n_pools  # once each before any twice
+        ahead += [naive[int(a[1:])] > naive[int(b[1:])] for _, a, b in rows]
+    assert (table["better"] == "").all()
+    # Which item is named first says nothing of the rankings.
+    assert abs(np.mean(ahead) - 0.5) < 4 * 0.5 / np.sqrt(len(ahead))
+    assert not asked(seed=1).table.equals(asked(seed=2).table)
+    for k in (1, 2):
+        members = asked(labels="members", k=k).table
+        assert members.columns.tolist() == ["pool", "item", "k", "member"]
+        sizes = members["pool"].value_counts()
+        assert (sizes % 2 == 0).all()
+        assert sizes.max() <= 2 * k
+        assert len(list(itertools.groupby(members["pool"]))) == len(sizes)  # a pool at a time
+        swaps = asked(labels="swaps", k=k).table
+        assert len(swaps) == ((sizes // 2) ** 2).sum()
+
+
+def test_swaps_are_of_the_disputed_pairs(judged):
+    """Of two tied at the top of the naive ranking, bias-aware has either alone in its top."""
+    judged([0, 2, 1], naive=[1, 1, 0], contents="abc")
+    tables = own.read("v.csv", "items.csv", covariates=["words"])
+    ranked = Rankings.of(tables, own.Batch.of(tables, ["words"]), 1)
+    assert {bool(ranked.swapped(seed)[0].any()) for seed in range(8)} == {True, False}
+    for seed in range(8):
+        with pytest.raises(ValueError, match="no disputed pairs of swapped contents"):
+            asked(labels="swaps", seed=seed)
+
+
 # --- which come next
 
 
@@ -74,73 +122,50 @@ def run(capsys, *words):
 def test_what_was_asked_is_left_out_and_the_order_stays(judged, labels):
     answer = "member" if labels == "members" else "better"
     everything = asked(labels=labels, k=2).table
+    pd.testing.assert_frame_equal(asked(labels=labels, k=2, n=1000).table, everything)
     done = everything[:5].copy()
     done[answer] = "yes" if labels == "members" else ["first", "tie", "second", "first", "first"]
     done.loc[3, answer] = ""  # nobody knows
     more = asked(done.to_csv(index=False), labels=labels, k=2, n=4)
-    expected = everything[5:9].reset_index(drop=True)
-    pd.testing.assert_frame_equal(more.table, expected)
+    pd.testing.assert_frame_equal(more.table, everything[5:9].reset_index(drop=True))
     assert (more.n_labels, more.n_listed) == (len(everything), 5)
     (judge,) = more.judges.to_dict("records")
     assert (judge["n_listed"], judge["n_asked"]) == (5, 4)
+    everything[answer] = "yes" if labels == "members" else "first"
+    with pytest.raises(ValueError, match=r"all \d+ .* are among the anchors already \(--anchors\)"):
+        asked(everything.to_csv(index=False), labels=labels, k=2)
 
 
 def test_what_is_labelled_both_ways_or_by_another_item_of_the_content_was_asked(judged):
     judged(TURNED, naive=[3, 3, 1, 0], contents="aabc")
     n = len(asked().table)
-    both = "pool,better,worse\np0,i0,i2\np0,i2,i0\n"
-    for text in (both, "pool,better,worse\np0,i1,i2\n", "pool,better,worse\np0,i2,i0\n"):
-        assert len(asked(text).table) == n - 1
-    assert len(asked("pool,better,worse\np0,i0,i1\n").table) == n  # of one content
-    both = asked("pool,item,member\np0,i0,yes\np0,i0,no\n", labels="members")
+    for rows in ("p0,i0,i2\np0,i2,i0\n", "p0,i1,i2\n", "p0,i2,i0\n"):
+        assert len(asked(PAIRS + rows).table) == n - 1
+    assert len(asked(PAIRS + "p0,i0,i1\n").table) == n  # of one content
+    both = asked(MEMBERS + "p0,i0,yes\np0,i0,no\n", labels="members")
     assert (both.n_labels, both.n_listed, len(both.table)) == (2, 1, 1)
 
 
-def test_labels_of_another_top_set_are_refused(judged):
-    of_three = "pool,item,k,member\np0,i0,3,yes\n"
-    wrong = "members of the top 3, not of the top 1: --k 3"
-    with pytest.raises(own.TableError, match=wrong):
-        asked(of_three, labels="members", k=1)
-    tables = own.read("v.csv", "items.csv", "done.csv", covariates=["words"])
-    with pytest.raises(own.TableError, match=wrong):
-        own.gate(tables, own.Batch.of(tables, ["words"]), k=1)
-    of_one = of_three.replace("3", "1")
-    assert asked(of_one, labels="members", k=1).table["k"].eq(1).all()
+OF_THREE = "pool,item,k,member\np0,i0,3,yes\n"
+REFUSED = {
+    (OF_THREE, "members", 1): "members of the top 3, not of the top 1: --k 3",
+    (f"{PAIRS}p0,i0,i1\n", "members", 1): "of members are wanted, but the anchors are labels of p",
+    (f"{MEMBERS}p0,i0,1\n", "disputed", 1): "of pairs are wanted, but the anchors are labels of m",
+    (f"{MEMBERS}p0,i0,1\n", "swaps", 1): "of pairs are wanted, but the anchors are labels of mem",
+    (None, "pairs", 1): "labels must be one of disputed, swaps, members",
+}
 
 
-def test_anchors_of_another_kind_are_refused(judged):
-    pairs, members = "pool,better,worse\np0,i0,i1\n", "pool,item,member\np0,i0,1\n"
-    with pytest.raises(
-        own.TableError, match="of members are wanted, but the anchors are labels of pairs"
-    ):
-        asked(pairs, labels="members")
-    for labels in ("disputed", "swaps"):
-        with pytest.raises(
-            own.TableError, match="of pairs are wanted, but the anchors are labels of mem"
-        ):
-            asked(members, labels=labels)
-
-
-def test_nothing_is_left_to_ask(judged):
-    done = asked(labels="members").table.assign(member=1).to_csv(index=False)
-    with pytest.raises(
-        ValueError, match=r"all 12 members are among the anchors already \(--anchors\)"
-    ):
-        asked(done, labels="members")
-
-
-def test_more_than_there_are_are_all(judged, capsys):
-    pd.testing.assert_frame_equal(asked(n=1000).table, asked().table)
-    code, said = run(capsys, "--n", "1000")
-    assert code == 0
-    assert "\n1000 wanted (--n), but there are no more\n" in said
-    for few in ("36", "2"):
-        assert "wanted" not in run(capsys, "--n", few)[1]
-    code, said = run(capsys, "--n", "0")
-    assert (code, said.splitlines()[-1]) == (2, "error: n must be at least 1, got 0")
-
-
-# --- none at all
+@pytest.mark.parametrize(("anchors", "labels", "k"), REFUSED)
+def test_labels_of_another_kind_or_top_set_are_refused(judged, anchors, labels, k):
+    with pytest.raises(ValueError, match=REFUSED[anchors, labels, k]):
+        asked(anchors, labels=labels, k=k)
+    if anchors == OF_THREE:
+        tables = own.read("v.csv", "items.csv", "done.csv", covariates=["words"])
+        with pytest.raises(own.TableError, match=REFUSED[anchors, labels, k]):
+            own.gate(tables, own.Batch.of(tables, ["words"]), k=k)
+        of_one = asked(anchors.replace("3", "1"), labels=labels, k=1)
+        assert of_one.table["k"].eq(1).all()
 
 
 def test_why_there_are_none_and_of_which_kinds_there_are_some(judged):
@@ -167,50 +192,42 @@ def test_why_there_are_none_and_of_which_kinds_there_are_some(judged):
     [
         (4, None, "4 pools: cannot enable, at least 5 are needed"),
         (5, None, "5 pools: all 5 must be right"),
-        (7, None, "7 pools: all 7 must be right"),
         (8, None, "8 pools: 7 must be right"),
         (8, 3, "3 of its 8 pools: cannot enable, at least 5 are needed"),
+        (1, None, "6 labels: all 6 must be right"),
     ],
 )
 def test_over_pools_one_label_of_each_counts(judged, capsys, turned, n, can):
-    judged(*[TURNED] * turned, NAIVE)
-    few = [] if n is None else ["--n", str(n)]
-    code, said = run(capsys, *few)
+    judged(*[TURNED] * turned, *[NAIVE] * (turned > 1))
+    code, said = run(capsys, *([] if n is None else ["--n", str(n)]))
     assert code == 0
     assert f"\nall verdicts: {can}\n" in said
-    assert f"in a single pool: at most {1 if n else 6} label{'s' * (not n)}; at least 5" in said
+    counts = f"in a single pool: at most {1 if n else 6} label{'s' * (not n)}; at least 5"
+    assert (counts in said) == (turned > 1)
     assert "census" not in said
 
 
 def test_members_count_by_matches(judged, capsys):
-    (judge,) = asked(labels="members", k=2).judges.to_dict("records")
-    assert (judge["n_pools"], judge["most_used"], judge["most_in_pool"]) == (SIZE, SIZE, 2)
+    def counts(*anchors, **options):
+        (judge,) = asked(*anchors, labels="members", **options).judges.to_dict("records")
+        return tuple(judge[name] for name in ("most_used", "most_in_pool", "n_asked"))
+
+    assert counts(k=2) == (SIZE, 2, 4 * SIZE)
     # Of the next pool only one content, with no other to be matched with.
-    (judge,) = asked(labels="members", n=3).judges.to_dict("records")
-    assert (judge["most_used"], judge["most_in_pool"], judge["n_asked"]) == (1, 1, 3)
+    assert counts(n=3) == (1, 1, 3)
     done = asked(labels="members", n=3).table.assign(member="no").to_csv(index=False)
-    (judge,) = asked(done, labels="members", n=1).judges.to_dict("records")
-    assert (judge["most_used"], judge["n_asked"]) == (2, 1)
+    assert counts(done, n=1) == (2, 1, 1)
     code, said = run(capsys, "--labels", "members")
     assert code == 0
     assert "where one match of each (an item from each top k) counts:" in said
     assert "by --rule census, for labels without errors: in a pool once all" in said
 
 
-def test_of_one_pool_every_label_counts(judged, capsys):
-    judged(TURNED)
-    (judge,) = asked().judges.to_dict("records")
-    assert judge["most_used"] == judge["most_in_pool"] == 6
-    code, said = run(capsys)
-    assert code == 0
-    assert "each label counts:\nall verdicts: 6 labels: all 6 must be right\n\n" in said
-
-
 # --- the command
 
 
 def test_a_table_that_is_there_is_not_overwritten(judged, tmp_path, capsys):
-    assert run(capsys, "--out", "ask.csv")[0] == 0
+    assert run(capsys, "--out", "ask.csv", "--n", "1000")[0] == 0
     (tmp_path / "ask.csv").write_text("answers")
     code, said = run(capsys, "--out", "ask.csv", "--n", "1")
     assert (code, said.count("\n")) == (2, 1)
@@ -218,11 +235,14 @@ def test_a_table_that_is_there_is_not_overwritten(judged, tmp_path, capsys):
     assert (tmp_path / "ask.csv").read_text() == "answers"
     assert run(capsys, "--out", "ask.csv", "--overwrite")[0] == 0
     assert len(pd.read_csv("ask.csv")) == 6 * SIZE
-    assert run(capsys, "--out", "/dev/null")[0] == 0
-    (tmp_path / "done.csv").write_text("pool,better,worse\np0,i0,i1\n")
+    (tmp_path / "done.csv").write_text(f"{PAIRS}p0,i0,i1\n")
     code, said = run(capsys, "--out", "done.csv", "--anchors", "done.csv", "--overwrite")
     assert (code, said.count("\n")) == (2, 1)
     assert "cannot write done.csv: this command reads it" in said
+    assert "\n1000 wanted (--n), but there are no more\n" in run(capsys, "--n", "1000")[1]
+    assert "wanted" not in run(capsys, "--n", "36")[1]
+    code, said = run(capsys, "--n", "0")
+    assert (code, said.splitlines()[-1]) == (2, "error: n must be at least 1, got 0")
 
 
 def test_the_command_of_the_gate_is_printed_in_full(judged, tmp_path, capsys):
@@ -265,28 +285,31 @@ FORMULAS = ["=1+1", "@sum", "-5", "+a"]
 def test_names_reach_a_spreadsheet_as_text_and_come_back(judged, tmp_path, capsys):
     """No cell of the table begins a formula; answered, in whatever form, it names the same items
     as a table that nothing was written to."""
-    judged(*[TURNED] * SIZE)
     for file in ("items.csv", "v.csv"):
         text = (tmp_path / file).read_text()
         for i, name in enumerate(FORMULAS):
             text = text.replace(f"i{i},", f"{name},")
         (tmp_path / file).write_text(text.replace("p0,", "+p0,"))
-    assert run(capsys, "--out", "ask.csv", "--labels", "members", "--k", "2")[0] == 0
-    asked = pd.read_csv("ask.csv", dtype=str, keep_default_na=False)
-    assert set(asked["item"]) == {f"'{name}" for name in FORMULAS}
-    assert "'+p0" in set(asked["pool"])
-    assert not any(asked[column].str.match(r"[=+\-@]").any() for column in asked)
-    asked.assign(member="yes").to_csv("done.csv", index=False)
-    read = own.read("v.csv", "items.csv", "done.csv")
+
+    def ask(*words):
+        assert run(capsys, "--out", "ask.csv", "--overwrite", *words)[0] == 0
+        table = pd.read_csv("ask.csv", dtype=str, keep_default_na=False)
+        assert "'+p0" in set(table["pool"])
+        assert not any(table[column].str.match(r"[=+\-@]").any() for column in table)
+        return table
+
+    def answered(table, **answers):
+        table.assign(**answers).to_csv("done.csv", index=False)
+        return own.read("v.csv", "items.csv", "done.csv")
+
+    table = ask("--labels", "members", "--k", "2")
+    assert set(table["item"]) == {f"'{name}" for name in FORMULAS}
+    read = answered(table, member="yes")
     assert len(read.members) == 4 * SIZE
     assert set(read.items["item"][read.members["item"]]) == set(FORMULAS)
-
-    assert run(capsys, "--out", "ask.csv", "--overwrite")[0] == 0
-    asked = pd.read_csv("ask.csv", dtype=str, keep_default_na=False)
+    table = ask()
     for better in ("first", "second"):
-        for answer in (better, asked[better], asked[better].str[1:]):
-            asked.assign(better=answer).to_csv("done.csv", index=False)
-            read = own.read("v.csv", "items.csv", "done.csv")
-            items = read.items["item"].to_numpy()
-            names = items[read.anchors["better"].to_numpy()]
-            np.testing.assert_array_equal(names, asked[better].str[1:])
+        for answer in (better, table[better], table[better].str[1:]):
+            read = answered(table, better=answer)
+            names = read.items["item"].to_numpy()[read.anchors["better"].to_numpy()]
+            np.testing.assert_array_equal(names, table[better].str[1:])

@@ -121,7 +121,7 @@ def test_estimates_bound_what_is_allocated(as_rows, asked, tables, monkeypatch):
 
 def test_rankings_are_estimated_by_pairs_and_judges(asked, tables):
     batch = own.load(*tables(), ["words"])
-    rankings = Rankings.of(batch.tables, batch)
+    rankings = Rankings.of(batch.tables, batch, 1)
     assert n_bytes(rankings.orders(*rankings.pairs())) <= asked("pairs of contents")
 
 

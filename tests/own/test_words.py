@@ -129,5 +129,4 @@ def test_words_as_they_are_allowed(files):
     """NumPy's truth values and integers are as good as Python's."""
     read = own.read(*files, covariates=["words"], merge_pools=np.bool_(False))
     batch = own.Batch.of(read, ["words"], standardise=np.bool_(True))
-    rankings = Rankings.of(read, batch)
-    rankings.check_k(np.int64(1))
+    Rankings.of(read, batch, np.int64(1))

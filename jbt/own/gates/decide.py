@@ -50,7 +50,6 @@ from jaxtyping import Array, Float
 
 from jbt import quick_compilation, runtime
 from jbt.gate import LABELS, betting, check_alpha, p_value
-from jbt.kernel import padding
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.pools import usable
 from jbt.own.gates.rankings import Rankings, seeded
@@ -86,7 +85,7 @@ def gate(
       k: size of the top set (count of contents).
       labels: the population of pairs from which the anchors were drawn (`jbt.gate.LABELS`);
         default: all pairs, or members if they are labels of members.
-      prior: default: `Prior()`.
+      prior: default `Prior()`.
       seed: seed of every draw.
 
     Raises:
@@ -96,23 +95,7 @@ def gate(
     """
     check_word("rule", rule, RULES)
     check_alpha(alpha)
-    labels = _kind(tables, labels, rule, k)
     check_seed(seed)
-    rankings = Rankings.of(tables, batch, prior)
-    rankings.check_k(k)
-    alone = len(batch.tables.pools) == len(tables.pools)
-    pools, judges = decide(rankings, rule, alpha, k, labels, seed, fitted_alone=alone)
-    return Gate(pools, judges, labels, rule, alpha, k, tables.n_unanswered, batch)
-
-
-def pairs_alone(tables: Tables) -> bool:
-    """Whether no pool has more than two items. Then no covariate can change a pool's order: in a
-    fit of the pool alone, c explains less than the whole apparent difference of the two."""
-    return bool((tables.items["pool"].value_counts() <= 2).all())
-
-
-def _kind(tables: Tables, labels: str | None, rule: str, k: int) -> str:
-    """Check the kind of the labels, or infer it."""
     if tables.anchors.empty and tables.members.empty:
         why = f": {'; '.join(tables.left_out)}" if tables.left_out else ""
         raise TableError(f"a gate needs trusted labels (--anchors), and there are none{why}")
@@ -123,16 +106,24 @@ def _kind(tables: Tables, labels: str | None, rule: str, k: int) -> str:
         raise TableError(f"labels must be {labels}, but the anchors are labels of {kind}")
     if labels == "members":
         tables.check_members_of(k)
-    if rule == "census" and labels != "members":
+    elif rule == "census":
         raise ValueError("the rule census needs labels of members")
-    return labels
+    rankings = Rankings.of(tables, batch, k, prior)
+    alone = len(batch.tables.pools) == len(tables.pools)
+    decided = decide(rankings, rule, alpha, labels, seed, fitted_alone=alone)
+    return Gate(*decided, labels, rule, alpha, k, tables.n_unanswered, batch)
+
+
+def pairs_alone(tables: Tables) -> bool:
+    """Whether no pool has more than two items. Then no covariate can change a pool's order: in a
+    fit of the pool alone, c explains less than the whole apparent difference of the two."""
+    return bool((tables.items["pool"].value_counts() <= 2).all())
 
 
 def decide(
     rankings: Rankings,
     rule: str,
     alpha: float,
-    k: int,
     labels: str,
     seed: int,
     *,
@@ -147,49 +138,38 @@ def decide(
       The decisions for each pool and judge, and for each judge over all pools: `Gate.pools` and
       `Gate.judges`.
     """
-    tables, in_order = rankings.tables, rule == "sign_sequential"
-    if labels == "members":
-        outcomes, counts = of_members(rankings, k, seed, in_order)
-    else:
-        outcomes, counts = of_pairs(rankings, seed, in_order)
-    a, b = rankings.pairs()
-    naive, aware = rankings.orders(a, b)
-    # Labels are drawn without replacement, so the number of pairs they are drawn from sets the odds
-    # of a bet. Odds that are too short are safe, as a bet is placed only while right is not behind:
-    # so the numbers may include pairs labelled a tie, and for swaps have no bound.
-    population = rankings.by_pool(naive * aware < 0, rankings.pool[a]).astype(float)
-    if labels == "members":
-        population = counts["n_disputed"] / 2
-    elif labels == "swaps":
-        population[:] = np.inf
-    settled = np.full(population.shape, "", object)
-    if labels == "members":
-        settled[counts["n_disputed"] == 0] = "both rankings have the same top k"
-    changed = rankings.by_pool(naive != aware, rankings.pool[a]) > 0
+    tables, outcomes_of = rankings.tables, of_members if labels == "members" else of_pairs
+    outcomes, counts = outcomes_of(rankings, labels, seed, in_order=rule == "sign_sequential")
+    counts["status"] = rankings.status[:, [members[0] for members in rankings.pools()]]
     if fitted_alone:
+        a, b = rankings.pairs()
+        changed = rankings.by_pool(np.not_equal(*rankings.orders(a, b)), rankings.pool[a])
         two = np.bincount(tables.items["pool"], minlength=len(tables.pools)) <= 2
-        settled[~changed & two] = "two items, fitted alone: no covariate can change their order"
-    first = [members[0] for members in rankings.pools()]
-    counts |= {"status": rankings.status[:, first], "population": population, "settled": settled}
+        reason = "two items, fitted alone: no covariate can change their order"
+        counts["settled"] = np.where(two & (changed == 0), reason, counts["settled"])
 
-    pool, judge = np.divmod(np.arange(population.size), len(tables.judges))
+    shape = n_judges, n_pools = len(tables.judges), len(tables.pools)
     cells = pd.DataFrame(
-        {name: np.broadcast_to(v, population.shape)[judge, pool] for name, v in counts.items()},
-        index=pd.MultiIndex.from_arrays([pool, judge], names=["pool", "judge"]),
+        {name: np.broadcast_to(v, shape).T.ravel() for name, v in counts.items()},
+        index=pd.MultiIndex.from_product(
+            [range(n_pools), range(n_judges)], names=["pool", "judge"]
+        ),
     )
     cells[["n_discordant", "n_right"]] = _tally(outcomes, cells.index)
     pools = _decided(cells, outcomes.sort_values("at", kind="stable"), rule, alpha)
-    pools["pool"] = np.asarray(tables.pools, object)[pool]
-    pools["judge"] = np.asarray(tables.judges, object)[judge]
-    if len(tables.pools) == 1:
+    pools["pool"], pools["judge"] = (
+        np.asarray(names, object)[cells.index.get_level_values(level)]
+        for level, names in (("pool", tables.pools), ("judge", tables.judges))
+    )
+    if n_pools == 1:
         judges = pools.assign(pool=None)
     else:
-        drawn = one_a_pool(outcomes, tables, seed)
-        sums = cells[cells["n_labels"] > 0].drop(columns=["status", "population", "settled"])
-        sums = sums.groupby("judge").sum().reindex(range(len(tables.judges)), fill_value=0)
+        sums = cells[cells["n_labels"] > 0].groupby("judge").sum(numeric_only=True)
+        sums = sums.reindex(range(n_judges), fill_value=0)
         ranked = np.isfinite(rankings.aware).any(1)
         sums["status"] = np.where(ranked, Status.CONVERGED, rankings.status[:, 0])
         sums = sums.assign(population=np.inf, settled="")
+        drawn = one_a_pool(outcomes, rankings, seed)
         judges = _decided(sums, drawn, rule, alpha, which=" (one a pool)")
         judges = judges.assign(pool=None, judge=np.asarray(tables.judges, object))
     columns = list(COLUMNS)
@@ -230,16 +210,14 @@ def _p_by_betting(used: pd.DataFrame, population: pd.Series) -> np.ndarray:
     """The inverse of the largest wealth that betting reaches on the outcomes of each entry of
     `population`, the number of pairs they were drawn from: a p-value whenever labelling stops, if
     under the null hypothesis each has a mean of at most 1/2 given those before it."""
-    by = [str(name) for name in population.index.names]
-    groups = used.groupby(by)
-    at = groups.ngroup().to_numpy(), groups.cumcount().to_numpy()
-    outcomes = np.full([padding.size(int(number.max(initial=0)) + 1) for number in at], TIE)
-    odds = np.full(len(outcomes), np.inf)
-    outcomes[at] = used["right"]
-    odds[at[0]] = used.join(population, on=by)["population"]
+    by = list(population.index.names)
+    turn = used.groupby(by).cumcount()
+    bets = used.set_index([*(used[name] for name in by), turn])["right"].unstack()
+    if bets.empty:
+        return np.ones(len(population))
     with runtime.precision("float64"):
-        wealth = jax.device_get(_wealth(outcomes, odds))
-    largest = used.assign(wealth=wealth[at]).groupby(by)["wealth"].max()
+        wealth = _wealth(bets.fillna(TIE).to_numpy(), population[bets.index].to_numpy())
+    largest = pd.Series(np.where(bets.notna(), wealth, 1).max(1), bets.index)
     return 1 / largest.reindex(population.index, fill_value=1).clip(lower=1).to_numpy()
 
 
@@ -277,12 +255,13 @@ def _decision(cell: Any, rule: str, alpha: float, which: str) -> tuple[str | Non
 
 
 def of_pairs(
-    rankings: Rankings, seed: int, in_order: bool = False
+    rankings: Rankings, labels: str, seed: int, in_order: bool = False
 ) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
     """Compare labels of pairs with the two rankings of each judge.
 
     Args:
       rankings: rankings of tables with such anchors.
+      labels: as in `gate`.
       seed: seed of every draw.
       in_order: let the order of the table, instead of chance, say which label represents its pool,
         so that more labels do not change what the first rows gave.
@@ -291,38 +270,43 @@ def of_pairs(
       A row for each label on which the rankings of a judge differ: judge, pool (numbers), at (row
       of the anchors), draw (number; in decisions over pools the label with the smallest one
       represents its pool), right (1 where the label agrees with the bias-aware ranking, 0 where it
-      agrees with the naive one). And counts: n_labels [pools]; n_ties [J, pools], labels on pairs
-      that only one ranking ties, which are not discordant.
+      agrees with the naive one). And counts, [J, pools] or what broadcasts to it: n_labels; n_ties,
+      labels on pairs that only one ranking ties, which are not discordant; population, the pairs
+      from which the discordant ones are drawn; settled, why nothing needs a test.
     """
-    tables = rankings.tables
-    better, worse = (
-        rankings.owner[tables.anchors[side].to_numpy()] for side in ("better", "worse")
-    )
-    low, high = np.minimum(better, worse), np.maximum(better, worse)
-    again, both = repeated(low * len(rankings.pool) + high, better)
-    at = np.flatnonzero(~again & ~both & (better != worse))
-    pool = tables.anchors["pool"].to_numpy()[at]
-    draw = at.astype(float)
-    by_name = np.lexsort((high[at], low[at]))
-    for p in () if in_order else np.unique(pool).tolist():
-        rows = by_name[pool[by_name] == p]
-        draw[rows] = seeded(seed, "pairs", tables.pools[p]).random(len(rows))
-    naive, aware = rankings.orders(better[at], worse[at])
+    pair = rankings.owner[rankings.tables.anchors[["better", "worse"]].to_numpy().T]
+    key = rankings.key(pair)
+    again, both = repeated(key, pair[0])
+    at = np.flatnonzero(~again & ~both & (pair[0] != pair[1]))
+    at = at[np.argsort(key[at])]  # by name, so that the draws depend on no order of rows
+    pool = rankings.pool[pair[0, at]]
+    draw = at if in_order else rankings.drawn(pool, seed, "pairs")[0]
+    naive, aware = rankings.orders(*pair[:, at])
     judge, label = np.nonzero(naive * aware < 0)
     outcomes = {
         "judge": judge,
         "pool": pool[label],
         "at": at[label],
         "draw": draw[label],
-        "right": np.where(aware[judge, label] > 0, 1.0, 0.0),
+        "right": (aware[judge, label] > 0).astype(float),
     }
     tied = (naive != aware) & (naive * aware == 0)
-    n_labels = np.bincount(pool, minlength=len(tables.pools))
-    return pd.DataFrame(outcomes), {"n_labels": n_labels, "n_ties": rankings.by_pool(tied, pool)}
+    # Labels are drawn without replacement, so the number of pairs they are drawn from sets the odds
+    # of a bet. Odds that are too short are safe, as a bet is placed only while right is not behind:
+    # so the number may include pairs labelled a tie, and for swaps has no bound.
+    a, b = rankings.pairs()
+    disputed = rankings.by_pool(np.prod(rankings.orders(a, b), 0) < 0, rankings.pool[a])
+    counts = {
+        "n_labels": np.bincount(pool, minlength=len(rankings.tables.pools)),
+        "n_ties": rankings.by_pool(tied, pool),
+        "population": np.array(np.inf) if labels == "swaps" else disputed.astype(float),
+        "settled": np.array(""),
+    }
+    return pd.DataFrame(outcomes), counts
 
 
 def of_members(
-    rankings: Rankings, k: int, seed: int, in_order: bool = False
+    rankings: Rankings, labels: str, seed: int, in_order: bool = False
 ) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
     """Compare labels of members with the two top k of each judge.
 
@@ -330,52 +314,52 @@ def of_members(
 
     Returns:
       A row for each matched pair of labels, as from `of_pairs`; right is 1/2 where it favours
-      neither ranking. And counts: n_labels [pools]; [J, pools] n_disputed, contents in only one
-      top k; n_labelled, those that are labelled; gain, members among the labelled contents of the
-      bias-aware top alone less those among the naive one's.
+      neither ranking. And counts, besides those of `of_pairs`: [J, pools] n_disputed, contents in
+      only one top k; n_labelled, those that are labelled; gain, members among the labelled contents
+      of the bias-aware top alone less those among the naive one's.
     """
-    tables, (ins, outs) = rankings.tables, rankings.swapped(k, seed)
-    good, place = content_labels(rankings)
-    known = np.isfinite(good)
-    rows = []
+    members, (ins, outs) = rankings.tables.members, rankings.swapped(seed)
+    every = np.arange(len(rankings.pool))
+    owner = rankings.owner[members["item"].to_numpy()]
+    # Whether each content is labelled a member, 1 or 0; NaN if it is not labelled, or both ways.
+    share = members["member"].astype(float).groupby(owner).mean()
+    good = share.where(share.isin((0, 1))).reindex(every).to_numpy()
+    first = pd.Series(np.arange(len(owner))).groupby(owner).min()
+    place, known = first.reindex(every, fill_value=0).to_numpy(), np.isfinite(good)
+    matches = []
     for p, contents in enumerate(rankings.pools()):
         labelled = contents[known[contents]]
         for j in range(len(ins)):
-            rng = seeded(seed, "members", tables.pools[p])
+            rng = seeded(seed, "members", rankings.tables.pools[p])
             a, b = (rng.permutation(labelled[side[j, labelled]]) for side in (ins, outs))
             if in_order:
                 a, b = (side[np.argsort(place[side])] for side in (a, b))
-            for draw, (i, o) in enumerate(zip(a, b, strict=False)):
-                right = TIE + (good[i] - good[o]) / 2
-                rows.append((j, p, max(place[i], place[o]), draw, right))
-    columns = {"judge": int, "pool": int, "at": int, "draw": int, "right": float}
-    outcomes = pd.DataFrame(rows, columns=list(columns)).astype(columns)
-    value = np.where(known, good, 0)
-    counts = {
-        "n_labels": np.bincount(rankings.pool[known], minlength=len(tables.pools)),
-        "n_ties": np.zeros(1, int),
-        "n_disputed": rankings.by_pool(ins | outs, rankings.pool),
-        "n_labelled": rankings.by_pool((ins | outs) & known, rankings.pool),
-        "gain": rankings.by_pool(ins * value - outs * value, rankings.pool),
+            matches += [(j, p, i, o, n) for n, (i, o) in enumerate(zip(a, b, strict=False))]
+    judge, pool, i, o, draw = np.array(matches, int).reshape(-1, 5).T
+    outcomes = {
+        "judge": judge,
+        "pool": pool,
+        "at": np.maximum(place[i], place[o]),
+        "draw": draw,
+        "right": TIE + (good[i] - good[o]) / 2,
     }
-    return outcomes, counts
+    n_disputed = rankings.by_pool(ins | outs, rankings.pool)
+    gained = (ins.astype(int) - outs) * np.where(known, good, 0)
+    counts = {
+        "n_labels": np.bincount(rankings.pool[known], minlength=len(rankings.tables.pools)),
+        "n_ties": np.array(0),
+        "population": n_disputed / 2,
+        "settled": np.where(n_disputed, "", "both rankings have the same top k"),
+        "n_disputed": n_disputed,
+        "n_labelled": rankings.by_pool((ins | outs) & known, rankings.pool),
+        "gain": rankings.by_pool(gained, rankings.pool),
+    }
+    return pd.DataFrame(outcomes), counts
 
 
-def content_labels(rankings: Rankings) -> tuple[np.ndarray, np.ndarray]:
-    """[E] whether each content is labelled a member, 1 or 0, or NaN if it is not labelled or its
-    items are labelled both ways; and [E] the row of its first label."""
-    members = rankings.tables.members
-    owner = rankings.owner[members["item"].to_numpy()]
-    labelled = np.zeros((2, len(rankings.pool)), bool)
-    labelled[members["member"].to_numpy().astype(int), owner] = True
-    place = np.zeros(len(rankings.pool), int)
-    place[owner[::-1]] = np.arange(len(owner))[::-1]
-    return np.where(labelled[0] ^ labelled[1], labelled[1], np.nan), place
-
-
-def one_a_pool(outcomes: pd.DataFrame, tables: Tables, seed: int) -> pd.DataFrame:
+def one_a_pool(outcomes: pd.DataFrame, rankings: Rankings, seed: int) -> pd.DataFrame:
     """One outcome for each judge and pool, the pools in a random order that depends on their names
     and the seed only: neither on what is labelled nor on the order of any table."""
     drawn = outcomes.sort_values("draw", kind="stable").drop_duplicates(["judge", "pool"])
-    turn = np.array([seeded(seed, "turn", name).random() for name in tables.pools])
+    turn = rankings.drawn(np.arange(len(rankings.tables.pools)), seed, "turn")[0]
     return drawn.iloc[np.lexsort((drawn["pool"], turn[drawn["pool"]]))]

@@ -42,14 +42,88 @@ DRAWN = {
 }
 """How labels of each kind are assumed to be drawn."""
 
-POPULATION = (
-    "for a single decision, not repeated as labels come, on pools drawn at random from a "
-    "population where"
+GUARANTEES = (
+    (
+        "census",
+        "census: if the labels are true, enabling it in a pool raises its recall of the top k, and "
+        "enabling it over pools raises their mean recall",
+    ),
+    (
+        "pairs test",
+        "in a pool where the bias-aware ranking is right on at most half of the {pairs} that the "
+        "two rankings order oppositely, the correction is enabled with probability at most "
+        "{alpha:g}",
+    ),
+    (
+        "members test",
+        "in a pool whose top-{k} recall the correction would not raise, it is enabled with "
+        "probability at most {alpha:g}",
+    ),
+    (
+        "pairs sign",
+        "wrong labels keep this bound if errors are independent and have one probability, below "
+        "one half, whichever ranking is right; the bound is not proved if one annotator labels a "
+        "whole pool, because a misjudged content is wrong in all its pairs; it fails if errors "
+        "depend on a covariate",
+    ),
+    (
+        "members sign",
+        "wrong labels keep this bound if errors are independent and have one probability for good "
+        "contents and one for others, both below one half and the same in either top k; it fails "
+        "if errors depend on a covariate",
+    ),
+    (
+        "pairs sign",
+        "over pools: the same bound where the mean of that share over pools with such a label is "
+        "at most half",
+    ),
+    (
+        "pairs sign_sequential",
+        "over pools: the same bound for a single decision, not repeated as labels come, on pools "
+        "drawn at random from a population where the mean of that share over pools with such a "
+        "pair is at most half",
+    ),
+    (
+        "pairs test",
+        "this bounds agreement on pairs, not the recall of the top {k}, which falls at a lower "
+        "correlation than agreement does; labels of members bound recall",
+    ),
+    (
+        "members sign",
+        "over pools: with probability at most {alpha:g} where, in the mean over pools like these, "
+        "a content swapped in is good no more often than the one swapped out",
+    ),
+    (
+        "members sign_sequential",
+        "over pools: with probability at most {alpha:g} for a single decision, not repeated as "
+        "labels come, on pools drawn at random from a population where, in the mean over its "
+        "pools, a content swapped in is good no more often than the one swapped out",
+    ),
+    (
+        "members sign",
+        "in one pool sign needs at least {n} discordant matches ({twice} members): at k below {n} "
+        "it never enables, and at {n} hardly ever; if the labels are true use census, else the "
+        "decision over pools",
+    ),
+    (
+        "sign_sequential",
+        "the bound of a pool holds whenever labelling stops, if labels come in the order of the "
+        "file; it assumes labels without errors: a wrong one may break it",
+    ),
+    (
+        "test unanswered",
+        "anchors without an answer (left out): {n_unanswered}; if the hard ones are left without "
+        "an answer, the bounds hold only for {kind} that can be answered",
+    ),
+    (
+        "test",
+        "the bounds assume labels drawn at random, as jbt plan labels draws them, and hold for "
+        "each decision separately: of many pools that the correction does not help, a share of "
+        "alpha may be enabled",
+    ),
 )
-"""Condition of the bound for betting over pools."""
-
-SWAP = "a content swapped in is good no more often than the one swapped out"
-"""The null hypothesis for labels of members over pools."""
+"""What is guaranteed, and when: for which kind of labels, by which rule (test: all but the census),
+and whether some labels have no answer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,34 +151,68 @@ class Gate:
 
     def report(self, title: str, lead: Sequence[str], *, per_pool: bool = False) -> Report:
         """The report; `per_pool` lists all pools with a discordant label, however many."""
-        judges, pools = _named(self.judges), _named(self.pools)
+        unnamed = {"judge": "all verdicts", "decision": ""}
+        judges, pools = self.judges.fillna(unnamed), self.pools.fillna(unnamed)
         few = len(pools) <= LISTED * len(judges)
         listed = pools[(pools["n_discordant"] > 0) & (per_pool or few)]
         listed = listed.assign(p_value=[f"{p:.2g}" for p in listed["p_value"]])
+        numbers = [name for name in HEADINGS if name != "p_value" or self.rule != "census"]
+        in_a_pool = [name for name in numbers if "used" not in name]  # in a pool all are used
+        overall = judges[["judge", *numbers, "decision"]].rename(columns=HEADINGS)
+        listed = listed[["judge", "pool", *in_a_pool, "decision", "reason"]]
+        by_pool = listed.rename(columns=HEADINGS) if len(listed) else None
         counts = [_count(str(name), rows) for name, rows in pools.groupby("judge", sort=False)]
-        overall = ["judge", *HEADINGS, "decision"]
-        in_a_pool = ["judge", "pool", *HEADINGS, "decision", "reason"]
-        unused = ["n_used", "n_used_right"]  # in a pool all are used
-        by_pool = self._table(listed[in_a_pool].drop(columns=unused)) if len(listed) else None
         sections = [
-            Section("Over all pools of a judge", list(_fitted(self)), self._table(judges[overall])),
+            Section("Over all pools of a judge", list(self._fitted()), overall),
             Section("Pool by pool", counts, by_pool),
-            Section("What is guaranteed, and what is not", list(_guarantee(self))),
+            Section("What is guaranteed, and what is not", self.guarantee()),
         ]
         answer = [
             f"{d.judge}: {d.decision or 'undecided'}: {d.reason}" for d in judges.itertuples()
         ]
         return Report(title, lead, sections, answer=answer)
 
-    def _table(self, decisions: pd.DataFrame) -> pd.DataFrame:
-        """Decisions with the names that the report gives their columns."""
-        table = decisions.rename(columns=HEADINGS)
-        return table.drop(columns="p") if self.rule == "census" else table
+    def _fitted(self) -> Iterator[str]:
+        """Which rule decided, and which fits it compared."""
+        batch = self.batch
+        if self.rule == "census":
+            without = "for labels without errors; over pools, all pools with a label count"
+            yield f"rule: census, {without}"
+        else:
+            used = "one label of each pool, drawn at random,"
+            if self.rule == "sign_sequential":
+                used = "the first label of each pool, in a random order of pools,"
+            yield (
+                f"rule: {self.rule} at alpha = {self.alpha:g}, for labels that are "
+                f"{DRAWN[self.labels]}; over pools {used} counts, because labels of one pool are "
+                "correlated"
+            )
+        if len(batch.tables.pools) < len(self.pools) // len(self.judges):
+            chosen = {n for pool in batch.pools if pool.n_verdicts for n in pool.prior_selected}
+            names = " and ".join(batch.covariates)
+            why = f"the prior chose it, assuming that quality is uncorrelated with {names} over "
+            why = f"; {why}pools" if "c" in chosen else ""
+            yield f"tested: one c for each judge, from all pools merged{why}"
+        elif len(batch.tables.pools) > 1:
+            yield (
+                "tested: one c for each pool and judge, as in jbt fit; to test the c of a "
+                "leaderboard, use --merge-pools"
+            )
+
+    def guarantee(self) -> list[str]:
+        """What the decisions keep, and under which conditions, in sentences."""
+        kind = "members" if self.labels == "members" else "pairs"
+        case = {kind, self.rule, "unanswered" if self.n_unanswered else ""}
+        case.add("" if self.rule == "census" else "test")
+        n = needed(self.alpha)
+        pairs = "swapped pairs" if self.labels == "swaps" else "untied pairs"
+        values = {**vars(self), "n": n, "twice": 2 * n, "kind": kind, "pairs": pairs}
+        return [text.format(**values) for when, text in GUARANTEES if case.issuperset(when.split())]
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each decision; one over all pools of a judge has no pool."""
         rows = pd.concat([self.judges, self.pools], ignore_index=True)
-        return rows[["judge", "pool", *rows.columns[2:]]]
+        return rows[["judge", "pool", *COLUMNS[2:]]]
 
     def record(self) -> dict[str, Any]:
         """The content of the JSON file."""
@@ -119,12 +227,13 @@ class Gate:
         from jbt.border import plots
 
         drawn, ax = plots.new_figure(height=2.4)
-        judges = _named(self.judges[::-1])
-        at = np.arange(len(judges))
-        ax.barh(at, judges["n_right"], color=plots.COLOURS["blue"])
-        ax.barh(at, judges["n_right"] - judges["n_discordant"], color=plots.COLOURS["orange"])
-        for i, right, decision in zip(at, judges["n_right"], judges["decision"], strict=True):
-            ax.text(right, i, f" {decision or 'nothing to decide'}", va="center")
+        unnamed = {"judge": "all verdicts", "decision": "nothing to decide"}
+        judges = self.judges[::-1].fillna(unnamed)
+        right, at = judges["n_right"], np.arange(len(judges))
+        ax.barh(at, right, color=plots.COLOURS["blue"])
+        ax.barh(at, right - judges["n_discordant"], color=plots.COLOURS["orange"])
+        for end, i, decision in zip(right, at, judges["decision"], strict=True):
+            ax.text(end, i, f" {decision}", va="center")
         ax.axvline(0, color="grey", linewidth=0.8)
         ax.set_yticks(at, judges["judge"].to_list())
         ax.margins(x=0.2)
@@ -139,37 +248,6 @@ def needed(alpha: float) -> int:
     return math.ceil(-math.log2(alpha))
 
 
-def _named(decisions: pd.DataFrame) -> pd.DataFrame:
-    """The decisions as the report words them: a name for every judge, no decision is empty."""
-    return decisions.fillna({"judge": "all verdicts", "decision": ""})
-
-
-def _fitted(gate: Gate) -> Iterator[str]:
-    """Which rule decided, and which fits it compared."""
-    batch = gate.batch
-    if gate.rule == "census":
-        yield "rule: census, for labels without errors; over pools, all pools with a label count"
-    else:
-        used = "one label of each pool, drawn at random,"
-        if gate.rule == "sign_sequential":
-            used = "the first label of each pool, in a random order of pools,"
-        yield (
-            f"rule: {gate.rule} at alpha = {gate.alpha:g}, for labels that are "
-            f"{DRAWN[gate.labels]}; over pools {used} counts, because labels of one pool are "
-            "correlated"
-        )
-    if len(batch.tables.pools) < len(gate.pools) // len(gate.judges):
-        chosen = {n for pool in batch.pools if pool.n_verdicts for n in pool.prior_selected}
-        names = " and ".join(batch.covariates)
-        why = f"the prior chose it, assuming that quality is uncorrelated with {names} over pools"
-        yield "tested: one c for each judge, from all pools merged" + f"; {why}" * ("c" in chosen)
-    elif len(batch.tables.pools) > 1:
-        yield (
-            "tested: one c for each pool and judge, as in jbt fit; to test the c of a "
-            "leaderboard, use --merge-pools"
-        )
-
-
 def _count(judge: str, decisions: pd.DataFrame) -> str:
     """How many pools of a judge have each decision."""
     decided, reason = decisions["decision"], decisions["reason"]
@@ -179,83 +257,3 @@ def _count(judge: str, decisions: pd.DataFrame) -> str:
     largest = decisions["n_discordant"].max()
     most = f"; at most {largest} discordant labels in a pool" if largest else ""
     return f"{judge}: of {len(decisions)} pools, {', '.join(parts)}{most}"
-
-
-def _guarantee(gate: Gate) -> Iterator[str]:
-    members = gate.labels == "members"
-    if gate.rule == "census":
-        yield (
-            "census: if the labels are true, enabling it in a pool raises its recall of the top k, "
-            "and enabling it over pools raises their mean recall"
-        )
-    else:
-        yield from _of_members(gate) if members else _of_pairs(gate)
-        if gate.rule == "sign_sequential":
-            yield (
-                "the bound of a pool holds whenever labelling stops, if labels come in the order "
-                "of the file; it assumes labels without errors: a wrong one may break it"
-            )
-        if gate.n_unanswered:
-            yield (
-                f"anchors without an answer (left out): {gate.n_unanswered}; if the hard ones are "
-                "left without an answer, the bounds hold only for "
-                f"{'members' if members else 'pairs'} that can be answered"
-            )
-        yield (
-            "the bounds assume labels drawn at random, as jbt plan labels draws them, and hold for "
-            "each decision separately: of many pools that the correction does not help, a share "
-            "of alpha may be enabled"
-        )
-
-
-def _of_pairs(gate: Gate) -> Iterator[str]:
-    pairs = "swapped pairs" if gate.labels == "swaps" else "untied pairs"
-    yield (
-        f"in a pool where the bias-aware ranking is right on at most half of the {pairs} "
-        "that the two rankings order oppositely, the correction is enabled with probability at "
-        f"most {gate.alpha:g}"
-    )
-    if gate.rule == "sign":
-        yield (
-            "wrong labels keep this bound if errors are independent and have one probability, "
-            "below one half, whichever ranking is right; the bound is not proved if one annotator "
-            "labels a whole pool, because a misjudged content is wrong in all its pairs; it fails "
-            "if errors depend on a covariate"
-        )
-        yield (
-            "over pools: the same bound where the mean of that share over pools with such a label "
-            "is at most half"
-        )
-    else:
-        yield (
-            f"over pools: the same bound {POPULATION} the mean of that share over pools with such "
-            "a pair is at most half"
-        )
-    yield (
-        f"this bounds agreement on pairs, not the recall of the top {gate.k}, which falls at a "
-        "lower correlation than agreement does; labels of members bound recall"
-    )
-
-
-def _of_members(gate: Gate) -> Iterator[str]:
-    yield (
-        f"in a pool whose top-{gate.k} recall the correction would not raise, it is enabled "
-        f"with probability at most {gate.alpha:g}"
-    )
-    if gate.rule == "sign":
-        yield (
-            "wrong labels keep this bound if errors are independent and have one probability for "
-            "good contents and one for others, both below one half and the same in either top k; "
-            "it fails if errors depend on a covariate"
-        )
-    where = f"where, in the mean over pools like these, {SWAP}"
-    if gate.rule == "sign_sequential":
-        where = f"{POPULATION}, in the mean over its pools, {SWAP}"
-    yield f"over pools: with probability at most {gate.alpha:g} {where}"
-    if gate.rule == "sign":
-        n = needed(gate.alpha)
-        yield (
-            f"in one pool sign needs at least {n} discordant matches ({2 * n} members): at k below "
-            f"{n} it never enables, and at {n} hardly ever; if the labels are true use census, "
-            "else the decision over pools"
-        )

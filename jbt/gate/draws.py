@@ -50,8 +50,8 @@ class Drawn:
     """Labels bought if buying stops when betting enables."""
 
 
-_Account = tuple[Array, ...]
-"""For pairs, how many of each sort are left; for members, which are labelled. [sets] each."""
+_Label = tuple[Array, Array, Array, Array]
+"""[sets] each, 1 or 0: whether the label is right, wrong, of a tie; and the labels bought."""
 
 
 def of_pairs(
@@ -91,21 +91,21 @@ def of_pairs(
         urn.agreed,
     )
 
-    def draw(left: _Account, u: Float[Array, "2 sets"]) -> tuple[_Account, Array, Array, Array]:
+    def draw(left: tuple[Array, ...], u: Float[Array, "2 sets"]) -> tuple[Any, _Label]:
         ends = list(itertools.accumulate(left))
-        place = u[0] * ends[-1]
-        below = [(place < end).astype(dtype) for end in ends]
+        below = [(u[0] * ends[-1] < end).astype(dtype) for end in ends]
         drawn = [below[0], *(b - a for a, b in itertools.pairwise(below))]
         right, wrong = drawn[0] + drawn[1], drawn[2] + drawn[3]
         chance = jnp.where(drawn[0] + drawn[2] > 0, short_turned, by_length)
         turn = (u[1] < chance).astype(dtype)
         label = right + turn * (wrong - right), wrong + turn * (right - wrong)
-        return tuple(n - d for n, d in zip(left, drawn, strict=True)), *label, drawn[4]
+        left = tuple(n - d for n, d in zip(left, drawn, strict=True))
+        return left, (*label, drawn[4], below[-1])
 
     source = tuple(jnp.full(sets, n, dtype) for n in sorts)
     uniforms = jax.random.uniform(key, (n_anchors[-1], 2, sets), dtype)
     population = urn.right + urn.wrong + urn.tied
-    return _draw_all(draw, source, uniforms, n_anchors, alpha, population, most)
+    return _draw_all(draw, source, uniforms[:most], n_anchors, alpha, population)
 
 
 def of_members(
@@ -128,74 +128,70 @@ def of_members(
     """
     noise = Noise() if noise is None else noise
     dtype, k = naive.n.dtype, len(naive.good)
-    zero = jnp.zeros(sets, dtype)
     key_labels, key_draws = jax.random.split(key)
     tops = jax.tree.map(lambda *v: jnp.stack(v), bias_aware, naive)
     u = jax.random.uniform(key_labels, (2, sets, 2, k), dtype)
     labels = tops.good ^ (u[0] < noise.stored)
     labels = jnp.where(u[1] < noise.length, tops.long, labels)
-    answers = [[labels[:, side, i].astype(dtype) for i in range(k)] for side in range(2)]
+    place = jnp.arange(k)
+    real = place < tops.n[:, None]
+    # The sets are the last axis, as a short last axis would be slow.
+    answers = jnp.moveaxis(labels, 0, -1).astype(dtype)
 
-    def draw(seen: _Account, u: Float[Array, "4 sets"]) -> tuple[_Account, Array, Array, Array]:
-        drawn, label = [], []
-        for side in range(2):
-            place = jnp.floor(u[side] * tops.n[side])
-            chosen = [((place == i) & (i < tops.n[side])).astype(dtype) for i in range(k)]
-            good = sum((w * yes for w, yes in zip(chosen, answers[side], strict=True)), zero)
-            turn = (u[2 + side] < noise.fresh).astype(dtype)
-            label.append(good + turn * (1 - 2 * good))
-            drawn += chosen
-        exists = jnp.minimum(tops.n[0], 1)
-        right, wrong = exists * label[0] * (1 - label[1]), exists * label[1] * (1 - label[0])
-        return tuple(map(jnp.maximum, seen, drawn)), right, wrong, zero
+    def draw(seen: Array, u: Float[Array, "4 sets"]) -> tuple[Array, _Label]:
+        at = jnp.floor(u[:2] * tops.n[:, None])
+        chosen = ((at[:, None] == place[:, None]) & real[..., None]).astype(dtype)
+        good = (chosen * answers).sum(1)
+        turn = (u[2:] < noise.fresh).astype(dtype)
+        a, b = (good + turn * (1 - 2 * good)) * jnp.minimum(tops.n[0], 1)
+        after = jnp.maximum(seen, chosen)
+        return after, (a * (1 - b), b * (1 - a), jnp.zeros(sets, dtype), (after - seen).sum((0, 1)))
 
-    source = (zero,) * (2 * k)
     uniforms = jax.random.uniform(key_draws, (n_anchors[-1], 4, sets), dtype)
+    source = jnp.zeros((2, k, sets), dtype)
     draws = _draw_all(draw, source, uniforms, n_anchors, alpha, jnp.inf)
-    good = (labels & (jnp.arange(k) < tops.n[:, None])).sum(-1)
+    good = (labels & real).sum(-1)
     return draws, good[:, 0] > good[:, 1]
 
 
 def _draw_all(
-    draw: Callable[[_Account, Array], tuple[_Account, Array, Array, Array]],
-    source: _Account,
+    draw: Callable[[Any, Array], tuple[Any, _Label]],
+    source: Any,
     uniforms: Float[Array, "n_max _ sets"],
     n_anchors: Sequence[int],
     alpha: Sequence[float],
     population: ScalarLike,
-    most: int | None = None,
 ) -> Drawn:
-    """Draw label after label, and record the counts at each K."""
+    """Draw label after label, and record the counts at each K; `draw` changes the source."""
     if any(a >= b for a, b in itertools.pairwise([0, *n_anchors])):
         raise ValueError(f"n_anchors must increase from above 0, got {list(n_anchors)}")
     for level in alpha:
         check_alpha(level)
     dtype, sets = uniforms.dtype, uniforms.shape[-1]
-    threshold = 1 / jnp.asarray(alpha, dtype)[:, None]
 
-    def step(state: tuple[Any, ...], u: Array) -> tuple[tuple[Any, ...], tuple[Array, ...]]:
-        (right, wrong, used, stopped, used_stopped), wealth, source = state
-        account, is_right, is_wrong, tied = draw(source, u)
+    def step(state: tuple[Any, betting.Wealth], u: Array) -> tuple[Any, tuple[Array, ...]]:
+        source, wealth = state
+        source, (right, wrong, tied, bought) = draw(source, u)
         bets = jax.vmap(betting.bet, in_axes=(0, 0, None))
-        after = bets(wealth, is_right + tied / 2, population)
-        discordant = (is_right + is_wrong + tied) > 0
+        after = bets(wealth, right + tied / 2, population)
+        discordant = (right + wrong + tied) > 0
         wealth = jax.tree.map(lambda new, old: jnp.where(discordant, new, old), after, wealth)
-        bought = jnp.abs(sum(account) - sum(source))
-        counts = (
-            right + is_right,
-            wrong + is_wrong,
-            used + bought,
-            jnp.maximum(stopped, (wealth.wealth >= threshold).astype(dtype)),
-            used_stopped + (1 - stopped) * bought,
-        )
-        return (counts, wealth, account), counts
+        return (source, wealth), (right, wrong, bought, wealth.wealth)
 
-    zero = jnp.zeros(sets, dtype)
-    zeros = jnp.zeros((len(alpha), sets), dtype)
     start = jax.tree.map(lambda v: jnp.broadcast_to(v, (sets,)), betting.start(dtype))
-    state = (zero, zero, zero, zeros, zeros), start, source
-    steps = len(uniforms) if most is None else min(most, len(uniforms))
-    _, path = jax.lax.scan(step, state, uniforms[:steps])
-    last = np.minimum(n_anchors, steps) - 1
-    right, wrong, used, stopped, used_stopped = (jnp.moveaxis(v[last], 0, -1) for v in path)
-    return Drawn(right, wrong, used, stopped > 0, used_stopped)
+    _, (right, wrong, bought, wealth) = jax.lax.scan(step, (source, start), uniforms)
+    reached = wealth[:, None] >= 1 / jnp.asarray(alpha, dtype)[:, None]
+    stopped = jax.lax.cummax(reached.astype(dtype))
+    going_on = 1 - jnp.concatenate([jnp.zeros_like(stopped[:1]), stopped[:-1]])
+    last = np.minimum(n_anchors, len(uniforms)) - 1
+
+    def up_to(bought: Array) -> Array:
+        return jnp.moveaxis(bought.cumsum(0)[last], 0, -1)
+
+    return Drawn(
+        up_to(right),
+        up_to(wrong),
+        up_to(bought),
+        jnp.moveaxis(stopped[last], 0, -1) > 0,
+        up_to(bought[:, None] * going_on),
+    )

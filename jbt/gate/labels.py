@@ -109,29 +109,18 @@ def urn(r: Rankings, t: Tops, labels: str) -> Urn:
     if r.pool.design.content is not None:
         raise ValueError("labels are simulated where every item is its own content")
     mask = r.pool.design.content_mask()
-    truth, naive, aware = (
-        jnp.sign(jnp.where(jnp.abs(d) > tie, d, 0))
-        for d, tie in (
-            (_differences(r.pool.quality), 0.0),
-            (_differences(r.naive), metrics.tie_of(r.naive)),
-            (_differences(r.bias_aware), metrics.tie_of(r.bias_aware)),
-        )
-    )
+    truth = _order(r.pool.quality, 0.0)
+    naive, aware = (_order(v, metrics.tie_of(v)) for v in (r.naive, r.bias_aware))
     pair = jnp.triu(mask[:, None] & mask, 1)
     if labels == "swaps":
         aware_only, naive_only = t.bias_aware & ~t.naive, t.naive & ~t.bias_aware
         pair &= (aware_only[:, None] & naive_only) | (naive_only[:, None] & aware_only)
     disputed = pair & (naive * aware < 0)
-    short = _differences(r.pool.design.covariates[:, 0]) * truth < 0
+    short = _order(r.pool.design.covariates[:, 0], 0.0) * truth < 0
     right, wrong = disputed & (aware * truth > 0), disputed & (naive * truth > 0)
     # Disputed pairs may be tied in quality; the paper's pairs differ in quality.
-    tied = disputed & (truth == 0)
-    agreed = pair & ~disputed & (truth != 0)
-    if labels != "pairs":
-        agreed = jnp.zeros_like(agreed)
-    else:
-        tied = jnp.zeros_like(tied)
-
+    every = labels == "pairs"
+    tied, agreed = disputed & (truth == 0) & (not every), pair & ~disputed & (truth != 0) & every
     sorts = (right, right & short, wrong, wrong & short, tied, agreed)
     return Urn(*(pairs.sum().astype(r.naive.dtype) for pairs in sorts))
 
@@ -144,17 +133,16 @@ def members(r: Rankings, t: Tops) -> tuple[Members, Members]:
     long = x > jnp.where(mask, x, 0).sum() / mask.sum()
 
     def listed(contents: Bool[Array, " M"]) -> Members:
-        # The contents are listed sort by sort: good and long, good, long, neither.
-        sorts = [(g, b) for g in (True, False) for b in (True, False)]
-        sizes = jnp.stack([(contents & (t.good == g) & (long == b)).sum() for g, b in sorts])
-        place = jnp.arange(r.k)
-        sort = (place[:, None] >= jnp.cumsum(sizes)).sum(1)
+        # Sort by sort: good and long, good, long, neither.
+        first = jnp.argsort(-(4 * contents + 2 * t.good + long))[: r.k]
         n = contents.sum()
-        is_long = (sort % 2 == 0) & (place < n)
-        return Members(n.astype(r.naive.dtype), sort < 2, is_long)
+        real = jnp.arange(r.k) < n
+        return Members(n.astype(r.naive.dtype), t.good[first] & real, long[first] & real)
 
     return listed(t.bias_aware & ~t.naive), listed(t.naive & ~t.bias_aware)
 
 
-def _differences(values: Float[Array, " M"]) -> Float[Array, "M M"]:
-    return values[:, None] - values
+def _order(values: Float[Array, " M"], tie: float) -> Float[Array, "M M"]:
+    """1 where the row's value is larger than the column's, -1 where smaller, 0 for a tie."""
+    difference = values[:, None] - values
+    return jnp.sign(jnp.where(jnp.abs(difference) > tie, difference, 0))

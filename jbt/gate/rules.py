@@ -117,21 +117,19 @@ def decide(
       ValueError: a rule not in `OF_COUNTS`, `sign` without its critical values, `margin_share`
         without the number of labels.
     """
+    if rule == "sign" and critical is not None:
+        return sign(right, wrong, critical)
     lead = right - wrong
-    if rule == "at_least":
-        return lead >= 0
-    if rule == "strict":
-        return lead > 0
-    if rule == "margin":
-        return lead >= margin
     if rule == "margin_share" and bought is not None:
         # Less the rounding of the product, which would exclude a lead of exactly that share.
         return (lead > 0) & (lead >= share * (1 - 1e-6) * bought)
-    if rule == "sign" and critical is not None:
-        return sign(right, wrong, critical)
-    needed = {"sign": "critical values", "margin_share": "the number of labels"}
-    why = f" with {needed[rule]}" if rule in needed else ""
-    raise ValueError(f"a rule of counts{why} is needed ({', '.join(OF_COUNTS)}), got {rule!r}")
+    least = {"at_least": 0, "strict": 1, "margin": margin}
+    if rule in least:
+        return lead >= least[rule]
+    raise ValueError(
+        f"a rule of counts ({', '.join(OF_COUNTS)}) is needed, sign with critical values and "
+        f"margin_share with the number of labels, got {rule!r}"
+    )
 
 
 def check_alpha(alpha: float) -> None:

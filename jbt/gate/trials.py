@@ -86,8 +86,7 @@ def trial(key: Key[Array, ""], r: Rankings, rules: Rules, noise: Noise | None = 
     a, b = members(r, t)
     contents, risen = of_members(key_members, a, b, rules.n_anchors, **options)
     drawn = jax.tree.map(lambda *v: jnp.stack(v), *drawn, contents)
-    n = jnp.maximum(a.n, 1)
-    good = [jnp.where(jnp.arange(r.k) < v.n, v.good, False).sum() / n for v in (a, b)]
+    good = [v.good.sum() / jnp.maximum(v.n, 1) for v in (a, b)]
     disputed = urns[OF_PAIRS.index("disputed")]
     rates, used = jax.vmap(lambda d: decided(d, rules))(drawn)
     return Trial(
@@ -99,24 +98,24 @@ def trial(key: Key[Array, ""], r: Rankings, rules: Rules, noise: Noise | None = 
         recall(t.bias_aware, t.good, r.k),
         disputed.right,
         disputed.wrong,
-        good[0] * (1 - good[1]) * (a.n > 0),
-        good[1] * (1 - good[0]) * (a.n > 0),
+        good[0] * (1 - good[1]),
+        good[1] * (1 - good[0]),
     )
 
 
 def decided(drawn: Drawn, rules: Rules) -> tuple[Float[Array, "rules K"], Float[Array, "rules K"]]:
     """Share of label sets on which each of `Rules.names` enables, and mean labels bought."""
-    enabled, used = [], []
+    critical = {level: critical_values(level, rules.n_anchors[-1]) for level in rules.alpha}
+    rates = []
     for name, alpha in rules.names:
-        if name == "sign_sequential":
+        if alpha is not None and name == "sign_sequential":
             level = rules.alpha.index(alpha)
-            enabled.append(drawn.stopped[level])
-            used.append(drawn.used_stopped[level])
+            enabled, used = drawn.stopped[level], drawn.used_stopped[level]
         else:
-            critical = None if alpha is None else critical_values(alpha, rules.n_anchors[-1])
-            numbers = {"margin": rules.margin, "bought": drawn.used, "share": rules.margin_share}
+            used = drawn.used
+            numbers = {"margin": rules.margin, "bought": used, "share": rules.margin_share}
             counts = drawn.right, drawn.wrong
-            enabled.append(decide(name, *counts, critical=critical, **numbers))
-            used.append(drawn.used)
-    dtype = drawn.right.dtype
-    return jnp.stack(enabled).mean(1, dtype=dtype), jnp.stack(used).mean(1)
+            enabled = decide(name, *counts, critical=critical[alpha] if alpha else None, **numbers)
+        rates.append((enabled.mean(0, dtype=used.dtype), used.mean(0)))
+    enable_rate, labels_used = map(jnp.stack, zip(*rates, strict=True))
+    return enable_rate, labels_used

@@ -50,7 +50,7 @@ class Engine:
         own_qualities = np.array_equal(layout.content, layout.place)  # no two items share one
         self.n_contents = self.n_items if own_qualities else int(layout.content.max()) + 1
         n_judges = len(items.judges)
-        self._n_judges = n_judges
+        self._n_judges = n_judges if n_judges > 1 else None  # the axis that the model has
         self.loop = Loop(
             rule=resolve(s.rule),
             k=s.k,

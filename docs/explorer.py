@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from jbt.border import files, plots, progress
+from jbt.border import files, plots, terminal
 from jbt.simulation import theory
 from sweeps import crossing
 
@@ -88,7 +88,7 @@ def simulate(
 
     combinations = list(itertools.product(*controls.values()))
     rows = []
-    for values in progress.bar(combinations, name="explorer", unit="setting"):
+    for values in terminal.bar(combinations, name="explorer", unit="setting"):
         changes = dict(zip(controls, values, strict=True))
         table = crossing.explore(settings, rho=rho, **changes, **options).table
         shown = table.set_index("quantity")

@@ -219,7 +219,7 @@ def main() -> None:
             )
         table = pd.DataFrame(rows).to_csv(index=False, float_format="%.4g")
         for folder in (options.out, *([KEPT] if options.keep else [])):
-            files.write_text(folder / f"{name}.csv", table)
+            files.write_together({folder / f"{name}.csv": table})
         print(f"{name}: {time.perf_counter() - begin:.0f} s", flush=True)
     if options.keep:
         PAGE.write_text(page())

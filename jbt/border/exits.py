@@ -57,24 +57,18 @@ class _OutputError(Exception):
         self.error = error
 
 
-class _Output:
+class _Output(Visible):
     """Standard output that raises errors of its own, unlike those of other files."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
         try:
-            return self._stream.write(text)
+            return self.stream.write(text)
         except OSError as error:
             raise _OutputError(error) from None
 
     def flush(self) -> None:
         try:
-            self._stream.flush()
+            self.stream.flush()
         except OSError as error:
             raise _OutputError(error) from None
 

@@ -19,12 +19,11 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from jbt.border import inputs
 
@@ -41,48 +40,62 @@ HEAD = 2**20
 """Bytes at the beginning of a file that say whether jbt made it."""
 
 
-def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
+Content = str | bytes | Callable[[Path], Any]
+"""What a file holds, or a function that writes it to a path."""
+
+
+def write_whole(path: Path, content: Content) -> None:
     """Write one file as `write_together` does, over any file but one that this command reads or
     one of a study."""
-    write_together({path: write}, overwrite=True)
+    write_together({path: content}, overwrite=True)
 
 
-def write_together(
-    writes: Mapping[Path, Callable[[Path], Any]], *, overwrite: bool = False
-) -> None:
+def write_together(contents: Mapping[Path, Content], *, overwrite: bool = False) -> None:
     """Write files that belong together, so that each is whole or absent, even after SIGKILL: all
-    are on the disk before the last of them gets its name, then the one before it, and so on.
+    are on the disk before the last of them gets its name, then the one before it, and so on. Links
+    are followed; into a terminal or a pipe text is written directly.
 
     Args:
-      writes: file -> the function that writes it, to a temporary name.
+      contents: what each file holds; a function gets a temporary name.
       overwrite: see `check_replaceable`.
 
     Raises:
       ValueError: one file cannot be written, because the disk is full, say, or written over; then
         none is.
     """
-    for path in writes:
+    temporary, path = {}, Path()
+    for path in contents:
         check_replaceable(path, overwrite=overwrite)
-    # A name that no other writer of the file uses, on this machine or another.
-    temporary = {p: p.with_name(f".{secrets.randbits(60)}.{p.name}") for p in writes}
-    path = Path()
     try:
-        for path, write in writes.items():
+        for path, content in contents.items():
             if path.is_dir():  # refused before any other file gets its name
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-            discard_torn(path, older=STALE_SECONDS)
-            write(temporary[path])
-            with temporary[path].open("rb+") as f:
+            if path.exists() and not path.is_file():
+                _write(path, content)
+                continue
+            target = path.resolve()
+            discard_torn(target, older=STALE_SECONDS)
+            # A name that no other writer of the file uses, on this machine or another.
+            temporary[target] = target.with_name(f".{secrets.randbits(60)}.{target.name}")
+            _write(temporary[target], content)
+            with temporary[target].open("rb+") as f:
                 os.fsync(f.fileno())
         for path in reversed(temporary):
             os.replace(temporary[path], path)
-        for folder in {path.parent for path in writes}:
+        for folder in {path.parent for path in temporary}:
             sync_folder(folder)
     except OSError as error:
         raise ValueError(f"cannot write {path}: {error.strerror or error}") from None
     finally:
         for written in temporary.values():
             written.unlink(missing_ok=True)
+
+
+def _write(path: Path, content: Content) -> None:
+    if callable(content):
+        content(path)
+    else:
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def sync_folder(folder: Path) -> None:
@@ -149,15 +162,14 @@ def is_own(path: Path) -> bool:
         return False
 
 
-def report_mark(text: str, digests: Mapping[str, str]) -> str:
+def report_mark(contents: Mapping[str, bytes]) -> str:
     """The last line of `report.md`, invisible to readers, by which jbt knows its files again.
 
     Args:
-      text: the report above it.
-      digests: SHA-256 of each file beside it, by name.
+      contents: of the report above this line, and of the files beside it, by name.
     """
-    digests = {REPORT: hashlib.sha256(text.encode()).hexdigest(), **digests}
-    return f"\n<!-- jbt {', '.join(f'{d} {name}' for name, d in digests.items())} -->\n"
+    digests = (f"{hashlib.sha256(content).hexdigest()} {n}" for n, content in contents.items())
+    return f"\n<!-- jbt {', '.join(digests)} -->\n"
 
 
 STALE_SECONDS = 3600.0
@@ -184,8 +196,8 @@ def sha256(path: Path) -> str:
 
 
 def check_writable(path: Path | None, *, overwrite: bool = False) -> None:
-    """Raise `ValueError` for a file that `write_text` could not write, before hours are spent on
-    its content; None passes."""
+    """Raise `ValueError` for a file that could not be written, before hours are spent on its
+    content; None passes."""
     if path is None:
         return
     if path.is_dir():
@@ -214,13 +226,28 @@ def check_folder(path: Path | None, names: Sequence[str] = (), *, overwrite: boo
         check_replaceable(path / name, overwrite=overwrite)
 
 
-def check_apart(json: Path | None, files: Iterable[Path]) -> None:
-    """Raise `ValueError` where the file of `--json` is also one of the other files to write."""
-    if json is None:
-        return
-    for path in files:
-        if os.path.realpath(json) == os.path.realpath(path):
-            raise ValueError(f"--json and --out both write {path}: choose two names")
+def check_outputs(
+    json: Path | None,
+    out: Path | None,
+    names: Sequence[str] = (),
+    *,
+    overwrite: bool,
+) -> None:
+    """Raise `ValueError` where a command could not write the files of `--json` and `--out`, or
+    both are one.
+
+    Args:
+      names: of the files that the command writes into the folder `out`; none if it is a file.
+    """
+    check_writable(json, overwrite=overwrite)
+    if names:
+        check_folder(out, names, overwrite=overwrite)
+    else:
+        check_writable(out, overwrite=overwrite)
+    if json is not None and out is not None:
+        for path in [out / name for name in names] or [out]:
+            if os.path.realpath(json) == os.path.realpath(path):
+                raise ValueError(f"--json and --out both write {path}: choose two names")
 
 
 def make_folder(path: Path) -> None:
@@ -235,9 +262,30 @@ def make_folder(path: Path) -> None:
         raise ValueError(f"cannot write to {path}: {error.strerror}") from None
 
 
-def write_text(path: Path, text: str, *, overwrite: bool = False) -> None:
-    """Write text to a file that the user chose, whole or not at all. Links are followed; into a
-    terminal or a pipe the text is written directly.
+def plain(x: Any) -> Any:
+    """Results for JSON: fields of data classes and rows of data frames by their names, statuses by
+    theirs in lower case, null for what is undefined or infinite."""
+    if dataclasses.is_dataclass(x):
+        return {field.name: plain(getattr(x, field.name)) for field in dataclasses.fields(x)}
+    if isinstance(x, Mapping):
+        return {key: plain(value) for key, value in x.items()}
+    if hasattr(x, "to_dict"):  # a data frame; pandas is not imported, as --help needs none of it
+        return plain(x.astype(object).where(x.notna(), None).to_dict("records"))
+    if hasattr(x, "tolist"):  # an array, or a number of NumPy's
+        x = x.tolist()
+    if isinstance(x, tuple | list):
+        return [plain(value) for value in x]
+    if isinstance(x, enum.IntEnum):
+        return x.name.lower()
+    return None if isinstance(x, float) and not math.isfinite(x) else x
+
+
+defined = plain
+
+
+def write_json(path: Path, content: dict[str, Any] | list[Any], *, overwrite: bool = False) -> None:
+    """JSON of what `plain` takes, with an entry of each top-level list a line: of many pools, that
+    is written ten times as fast as with indents, and can still be read.
 
     Args:
       overwrite: see `check_replaceable`.
@@ -245,70 +293,18 @@ def write_text(path: Path, text: str, *, overwrite: bool = False) -> None:
     Raises:
       ValueError: the file cannot be written, or written over.
     """
-    check_replaceable(path, overwrite=overwrite)
-    if path.exists() and not path.is_file():
-        try:
-            path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise ValueError(f"cannot write {path}: {error.strerror}") from None
-    else:
-        write_whole(path.resolve(), lambda p: p.write_text(text, encoding="utf-8"))
-
-
-def defined(x: Any) -> Any:
-    """Floats for JSON: null for undefined or infinite ones, never NaN."""
-    if isinstance(x, float):
-        return x if math.isfinite(x) else None
-    x = np.asarray(x, float)
-    if np.isfinite(x).all():
-        return x.tolist()
-    return [defined(v) for v in x] if x.ndim else None
-
-
-def plain(x: Any) -> Any:
-    """Results for JSON: fields of data classes by their names, statuses by theirs in lower case,
-    null for what is undefined or infinite; the rows of a data frame by its columns."""
-    if hasattr(x, "to_dict"):  # a data frame: pandas is not imported for it
-        return [plain(row) for row in x.astype(object).where(x.notna(), None).to_dict("records")]
-    if dataclasses.is_dataclass(x) and not isinstance(x, type):
-        return {field.name: plain(getattr(x, field.name)) for field in dataclasses.fields(x)}
-    if isinstance(x, Mapping):
-        return {key: plain(value) for key, value in x.items()}
-    if isinstance(x, tuple | list):
-        return [plain(value) for value in x]
-    if isinstance(x, enum.IntEnum):
-        return x.name.lower()
-    if isinstance(x, float | np.floating | np.ndarray):
-        return defined(x)
-    return str(x) if isinstance(x, enum.StrEnum) else x
-
-
-def write_json(path: Path, content: dict[str, Any] | list[Any], *, overwrite: bool = False) -> None:
-    """JSON with an entry of each top-level list a line: of many pools, that is written ten times as
-    fast as with indents, and can still be read.
-
-    Args:
-      overwrite: see `check_replaceable`.
-
-    Raises:
-      ValueError: a number is not finite; the file cannot be written, or written over.
-    """
+    content = plain(content)
     if isinstance(content, list):
         text = _list(content)
     else:
-        entries = (
-            f"{_dump(key)}: {_list(value) if isinstance(value, list) else _dump(value)}"
-            for key, value in content.items()
-        )
-        text = "{" + ",\n".join(entries) + "}"
-    write_text(path, text + "\n", overwrite=overwrite)
+        text = ",\n".join(f"{json.dumps(key)}: {_list(value)}" for key, value in content.items())
+        text = "{" + text + "}"
+    write_together({path: text + "\n"}, overwrite=overwrite)
 
 
-def _list(entries: list[Any]) -> str:
-    if not entries or not isinstance(entries[0], dict):
-        return _dump(entries)
-    return "[\n" + ",\n".join(map(_dump, entries)) + "\n]"
-
-
-def _dump(value: Any) -> str:
-    return json.dumps(value, allow_nan=False)
+def _list(value: Any) -> str:
+    """JSON with a line for each entry of a list of objects; paths are text."""
+    dump = partial(json.dumps, allow_nan=False, default=str)
+    if not isinstance(value, list) or not value or not isinstance(value[0], dict):
+        return dump(value)
+    return "[\n" + ",\n".join(map(dump, value)) + "\n]"

@@ -1,4 +1,4 @@
-"""Read a user's files.
+"""What a user gives a command: files, and options that the fields of a dataclass declare.
 
 Within a command the files read are noted, as are those that its options name, so that
 `jbt.border.files` writes over none of them.
@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
+from types import NoneType
+from typing import Any, TypeVar, get_args
+
+from jbt.border.terminal import direct_output, visible
+
+T = TypeVar("T")
 
 Identity = tuple[int, int]
 """Device and inode of a file, whatever it is called."""
@@ -67,3 +73,48 @@ def read_bytes(path: Path) -> bytes:
     """
     check_file(path)
     return path.read_bytes()
+
+
+METAVARS = {int: "INT", str: "STR", Path: "PATH"}
+
+OUTPUTS = ("json", "out")
+"""Options that name what a command writes; all other files that options name are read."""
+
+
+def parse(kind: type[T], argv: Sequence[str], **given: Any) -> T:
+    """Parse options into an instance of a dataclass; a wrong one raises `SystemExit`, explained on
+    stderr. The files that it names to be read are noted, see `note_read`.
+
+    Args:
+      kind: the dataclass; a field's docstring is its help.
+      given: prog, and if need be default and description, as `tyro.cli` takes them.
+    """
+    import tyro
+
+    registry = tyro.constructors.ConstructorRegistry()
+
+    @registry.primitive_rule
+    def optional(
+        info: tyro.constructors.PrimitiveTypeInfo,
+    ) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
+        """`int | None` takes an INT; None is the value if the option is not given."""
+        kinds = get_args(info.type)
+        if len(kinds) != 2 or kinds[1] is not NoneType or kinds[0] not in METAVARS:
+            return None
+        return tyro.constructors.PrimitiveConstructorSpec(
+            nargs=1,
+            metavar=METAVARS[kinds[0]],
+            instance_from_str=lambda text: kinds[0](text[0]),
+            is_instance=lambda value: value is None or isinstance(value, kinds[0]),
+            str_from_instance=lambda value: [str(value)],
+        )
+
+    with registry, direct_output():
+        if (shown := list(map(visible, argv))) != list(argv):
+            tyro.cli(kind, args=shown, **given)  # its messages have arguments as they are
+        options = tyro.cli(kind, args=list(argv), **given)
+    for name, value in vars(options).items():
+        for path in value if isinstance(value, tuple) else (value,):
+            if isinstance(path, Path) and name not in OUTPUTS:
+                note_read(path)
+    return options

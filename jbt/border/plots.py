@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -139,13 +138,4 @@ def forest(ax: Axes, names: Any, series: Any) -> Axes:
     ax.set_yticks(at, names, fontsize=8)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.grid(axis="x", alpha=0.3)
-    return ax
-
-
-def ticks(ax: Axes, *, x: Sequence[int | float] = (), y: Sequence[int | float] = ()) -> Axes:
-    """Major ticks at these numbers, printed as they are, and no minor ones."""
-    for values, set_ticks in ((x, ax.set_xticks), (y, ax.set_yticks)):
-        if len(values):
-            set_ticks(values, [f"{value:g}" for value in values])
-    ax.minorticks_off()
     return ax

@@ -9,8 +9,9 @@ report.write(Path("results"), frame, figure)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -57,26 +58,21 @@ class Report:
         Args:
           verbose: with the sections of detail, which are else only named.
         """
-        parts = ["\n".join(map(_printable, self.answer))] if self.answer else []
-        hidden = [section.title for section in self.sections if section.detail and not verbose]
+        blocks, hidden = [self.answer] if self.answer else [], []
         for section in self._sections():
             if section.detail and not verbose:
-                continue
-            lines = [section.title, *section.lines]
-            if section.table is not None:
-                lines += _aligned(section.table)
-            parts.append("\n".join(map(_printable, lines)))
+                hidden.append(section.title)
+            else:
+                table = [] if section.table is None else _aligned(section.table)
+                blocks.append([section.title, *section.lines, *table])
         if hidden:
-            parts.append(_printable(f"--verbose adds: {'; '.join(hidden)}"))
-        return "\n\n".join(parts)
+            blocks.append([f"--verbose adds: {'; '.join(hidden)}"])
+        return "\n\n".join("\n".join(map(_printable, lines)) for lines in blocks)
 
     def _sections(self) -> list[Section]:
         """All sections, with what was read after the last that is no detail."""
-        if not self.lead:
-            return list(self.sections)
-        read = Section("Notes", self.lead)
-        shown = [section for section in self.sections if not section.detail]
-        return [*shown, read, *(section for section in self.sections if section.detail)]
+        read = [Section("Notes", self.lead)] if self.lead else []
+        return sorted([*self.sections, *read], key=lambda section: section.detail)
 
     def markdown(self, figure: str | None = None) -> str:
         """The report as Markdown.
@@ -109,24 +105,14 @@ class Report:
         """
         from jbt.border import plots
 
-        report, csv, png = (out / name for name in NAMES)
-        digests: dict[str, str] = {}
-
-        def write_figure(path: Path) -> None:
-            plots.save(figure, path)
-            digests[png.name] = files.sha256(path)
-
-        def write_table(path: Path) -> None:
-            table.to_csv(path, index=False, lineterminator="\n")
-            digests[csv.name] = files.sha256(path)
-
-        def write_report(path: Path) -> None:
-            text = self.markdown(png.name)
-            path.write_text(text + files.report_mark(text, digests), encoding="utf-8")
-
+        report, csv, png = NAMES
+        image, text = BytesIO(), self.markdown(png)
+        plots.save(figure, image)
+        rows = table.to_csv(index=False, lineterminator="\n")
+        contents = {report: text.encode(), png: image.getvalue(), csv: rows.encode()}
+        contents[report] += files.report_mark(contents).encode()
         files.make_folder(out)
-        writes = {png: write_figure, csv: write_table, report: write_report}
-        files.write_together(writes, overwrite=overwrite)
+        files.write_together({out / n: c for n, c in contents.items()}, overwrite=overwrite)
 
 
 def each(table: pd.DataFrame) -> Iterator[Any]:
@@ -184,8 +170,7 @@ def _cell(value: Any) -> str:
         return "yes" if value else "no"
     if value is None or (isinstance(value, (float, np.floating)) and math.isnan(value)):
         return ""
-    text = f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
-    return _printable(text)
+    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
 
 
 def _printable(text: str) -> str:
@@ -244,35 +229,49 @@ class Result(Protocol):
         ...
 
 
-def give(
-    result: Result,
-    title: str,
-    lead: list[str],
-    *,
-    settings: dict[str, Any] | None = None,
-    json_file: Path | None = None,
-    folder: Path | None = None,
-    verbose: bool = False,
-    overwrite: bool = False,
-    **in_report: Any,
-) -> None:
-    """Print the report of a result; write its JSON, and its report, table and figure, if asked for.
+@dataclass(frozen=True, kw_only=True)
+class Outputs:
+    """Options of a command for its result."""
 
-    Args:
-      settings: what the JSON begins with.
-      json_file, folder: where to; None for nowhere.
-      verbose: print the sections of detail too; the report in the folder has them anyway.
-      overwrite: see `files.check_replaceable`.
-      in_report: what the result's own `report` takes beside title and lead.
+    json: Path | None = None
+    """Write every number to this file."""
+    out: Path | None = None
+    """Write report.md, table.csv and figure.png to this folder."""
+    overwrite: bool = False
+    """Write over files that jbt did not make, or that were changed since."""
+    verbose: bool = False
+    """Print the details too: how to read the tables, what they rest on."""
 
-    Raises:
-      ValueError: a file cannot be written, or written over.
-    """
-    if json_file is not None:
-        record = result.record()
-        content = record if settings is None else {"settings": settings, **record}
-        files.write_json(json_file, content, overwrite=overwrite)
-    report = result.report(title, lead, **in_report)
-    print(report.text(verbose=verbose))
-    if folder is not None:
-        report.write(folder, result.to_frame(), result.figure(), overwrite=overwrite)
+    def check_outputs(self) -> None:
+        """Raise `ValueError` where `json` or `out` cannot be written, or written over."""
+        files.check_outputs(self.json, self.out, NAMES, overwrite=self.overwrite)
+
+    def give(
+        self,
+        result: Result,
+        title: str,
+        lead: list[str],
+        settings: Mapping[str, Any],
+        **in_report: Any,
+    ) -> None:
+        """Print the report of a result; write its JSON, and its report, table and figure, if asked
+        for.
+
+        Args:
+          lead: the notes of the report.
+          settings: what the JSON begins with.
+          in_report: what the result's own `report` takes beside title and lead.
+
+        Raises:
+          ValueError: a file cannot be written, or written over.
+        """
+        if self.json is not None:
+            content = result.record()
+            if isinstance(content, dict):
+                content = {"settings": settings, **content}
+            files.write_json(self.json, content, overwrite=self.overwrite)
+        report = result.report(title, lead, **in_report)
+        print(report.text(verbose=self.verbose))
+        if self.out is not None:
+            table, figure = result.to_frame(), result.figure()
+            report.write(self.out, table, figure, overwrite=self.overwrite)

@@ -1,11 +1,13 @@
-"""Text on a terminal: characters that it would obey are shown, not sent."""
+"""Text on a terminal: characters that it would obey are shown, not sent; bars while work takes
+long."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from functools import cache
 from typing import Any
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -45,3 +47,29 @@ def direct_output() -> Iterator[None]:
     """Print directly within the `with` block, for a library that colours its text."""
     with redirect_stdout(direct(sys.stdout)), redirect_stderr(direct(sys.stderr)):
         yield
+
+
+def bar(items: Any = None, *, name: str, unit: str, **options: Any) -> Any:
+    """tqdm's bar, over a list or a `total`, with an estimate of the time left."""
+    from tqdm import tqdm
+
+    file = direct(sys.stderr)
+    pace = 0.1 if file.isatty() else 15.0  # seconds; a log is not flooded
+    return tqdm(items, desc=name, unit=unit, file=file, mininterval=pace, **options)
+
+
+@contextmanager
+def steps(total: int, *, name: str, unit: str) -> Iterator[Callable[[int], None]]:
+    """A bar that appears with the first step, even one of 0, so that work refused earlier shows no
+    bar.
+
+    Yields:
+      A function of the number of further steps done.
+    """
+    with ExitStack() as stack:
+
+        @cache
+        def shown() -> Any:
+            return stack.enter_context(bar(total=total, name=name, unit=unit))
+
+        yield lambda n: shown().update(n)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jbt import own
-from jbt.border.report import give
 from jbt.commands.options import TableOptions
 
 
@@ -24,12 +23,5 @@ def main(argv: Sequence[str]) -> int:
     options = DoctorOptions.parse(argv, "doctor")
     tables = options.read()
     checks = own.doctor(tables, options.typed())
-    give(
-        checks,
-        f"What {options.verdicts.name} supports",
-        tables.summary,
-        json_file=options.json,
-        folder=options.out,
-        verbose=options.verbose,
-    )
+    options.give(checks, f"What {options.verdicts.name} supports", tables.summary)
     return 0

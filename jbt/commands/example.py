@@ -11,9 +11,21 @@ import tyro
 
 from jbt import __version__
 from jbt.border import files
-from jbt.border.parsing import parse
+from jbt.border.inputs import parse
 from jbt.own.examine import doctor
 from jbt.own.tables.example import example
+
+TO_TRY: list[tuple[str, dict[str, Any]]] = [
+    ("doctor", {}),
+    ("judge", {}),
+    ("identify", {}),
+    ("fit", {"judge": "magpie"}),
+    ("fit", {"joint": True, "reference": "heron"}),
+    ("leaderboard", {}),
+    ("replay", {}),
+    ("gate", {}),
+]
+"""Commands to try on the tables, with the options that they need beside the tables."""
 
 
 @dataclass(frozen=True)
@@ -42,33 +54,17 @@ def main(argv: Sequence[str]) -> int:
         if path.exists() or path.is_symlink():
             raise ValueError(f"{path} already exists and is not overwritten")
     files.make_folder(options.dir)
-    files.write_together(
-        {
-            path: lambda p, table=table: table.to_csv(p, index=False, lineterminator="\n")
-            for path, table in tables.items()
-        }
-    )
-    verdicts, items, anchors = tables
-    known = {"verdicts": verdicts, "items": items, "anchors": anchors, "covariates": ("words",)}
-    known["transform"] = "log"
-    changes: list[tuple[str, dict[str, Any]]] = [
-        ("doctor", {}),
-        ("judge", {}),
-        ("identify", {}),
-        ("fit", {"judge": "magpie"}),
-        ("fit", {"joint": True, "reference": "heron"}),
-        ("leaderboard", {}),
-        ("replay", {}),
-        ("gate", {}),
-    ]
-    commands = [doctor.command_line(name, {**known, **settings}) for name, settings in changes]
+    texts = {p: table.to_csv(index=False, lineterminator="\n") for p, table in tables.items()}
+    files.write_together(texts)
+    named = dict(zip(("verdicts", "items", "anchors"), tables, strict=True))
+    named |= {"covariates": ("words",), "transform": "log"}
+    commands = [doctor.command_line(name, named | more) for name, more in TO_TRY]
     if options.json is not None:
-        content = {"files": list(map(str, tables)), "commands": commands}
+        content = {"files": list(tables), "commands": commands}
         content = {"settings": {"jbt": __version__}, **content}
         files.write_json(options.json, content, overwrite=options.overwrite)
     for path, table in tables.items():
         print(f"{path}: {len(table)} rows of {', '.join(table.columns)}")
     print("\nInvented: four models, twelve questions, two judges. To try on them:")
-    for command in commands:
-        print(f"  {command}")
+    print(*(f"  {command}" for command in commands), sep="\n")
     return 0

@@ -11,7 +11,6 @@ from jbt.commands.options import JointOptions
 from jbt.experiments.declare import check_number
 from jbt.own.fits.pools import check_k
 from jbt.own.tables.sheets import NUMBER
-from jbt.types import Prior
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,33 +28,24 @@ class FitOptions(JointOptions):
     """In a joint fit, known factors on quality in the judges' logits, NAME=NUMBER
     (space-separated). The others are estimated if a reference or anchors are given, else 1."""
 
-    def prior(self) -> Prior:
-        lam = 1.0 if self.lam is None else self.lam
-        check_number("lam", lam)
-        check_number("lam_b", self.lam_b)
-        return Prior(lam, self.lam_b)
-
-    def graded(self) -> dict[str, float]:
+    def factors(self) -> dict[str, float]:
         """`discrimination` by judge.
 
         Raises:
-          ValueError: a word is not NAME=NUMBER, or --joint is missing.
+          ValueError: a word is not NAME=NUMBER, or names a judge again; --joint is missing.
         """
         if self.discrimination and not self.joint:
             raise ValueError("--discrimination needs a joint fit: add --joint")
-        factors = [_discrimination(word) for word in self.discrimination]
-        names = [name for name, _ in factors]
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise ValueError(f"--discrimination names {twice[0]!r} twice")
-        return dict(factors)
-
-
-def _discrimination(word: str) -> tuple[str, float]:
-    name, _, number = word.rpartition("=")
-    if not name or not NUMBER.fullmatch(number):
-        raise ValueError(f"--discrimination is {word!r}, allowed: NAME=NUMBER")
-    check_number("discrimination", float(number))
-    return name, float(number)
+        factors = {}
+        for word in self.discrimination:
+            name, _, number = word.rpartition("=")
+            if not name or not NUMBER.fullmatch(number):
+                raise ValueError(f"--discrimination is {word!r}, allowed: NAME=NUMBER")
+            check_number("discrimination", float(number))
+            if name in factors:
+                raise ValueError(f"--discrimination names {name!r} twice")
+            factors[name] = float(number)
+        return factors
 
 
 def main(argv: Sequence[str]) -> int:
@@ -68,14 +58,19 @@ def main(argv: Sequence[str]) -> int:
     prior = options.prior()
     runtime.start()
     tables = options.read()
-    panel = options.together(tables, options.graded())
+    panel = options.together(tables, options.factors())
     batch = options.batch(tables)
     check_k(batch, options.k)
     options.announce(tables)
     joint = None if panel is None else (options.batch(panel[0]), panel[1])
     analysis = own.analyse(batch, k=options.k, prior=prior, spread=options.lam is None, joint=joint)
-    title = f"Fit of {options.verdicts.name}"
-    options.give(analysis, title, _lead(options, batch), per_pool=options.per_pool)
+    lam = "estimated" if options.lam is None else f"{options.lam:g}"
+    fits = (
+        f"{len(batch.pools)} fits: {len(tables.pools)} pools x {len(tables.judges)} judges, "
+        f"MAP with lam {lam}, lam_b {options.lam_b:g}, float64"
+    )
+    title, lead = f"Fit of {options.verdicts.name}", [*options.lead(tables), fits]
+    options.give(analysis, title, lead, per_pool=options.per_pool)
     if any(p.repeated for p in batch.pools):
         print(
             "warning: some ordered pairs were judged more than once, and the repeats are treated "
@@ -83,13 +78,3 @@ def main(argv: Sequence[str]) -> int:
             file=sys.stderr,
         )
     return 0
-
-
-def _lead(options: FitOptions, batch: own.Batch) -> list[str]:
-    tables = batch.tables
-    n = f"{len(batch.pools)} fits: {len(tables.pools)} pools x {len(tables.judges)} judges"
-    lam = "estimated" if options.lam is None else f"{options.lam:g}"
-    return [
-        *options.lead(tables),
-        f"{n}, MAP with lam {lam}, lam_b {options.lam_b:g}, float64",
-    ]

@@ -12,7 +12,7 @@ import tyro
 
 from jbt import __version__
 from jbt.border import files
-from jbt.border.parsing import parse
+from jbt.border.inputs import parse
 from jbt.own import formats
 from jbt.own.formats import GenericColumns, Imported
 from jbt.own.formats.records import SwappedCodes
@@ -84,9 +84,8 @@ def main(argv: Sequence[str]) -> int:
       ValueError: a wrong option, file or record, a line each.
     """
     options = parse(ImportOptions, argv, prog="jbt import")
-    files.check_writable(options.json, overwrite=options.overwrite)
-    formats.check_folder(options.out, options.overwrite)
-    files.check_apart(options.json, (options.out / name for name in formats.TABLES))
+    overwrite = options.overwrite
+    files.check_outputs(options.json, options.out, formats.TABLES, overwrite=overwrite)
     imported = formats.collect(
         options.files,
         format=options.format,

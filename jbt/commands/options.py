@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from jbt import __version__, own
-from jbt.border import files
-from jbt.border.parsing import parse
-from jbt.border.report import NAMES as REPORT
-from jbt.border.report import Result, give
+from jbt.border.inputs import parse
+from jbt.border.report import Outputs, Result
 from jbt.experiments.declare import check_number
 from jbt.own import Batch, Columns, Model, Position, Tables, Ties, Transform
 from jbt.own.fits.judges import Judges
+from jbt.own.leaderboards.problem import merge_pools
 from jbt.own.tables.outcomes import Outcomes
 from jbt.own.tables.tables import check_transform
 from jbt.types import Prior
@@ -24,8 +23,8 @@ Options = TypeVar("Options", bound="TableOptions")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions:
-    """Options for reading a user's tables, inherited by the options of each command."""
+class ReadingOptions:
+    """Options for reading a user's tables, and the model of their fits."""
 
     verdicts: Path
     """Table of verdicts: pool, first, second, and winner (first | second | tie | error, or the name
@@ -76,21 +75,11 @@ class TableOptions:
     """Prior precision of quality (1/logit^2)."""
     lam_b: float = 0.1
     """Prior precision of c and kappa (1/logit^2)."""
-    json: Path | None = None
-    """Write every number to this file."""
-    out: Path | None = None
-    """Write report.md, table.csv and figure.png to this folder."""
-    overwrite: bool = False
-    """Write over files that jbt did not make, or that were changed since."""
-    verbose: bool = False
-    """Print the details too: how to read the tables, what they rest on."""
 
-    def check_outputs(self) -> None:
-        """Raise `ValueError` where `json` or `out` cannot be written, or written over."""
-        files.check_writable(self.json, overwrite=self.overwrite)
-        files.check_folder(self.out, REPORT, overwrite=self.overwrite)
-        if self.out is not None:
-            files.check_apart(self.json, (self.out / name for name in REPORT))
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(Outputs, ReadingOptions):
+    """Options of the commands on a user's own tables, inherited by those of each."""
 
     @classmethod
     def parse(cls: type[Options], argv: Sequence[str], command: str) -> Options:
@@ -103,24 +92,25 @@ class TableOptions:
         options.check_outputs()
         return options
 
-    def read(self) -> Tables:
-        """The tables.
+    def read(self, *, merge_pools: bool | None = None) -> Tables:
+        """The tables; `merge_pools` in place of the option.
 
         Raises:
           ValueError: see `own.read`; a covariate that cannot be transformed.
         """
-        judges = None if self.judge_column.lower() == "none" else self.judge_column
-        columns = Columns(self.first, self.second, self.winner, self.pool, judges)
+        judges, content = (
+            None if name.lower() == "none" else name for name in (self.judge_column, self.content)
+        )
         tables = own.read(
             self.verdicts,
             self.items,
             self.anchors,
             covariates=self.covariates,
-            columns=columns,
+            columns=Columns(self.first, self.second, self.winner, self.pool, judges),
             judge=self.judge,
             ties=self.ties,
-            content=None if self.content.lower() == "none" else self.content,
-            merge_pools=self.merge_pools,
+            content=content,
+            merge_pools=self.merge_pools if merge_pools is None else merge_pools,
             outcomes=Outcomes.of_options(self.map, self.scale),
         )
         check_transform(tables, self.covariates, self.transform)
@@ -144,9 +134,10 @@ class TableOptions:
         Raises:
           ValueError: a precision is not valid.
         """
-        check_number("lam", self.lam)
+        lam = 1.0 if self.lam is None else self.lam  # None where `jbt fit` estimates it
+        check_number("lam", lam)
         check_number("lam_b", self.lam_b)
-        return Prior(self.lam, self.lam_b)
+        return Prior(lam, self.lam_b)
 
     def lead(self, tables: Tables) -> list[str]:
         """The notes of a report: what was read, and what the tables do not support."""
@@ -160,37 +151,41 @@ class TableOptions:
         settings: Mapping[str, Any] | None = None,
         **in_report: Any,
     ) -> None:
-        """Print a result, and write it where the options say.
-
-        Args:
-          lead: the notes of the report.
-          settings: in place of the options' own in the JSON.
-          in_report: what the result's `report` takes beside title and lead.
-        """
-        give(
-            result,
-            title,
-            lead,
-            settings={**self.settings(), **(settings or {})},
-            json_file=self.json,
-            folder=self.out,
-            verbose=self.verbose,
-            overwrite=self.overwrite,
-            **in_report,
-        )
+        """Print a result, and write it where the options say, see `Outputs.give`; `settings` in
+        place of the options' own."""
+        super().give(result, title, lead, {**self.settings(), **(settings or {})}, **in_report)
 
     def typed(self) -> dict[str, Any]:
-        """The options of this class that are not at their default: those that `own.doctor` puts
-        into the commands it proposes."""
-        about_output = ("json", "out", "overwrite", "verbose")
-        shared = [f for f in fields(TableOptions) if f.name not in about_output]
-        given = {f.name: getattr(self, f.name) for f in shared}
-        return {f.name: given[f.name] for f in shared if given[f.name] != f.default}
+        """The options for reading that are not at their default: those that `own.doctor` puts into
+        the commands it proposes."""
+        given = {f.name: (getattr(self, f.name), f.default) for f in fields(ReadingOptions)}
+        return {name: value for name, (value, default) in given.items() if value != default}
 
     def settings(self) -> dict[str, Any]:
         """Every option for JSON, with precision and version."""
-        settings = {k: str(v) if isinstance(v, Path) else v for k, v in asdict(self).items()}
-        return {**settings, "dtype": "float64", "jbt": __version__}
+        return {**asdict(self), "dtype": "float64", "jbt": __version__}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergedOptions(TableOptions):
+    """Options of the commands that merge all pools themselves."""
+
+    merge_pools: bool = True
+    """All pools are always merged."""
+
+    def read(self, *, merge_pools: bool | None = False) -> Tables:
+        """The tables, whose pools are kept to tell which verdicts depend on each other.
+
+        Raises:
+          ValueError: see `TableOptions.read`; --no-merge-pools.
+        """
+        if not self.merge_pools:
+            raise ValueError("all pools are always merged here; jbt fit ranks each pool")
+        return super().read(merge_pools=merge_pools)
+
+    def lead(self, tables: Tables) -> list[str]:
+        """The notes of a report; see `TableOptions.lead`."""
+        return super().lead(merge_pools(tables))
 
 
 @dataclass(frozen=True, kw_only=True)

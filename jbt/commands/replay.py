@@ -8,7 +8,7 @@ from functools import partial
 
 from jbt import own, runtime
 from jbt.acquisition.rules import DEFAULT_RULES
-from jbt.border.progress import bar
+from jbt.border.terminal import bar
 from jbt.commands.options import TableOptions
 from jbt.own.replays.run import Model
 from jbt.types import check_count

@@ -12,9 +12,8 @@ import tyro
 
 from jbt import __version__, runtime
 from jbt.border import files
-from jbt.border.parsing import parse
-from jbt.border.report import NAMES as REPORT
-from jbt.border.report import counted, give
+from jbt.border.inputs import parse
+from jbt.border.report import Outputs, counted
 from jbt.own import Study, StudySettings
 from jbt.own.studies.exchange import is_done, read_answers, text_of
 from jbt.own.studies.study import LEASE
@@ -75,7 +74,7 @@ def ask(argv: Sequence[str]) -> int:
     if options.out is None:
         sys.stdout.write(text_of(queries))
     else:
-        files.write_text(options.out, text_of(queries, options.out), overwrite=overwrite)
+        files.write_together({options.out: text_of(queries, options.out)}, overwrite=overwrite)
     return _state(study) or (0 if queries else AWAITED)
 
 
@@ -108,18 +107,12 @@ def tell(argv: Sequence[str]) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatusOptions:
+class StatusOptions(Outputs):
     """Where a study stands: its top k and how certain it is, the ranking, what the verdicts
     identify, and the cost. Exit status as of `jbt tell`."""
 
     study: Annotated[Path, tyro.conf.Positional]
     """Folder of the study."""
-    json: Path | None = None
-    """Write every number to this file."""
-    out: Path | None = None
-    """Write report.md, table.csv and figure.png to this folder."""
-    overwrite: bool = False
-    """Write over files that jbt did not make, or that were changed since."""
 
 
 def status(argv: Sequence[str]) -> int:
@@ -129,22 +122,11 @@ def status(argv: Sequence[str]) -> int:
       ValueError: a wrong option, or no study.
     """
     options = parse(StatusOptions, argv, prog="jbt status")
-    files.check_writable(options.json, overwrite=options.overwrite)
-    files.check_folder(options.out, REPORT, overwrite=options.overwrite)
-    if options.out is not None:
-        files.check_apart(options.json, (options.out / name for name in REPORT))
+    options.check_outputs()
     runtime.start()
     study = Study.open(options.study)
     settings = {**study.settings.record(), "study": str(options.study), "jbt": __version__}
-    give(
-        study.summary(),
-        f"Study {options.study}",
-        [],
-        settings=settings,
-        json_file=options.json,
-        folder=options.out,
-        overwrite=options.overwrite,
-    )
+    options.give(study.summary(), f"Study {options.study}", [], settings)
     return _state(study)
 
 

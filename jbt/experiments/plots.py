@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jbt.border import plots
-from jbt.border.plots import COLOURS, CYCLE, band, forest, new_figure, points, ticks
+from jbt.border.plots import COLOURS, CYCLE, band, forest, new_figure, points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,6 +80,15 @@ def line(
     """
     numbers = (scale * rows[c] for c in ("estimate", "ci_low", "ci_high"))
     return band(ax, rows[x].astype(float), *numbers, colour=colour, label=label, **style)
+
+
+def ticks(ax: Axes, *, x: Sequence[int | float] = (), y: Sequence[int | float] = ()) -> Axes:
+    """Major ticks at these numbers, printed as they are, and no minor ones."""
+    for values, set_ticks in ((x, ax.set_xticks), (y, ax.set_yticks)):
+        if len(values):
+            set_ticks(values, [f"{value:g}" for value in values])
+    ax.minorticks_off()
+    return ax
 
 
 def rule_style(rule: str) -> dict[str, Any]:

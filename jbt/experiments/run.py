@@ -26,13 +26,14 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
 
 from jbt import runtime
-from jbt.border import files, parsing, progress
+from jbt.border import files, inputs, terminal
 from jbt.border.exits import exit_code
 from jbt.experiments import folder as store
 from jbt.experiments import parts, provenance, results, shards, times
@@ -85,13 +86,21 @@ def _parsed(sweep: Sweep[S], argv: Sequence[str], prog: str) -> S:
     folder = options.out / sweep.name
     if options.redraw and not options.preset and (folder / store.RESULTS).exists():
         defaults = results.saved_settings(folder, defaults)
-    return parsing.parse(
-        type(defaults),
-        argv,
-        default=defaults,
-        prog=prog,
-        description=sweep.description,
-    )
+    kind, texts = type(defaults), {"prog": prog, "description": sweep.description}
+    _check_counts(kind, argv)
+    return inputs.parse(kind, argv, default=defaults, **texts)
+
+
+def _check_counts(kind: Any, argv: Sequence[str]) -> None:
+    """Raise `ValueError` for `--pool 10` where --pool takes a word and --pools a count."""
+    is_count = {
+        f"--{f.name.replace('_', '-')}": f.type in (int, "int") for f in dataclasses.fields(kind)
+    }
+    words = [word for argument in argv for word in argument.split("=", 1)]
+    for option, value in pairwise(words):
+        takes_word = not is_count.get(option, True)
+        if takes_word and is_count.get(f"{option}s") and value.isdecimal():
+            raise ValueError(f"{option} takes no number, got {value}: did you mean {option}s?")
 
 
 @runtime.defaults()
@@ -263,7 +272,7 @@ def simulate_missing(
         asked = [(g, len(simulations[g.name].pool_ids)) for g in groups if g.name in simulations]
         print(_intention(name, sweep, settings, asked), file=sys.stderr)
     done = {"total": total, "initial": total - left, "unit_scale": True}
-    with progress.bar(name=name, unit="pool", **done) as bar:
+    with terminal.bar(name=name, unit="pool", **done) as bar:
         for group in groups:
             if group.name not in simulations:
                 continue
@@ -362,7 +371,7 @@ def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.Da
         }
     if settings.json is not None:
         text = table.to_json(orient="records", indent=1) + "\n"
-        files.write_text(settings.json, text, overwrite=settings.overwrite)
+        files.write_together({settings.json: text}, overwrite=settings.overwrite)
     if sweep.answer is not None:
         print(sweep.answer(table, settings), end="\n\n")
     printed = table if sweep.headline is None else sweep.headline(table, settings)

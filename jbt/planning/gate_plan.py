@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Array, Key
 
 from jbt import gate, stats
-from jbt.border.report import Report, percent
+from jbt.border.report import Report, Section, percent
+from jbt.experiments.declare import check_increasing, check_listed
 from jbt.gate import LABELS
-from jbt.planning.plan import SimulatedPlan, check_judged, columns, judged, lasting, report_of
-from jbt.simulation import pools
+from jbt.planning.plan import JudgedPlan, lasting
 from jbt.simulation.simulate import Condition, simulate, stream
 from jbt.types import check_count
 
@@ -33,21 +34,14 @@ RISE = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
-class GatePlan(SimulatedPlan):
+class GatePlan(JudgedPlan):
     """How many trusted labels, and of which kind, does it take to switch a correction on where it
     helps, with a bound on how often that happens where it harms? The exact one-sided sign test on
     discordant labels, as `jbt gate --rule sign` decides, tried on simulated pools."""
 
     NAME: ClassVar[str] = "gate"
+    COUNT: ClassVar[str] = "n_labels"
 
-    n_items: int = 30
-    """Items of a pool (count)."""
-    k: int = 5
-    """Size of the top set (count)."""
-    bias: float = 1.0
-    """Bias c* of the judge expected (logits per unit of the covariate)."""
-    rho: float = 0.0
-    """Correlation of quality and covariate."""
     alpha: float = 0.05
     """Level of the sign test: the bound on false enables."""
     power: float = 0.8
@@ -60,20 +54,8 @@ class GatePlan(SimulatedPlan):
     n_labels: tuple[int, ...] = ()
     """Numbers of labels to try (count), increasing; of members, draws of two contents, with
     replacement. Default some up to all pairs, 480 at most."""
-    position: float = 0.0
-    """Position bias kappa* of the judge (logits in favour of the first shown)."""
-    discrimination: float = 1.0
-    """Factor on quality in its logits (pure number)."""
     noise: float = 0.0
     """Chance that a label is wrong, for whoever uses it."""
-    sd: float = 1.2
-    """Standard deviation of quality (logits)."""
-    covariate: pools.CovariateKind = "continuous"
-    """continuous: Gaussian, variance 1. binary: 1 for the upper half of a latent, else 0."""
-    lam: float = 1.0
-    """Prior precision of quality in the fits (1/logit^2)."""
-    lam_b: float = 0.1
-    """Prior precision of c and kappa in the fits (1/logit^2)."""
     pools: int = 1024
     """Pools simulated (count)."""
     sets: int = 20
@@ -86,24 +68,17 @@ class GatePlan(SimulatedPlan):
     @property
     def numbers(self) -> list[int]:
         """[K] labels tried; for members, draws of two."""
-        if self.n_labels:
-            return list(self.n_labels)
-        fewer = [n for n in ROUND if n < self.n_pairs]
-        return [*fewer, self.n_pairs] if self.n_pairs <= ROUND[-1] else fewer
+        last = [self.n_pairs] if self.n_pairs <= ROUND[-1] else []
+        return list(self.n_labels) or [n for n in ROUND if n < self.n_pairs] + last
 
     def check(self) -> None:
+        super().check()
         if not 0 < self.power < 1:
             raise ValueError(f"power must lie between 0 and 1, got {self.power:g}")
-        unknown = [name for name in self.labels if name not in LABELS]
-        if unknown or not self.labels:
-            got = repr(unknown[0]) if unknown else "nothing"
-            raise ValueError(f"labels must list some of {', '.join(LABELS)}, got {got}")
-        check_judged(self)
+        check_listed("labels", self.labels, LABELS)
         check_count("sets", self.sets)
         gate.check_alpha(self.alpha)
-        if (np.diff([0, *self.numbers, self.n_pairs + 1]) <= 0).any():
-            limits = f"within 1..{self.n_pairs}, the pairs of {self.n_items} items"
-            raise ValueError(f"n_labels must increase {limits}, got {self.numbers}")
+        check_increasing("n_labels", self.numbers, least=1, most=self.n_pairs)
         if not 0 <= self.noise < 0.5:
             raise ValueError(f"noise must lie in [0, 0.5), got {self.noise:g}")
 
@@ -132,7 +107,7 @@ class GatePlan(SimulatedPlan):
         sign_rule = rules.names.index(("sign", self.alpha))
 
         def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-            _, rankings = judged(self, key, condition["rho"])
+            _, rankings = self.judged(key, condition["rho"])
             noise = gate.Noise(stored=self.noise)
             result = gate.trial(stream(key, "labels"), rankings, rules, noise)
             return {
@@ -154,97 +129,76 @@ class GatePlan(SimulatedPlan):
         def interval(values: np.ndarray) -> dict[str, Any]:
             return dict(zip(("estimate", "ci_low", "ci_high"), over_pools(values), strict=True))
 
-        def rates(values: np.ndarray) -> dict[str, Any]:
-            return {name: interval(values[pools]) for name, pools in classes.items()}
+        def outcome(rate: np.ndarray, used: np.ndarray) -> dict[str, Any]:
+            rates = {name: interval(rate[pools]) for name, pools in classes.items()}
+            return {"labels_used": used.mean(0, dtype=float), "enable_rate": rates}
 
-        used, labels = out["used"].mean(0, dtype=float), {}
+        labels = {}
         for kind in self.labels:
             i = LABELS.index(kind)
-            rate = rates(out["rate"][:, i])
-            t = lasting(rate["helped"]["ci_low"] >= self.power)
-            labels[kind] = {
-                "smallest_n_labels": None if t is None else self.numbers[t],
-                "labels_used": used[i],
-                "enable_rate": rate,
-            }
-        census = {
-            "labels_used": float(out["census_used"].mean()),
-            "enable_rate": rates(out["census_rate"]),
-        }
+            labels[kind] = self.with_smallest(outcome(out["rate"][:, i], out["used"][:, i]))
         return {
             "n_labels": self.numbers,
-            "recall_naive": float(out["naive"].mean()),
-            "recall_bias_aware": float(out["bias_aware"].mean()),
+            "recall_naive": out["naive"].mean(),
+            "recall_bias_aware": out["bias_aware"].mean(),
             "pool_classes": {name: interval(pools) for name, pools in classes.items()},
             "labels": labels,
-            "census": census,
+            "census": outcome(out["census_rate"], out["census_used"]),
         }
 
+    def enough(self, columns: Mapping[str, Any]) -> int | None:
+        return lasting(columns["enable_rate"]["helped"]["ci_low"] >= self.power)
+
     def report(self, plan: Mapping[str, Any]) -> Report:
+        kinds, census, numbers = plan["labels"], plan["census"], self.numbers
         share = {name: _percent(v) for name, v in plan["pool_classes"].items()}
         recalls = (
             f"Top-{self.k} recall in {self.pools} simulated pools: naive "
-            f"{plan['recall_naive']:.3f}, bias-aware {plan['recall_bias_aware']:.3f}.\nRecall is "
+            f"{plan['recall_naive']:.3f}, bias-aware {plan['recall_bias_aware']:.3f}. Recall is "
             f"higher with the correction in {share['helped']} of them and not in "
-            f"{share['recall_harmed']};\non the pairs that the two rankings order differently, the "
-            f"correction is right on at most\nhalf in {share['agreement_harmed']}."
+            f"{share['recall_harmed']}; on the pairs that the two rankings order differently, the "
+            f"correction is right on at most half in {share['agreement_harmed']}"
         )
         if not plan["pool_classes"]["helped"]["estimate"]:
             none = "There is no simulated pool that the correction helps: nothing to enable it for."
-            return report_of(recalls, none)
-        kinds, numbers, census = plan["labels"], self.numbers, plan["census"]
-        cells = {
-            n: [_percent(of["enable_rate"]["helped"], i) for of in kinds.values()]
-            for i, n in enumerate(numbers)
-        }
-        table = (
-            f"Share of the helped pools in which sign at alpha = {self.alpha:g} enables, by labels"
-            "\n"
-        ) + columns("labels", list(kinds), cells, 24)
-        heads = ("needed", "bought", "enabled: helped", "recall-harmed", "agreement-harmed")
-        rows: list[tuple[Any, ...]] = [("labels", *heads)]
-        missed = []
-        for name, of in kinds.items():
-            n = of["smallest_n_labels"]
-            i = -1 if n is None else numbers.index(n)
-            used = float(of["labels_used"][i])
-            rates = [_percent(v, i) for v in of["enable_rate"].values()]
-            rows.append((name, "never" if n is None else n, f"{used:.1f}", *rates))
-            if n is None:
-                every = used < 0.99 * numbers[-1] or numbers[-1] == self.n_pairs
-                tried = f"all labels there are, {used:.1f} on average"
-                tried = tried if every else f"the {numbers[-1]} labels tried"
-                missed.append(f"{name}: not reached with {tried}")
+            return Report("", [], [], answer=[none, recalls])
+        answers, rows = [], []
+        for kind, of in kinds.items():
+            t = self.enough(of)
+            answers.append(f"{kind} never" if t is None else f"{numbers[t]} {kind}")
+            rows.append((kind, "never" if t is None else numbers[t], of, -1 if t is None else t))
         if "members" in kinds:
-            rates = [_percent(v) for v in census["enable_rate"].values()]
-            rows.append(("census", "all", f"{census['labels_used']:.1f}", *rates))
+            rows.append(("census", "all", census, ()))
+            if census["enable_rate"]["helped"]["ci_low"] >= self.power:
+                answers.append(f"all members ({census['labels_used']:.1f})")
         needed = [
-            f"For a power of {self.power:g} by the lower end of the interval, of those tried",
-            *("{:10}{:>8}{:>8}{:>22}{:>22}{:>22}".format(*row) for row in rows),
+            {"labels": kind, "needed": n, "bought": f"{of['labels_used'][t]:.1f}"}
+            | {f"enabled: {pools}": _percent(v, t) for pools, v in of["enable_rate"].items()}
+            for kind, n, of, t in rows
         ]
-        notes = (
-            "members: draws of two of them, with replacement. census: all members labelled, "
-            "enabled if recall\nrises by their labels. recall-harmed: recall is not higher with "
-            "the correction. agreement-harmed:\nit is right on at most half of the pairs in "
-            "dispute. alpha bounds what sign enables of the former on\nmembers, of the latter on "
-            "pairs and disputed"
-        )
-        wrong = "; not on members some of whose labels\nare wrong, as one is used again."
-        paragraphs = [table, "\n".join(needed), "\n".join(missed)]
-        paragraphs.append(notes + (wrong if self.noise > 0 else "."))
-        return report_of(f"{self._answer(plan)}\n{recalls}", *filter(None, paragraphs))
 
-    def _answer(self, plan: Mapping[str, Any]) -> str:
-        """How many labels it takes, of each kind."""
-        smallest = {name: of["smallest_n_labels"] for name, of in plan["labels"].items()}
-        enough = [f"{n} {name}" for name, n in smallest.items() if n is not None]
-        census = plan["census"]
-        if "members" in smallest and census["enable_rate"]["helped"]["ci_low"] >= self.power:
-            enough.append(f"all members ({census['labels_used']:.1f})")
-        never = ", ".join(name for name, n in smallest.items() if n is None)
-        share = f"{100 * self.power:g} % of the pools that the correction helps"
-        text = f"Labels to enable in {share}: {', or '.join(enough) or 'never'}"
-        return text + (f"; {never} never" if enough and never else "")
+        def cell(columns: Mapping[str, Any], t: int) -> str:
+            return _percent(columns["enable_rate"]["helped"], t)
+
+        notes = [
+            "members: draws of two of them, with replacement; census: all members labelled, "
+            "enabled if recall rises by their labels",
+            "never: not with the most tried; where fewer are bought, there are no more",
+            "recall_harmed: recall is not higher with the correction; agreement_harmed: it is "
+            "right on at most half of the pairs in dispute; alpha bounds what sign enables of the "
+            "former on members, of the latter on pairs and disputed"
+            + "; not on members some of whose labels are wrong, as one is used again"
+            * (self.noise > 0),
+        ]
+        goal = f"Labels to enable in {100 * self.power:g} % of the pools that the correction helps"
+        by_number = f"Share of the helped pools in which sign at alpha = {self.alpha:g} enables"
+        lower = f"For a power of {self.power:g} by the lower end of the interval, of those tried"
+        sections = [
+            Section(by_number, table=self.table(kinds, cell)),
+            Section(lower, table=pd.DataFrame(needed)),
+            Section("Notes", notes),
+        ]
+        return Report("", [], sections, answer=[f"{goal}: {', '.join(answers)}", recalls])
 
 
 main = GatePlan.main

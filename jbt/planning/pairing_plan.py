@@ -6,31 +6,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
 from jbt import identifiability
-from jbt.border.report import Report
+from jbt.border.report import Report, Section, with_interval
 from jbt.estimators.interaction_fit import bias_variances
-from jbt.experiments.declare import check_fields, check_top
+from jbt.experiments.declare import check_fields, check_increasing, check_top
 from jbt.kernel import model
-from jbt.planning.plan import SimulatedPlan, columns, report_of
+from jbt.planning.plan import SimulatedPlan
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, simulate, stream
 from jbt.types import Comparisons, Design, Judge, Parameters, Pool, check_count, check_positive
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 Z = NormalDist().inv_cdf(0.975)
 """Half-width of a 95 % interval, in standard errors."""
 
-TWICE = ("any", "boundary")
-"""Which contents are rendered twice: any of them, or those whose quality is nearest to the boundary
-of the top k, as if it were known."""
+COLUMNS = ("half_width", "half_width_5_percent", "half_width_95_percent", "verdicts")
 
 WHAT = {
     "c": "c",
@@ -47,6 +42,7 @@ class PairingPlan(SimulatedPlan):
     (float64). With --interaction also for a bias that may grow with quality."""
 
     NAME: ClassVar[str] = "pairing"
+    COUNT: ClassVar[str] = "n_twice"
 
     half_width: float = 0.2
     """The half-width wanted (logits per unit of the covariate)."""
@@ -60,25 +56,13 @@ class PairingPlan(SimulatedPlan):
     max_repeats: float = 1.0
     """How often an ordered pair may be asked (count); more than 1 only for a judge whose answers to
     the same question are independent draws."""
-    bias: float = 1.0
-    """Bias c* of the judge expected (logits per unit of the covariate)."""
-    position: float = 0.0
-    """Its position bias kappa* (logits in favour of the first shown)."""
-    discrimination: float = 1.0
-    """Factor on quality in its logits (pure number)."""
     interaction: float | None = None
     """Growth gamma* of its bias with quality (logits per unit of the covariate and of quality),
     then unknown too: the plan is for c, gamma and the mean bias of the contents rendered twice.
     Default one bias for all contents."""
-    twice: str = TWICE[0]
-    """With --interaction, which contents are rendered twice: `any`, or those nearest to the
-    `boundary` of the top k."""
-    k: int = 5
-    """Size of the top set that --twice boundary means (count)."""
-    sd: float = 1.2
-    """Standard deviation of quality (logits)."""
-    rho: float = 0.0
-    """Correlation of quality and covariate of the contents as they come."""
+    twice: Literal["any", "boundary"] = "any"
+    """With --interaction, which contents are rendered twice: any, or those whose quality is nearest
+    to the boundary of the top k, as if it were known."""
     spread: float = 1.0
     """Standard deviation of that covariate (units of the covariate)."""
     offset: float = 1.0
@@ -87,9 +71,8 @@ class PairingPlan(SimulatedPlan):
     """Pools simulated (count)."""
 
     @property
-    def numbers(self) -> np.ndarray:
-        """[T] contents rendered twice."""
-        return np.array(self.n_twice or range(1, self.n_contents + 1), int)
+    def numbers(self) -> list[int]:
+        return list(self.n_twice or range(1, self.n_contents + 1))
 
     @property
     def middle(self) -> str:
@@ -97,27 +80,26 @@ class PairingPlan(SimulatedPlan):
         that widths have long tails with an interaction."""
         return "mean" if self.interaction is None else "median"
 
+    @property
+    def judge(self) -> Judge:
+        return Judge.of(self.bias, self.position, self.discrimination, self.interaction or 0.0)
+
     def check(self) -> None:
-        check_positive("half_width", self.half_width)
-        if self.twice not in TWICE:
-            raise ValueError(f"twice must be {' or '.join(TWICE)}, got {self.twice!r}")
-        if self.interaction is None and self.twice != TWICE[0]:
-            raise ValueError(
-                f"--twice {self.twice} needs --interaction: one bias is the same everywhere"
-            )
+        """Raise `ValueError` for an option out of range."""
         check_fields(self)
+        for name in ("half_width", "budget", "discrimination"):
+            check_positive(name, getattr(self, name))
         if self.twice == "boundary":
+            if self.interaction is None:
+                one = "one bias is the same everywhere"
+                raise ValueError(f"--twice boundary needs --interaction: {one}")
             check_top(self.k, self.n_contents)
         check_count("n_contents", self.n_contents, least=2)
-        if (np.diff([0, *self.numbers, self.n_contents + 1]) <= 0).any():
-            limits = f"within 1..{self.n_contents}, got {self.numbers.tolist()}"
-            raise ValueError(f"n_twice must increase {limits}")
-        check_positive("budget", self.budget)
+        check_increasing("n_twice", self.numbers, least=1, most=self.n_contents)
         if self.max_repeats < 1:
             raise ValueError(f"max_repeats must be at least 1, got {self.max_repeats}")
         pools.check_rho(self.rho, "continuous")
         pools.check_renderings(self.spread, self.offset)
-        check_positive("discrimination", self.discrimination)
 
     def run(self, progress: Callable[[int], Any] | None = None) -> dict[str, Any]:
         """How precisely a budget of verdicts would identify c, by the number of contents rendered
@@ -138,9 +120,7 @@ class PairingPlan(SimulatedPlan):
           ValueError: an option out of range.
         """
         self.check()
-        numbers, choices = self.numbers, list(pairs.WITHIN_SHARE)
-        growth = 0.0 if self.interaction is None else self.interaction
-        judge = Judge.of(self.bias, self.position, self.discrimination, growth)
+        numbers, shares, judge = self.numbers, pairs.WITHIN_SHARE, self.judge
         of_pool = {name: getattr(self, name) for name in ("sd", "rho", "spread", "offset")}
 
         def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
@@ -156,109 +136,65 @@ class PairingPlan(SimulatedPlan):
             return half_widths | {"verdicts": shown.sum()}
 
         conditions = {
-            "n_twice": np.tile(numbers, len(choices)),
-            "share": np.repeat([*pairs.WITHIN_SHARE.values()], len(numbers)),
+            "n_twice": np.tile(numbers, len(shares)),
+            "share": np.repeat([*shares.values()], len(numbers)),
         }
         ids, settings = range(self.pools), {"seed": self.seed, "dtype": "float64"}
         out = simulate(experiment, conditions, ids, progress=progress, **settings)
-        out = {n: v.reshape(self.pools, len(choices), -1) for n, v in out.items()}
-        verdicts = out.pop("verdicts").mean(0)
-
-        def by_choice(widths: np.ndarray) -> dict[str, Any]:
-            half_width = getattr(np, self.middle)(widths, axis=0)
+        out = {n: v.reshape(self.pools, len(shares), -1) for n, v in out.items()}
+        verdicts, plans = out.pop("verdicts").mean(0), {}
+        for name, widths in out.items():
             ends = np.quantile(widths, [0.05, 0.95], axis=0, method="nearest")
-            return {
-                choice: {
-                    "smallest_n_twice": self.smallest(half_width[i]),
-                    "half_width": half_width[i],
-                    "half_width_5_percent": ends[0, i],
-                    "half_width_95_percent": ends[1, i],
-                    "verdicts": verdicts[i],
-                }
-                for i, choice in enumerate(choices)
+            columns = (getattr(np, self.middle)(widths, axis=0), *ends, verdicts)
+            plans[name] = {
+                choice: self.with_smallest(dict(zip(COLUMNS, of_choice, strict=True)))
+                for choice, *of_choice in zip(shares, *columns, strict=True)
             }
-
-        plans = {name: by_choice(out[name]) for name in WHAT if name in out}
-        plan = {"n_twice": numbers.tolist(), "comparisons": plans.pop("c")}
+        plan = {"n_twice": numbers, "comparisons": plans.pop("c")}
         return plan | ({"other_coefficients": plans} if plans else {})
 
-    def smallest(self, half_width: np.ndarray) -> int | None:
-        """The first number of contents with which a half-width [T] is at most the one wanted."""
-        enough = self.numbers[half_width <= self.half_width]
+    def enough(self, columns: Mapping[str, Any]) -> int | None:
+        enough = np.flatnonzero(columns["half_width"] <= self.half_width)
         return int(enough[0]) if len(enough) else None
 
     def report(self, plan: Mapping[str, Any]) -> Report:
         plans = {"c": plan["comparisons"], **plan.get("other_coefficients", {})}
-        answers = [
-            f"To know {WHAT[name]} to +-{self.half_width:g} in the {self.middle}, render twice:\n"
-            + "\n".join(f"  {choice + ':':8} {self._answer(of)}" for choice, of in choices.items())
-            for name, choices in plans.items()
-        ]
+        answers, tables = [], []
+        for name, choices in plans.items():
+            goal = f"To know {WHAT[name]} to +-{self.half_width:g} in the {self.middle}"
+            lines = [f"  {choice + ':':8} {self._answer(of)}" for choice, of in choices.items()]
+            answers.append(Section(f"{goal}, render twice:", lines))
+            tables.append(Section(WHAT[name], table=self.table(choices, width_at)))
         head = (
             f"Expected half-width of the 95 % interval: up to {self.budget} verdicts on "
-            f"{self.n_contents} contents,\n{self.middle} over {self.pools} simulated pools "
-            f"[central 90 % of pools], by choice of comparisons"
+            f"{self.n_contents} contents, {self.middle} over {self.pools} simulated pools "
+            "[central 90 % of pools], by choice of comparisons"
         )
-        last = len(self.numbers) - 1
-        shown = range(last + 1) if last < 12 else {0, 1, 2, *range(2, last, last // 10), last}
-        tables = []
-        for name, choices in plans.items():
-            rows = {
-                int(self.numbers[t]): [_cell(of, t) for of in choices.values()]
-                for t in sorted(shown)
-            }
-            tables.append(f"{WHAT[name]}\n" + columns("n_twice", list(choices), rows, 22))
         notes = (
-            "all: every ordered pair alike; across: different contents; within: the two "
-            "renderings\nof one content, which say nothing about quality; mixed: half within, half "
-            f"across, as far\nas asking a pair {self.max_repeats:g} times at most allows (where "
-            "all are, mixed is all)."
+            "all: every ordered pair alike; across: different contents; within: the two renderings "
+            "of one content, which say nothing about quality; mixed: half within, half across, as "
+            f"far as asking a pair {self.max_repeats:g} times at most allows (where all are, mixed "
+            "is all)",
+            "inf: in some pools (of a median, in half) the verdicts would be certain and say "
+            "nothing more, or gamma lacks two contents rendered twice that are compared",
         )
-        widths = [of["half_width"] for choices in plans.values() for of in choices.values()]
-        if np.isinf(widths).any():
-            why = "the verdicts would be certain, and say nothing more"
-            if len(plans) > 1:
-                why += (
-                    ";\nor gamma is not identified, which takes two contents rendered twice, and "
-                    "comparisons across\ncontents"
-                )
-            notes += f"\ninf: in {'some' if len(plans) == 1 else 'most'} pools {why}."
-        return report_of(*answers, head, *tables, notes)
+        return Report("", [], [*answers, Section(head), *tables, Section("Notes", notes)])
 
-    def _answer(self, of: Mapping[str, Any]) -> str:
-        n = of["smallest_n_twice"]
+    def _answer(self, columns: Mapping[str, Any]) -> str:
+        t = self.enough(columns)
         tried = "not with any of those tried" if self.n_twice else "not even all of them"
-        spent = round(of["verdicts"][-1 if n is None else list(self.numbers).index(n)])
+        spent = round(columns["verdicts"][-1 if t is None else t])
         less = "" if spent >= self.budget else f" ({spent} verdicts, no pair is left to ask)"
-        return (f"{n} contents" if n else tried) + less
-
-    def figure(self, plan: Mapping[str, Any]) -> Figure:
-        """Draw the half-width of c against the contents rendered twice, a line for each choice of
-        comparisons, with the central 90 % of pools as its band."""
-        from jbt.border import plots
-
-        figure, ax = plots.new_figure()
-        for (choice, of), colour in zip(plan["comparisons"].items(), plots.CYCLE, strict=False):
-            ends = (of[f"half_width{end}"] for end in ("", "_5_percent", "_95_percent"))
-            plots.band(ax, self.numbers, *ends, colour=colour, label=choice, marker=".", shade=0.15)
-        ax.set_xscale("log")
-        ax.set_yscale("log")
-        plots.ticks(ax, x=self.numbers.tolist(), y=(0.1, 0.2, 0.5, 1.0, 2.0, 5.0))
-        ax.set_xlabel("contents rendered twice")
-        ax.set_ylabel("half-width of the 95 % interval of c\n(logits; band: 90 % of pools)")
-        ax.legend(title="comparisons", fontsize=8)
-        return figure
+        return (tried if t is None else f"{self.numbers[t]} contents") + less
 
 
 main = PairingPlan.main
 
 
-def _cell(of: Mapping[str, Any], t: int) -> str:
-    middle, low, high = (
-        f"{x:.3f}" if x < 10 else f"{x:.0f}" if x < 1000 else f"{x:.0e}"
-        for x in (of[f"half_width{end}"][t] for end in ("", "_5_percent", "_95_percent"))
-    )
-    return f"{middle} [{low}, {high}]"
+def width_at(columns: Mapping[str, Any], t: int) -> str:
+    """The half-width at a place [T], with the central 90 % of pools."""
+    middle, low, high = (columns[name][t] for name in COLUMNS[:3])
+    return with_interval(middle, low, high, ".3g")
 
 
 def expected_half_width(pool: Pool, judge: Judge, shown: Float[Array, "N N"]) -> Float[Array, ""]:

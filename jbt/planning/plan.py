@@ -12,20 +12,23 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 from jaxtyping import Array, Key
 
 from jbt import __version__, estimators, runtime
 from jbt.border import files
-from jbt.border.parsing import parse
-from jbt.border.progress import steps
-from jbt.border.report import Report, Section
+from jbt.border.inputs import parse
+from jbt.border.report import Report
+from jbt.border.terminal import steps
 from jbt.estimators.reference import Rankings
 from jbt.experiments.declare import check_fields, check_top
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import stream
 from jbt.types import Comparisons, Judge, Prior, check_count, check_positive
+
+MOST_SHOWN = 30
+"""Most rows of a table (count)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +37,8 @@ class SimulatedPlan:
 
     NAME: ClassVar[str]
     """The command is `jbt plan NAME`."""
+    COUNT: ClassVar[str]
+    """What it plans the number of, such as n_labels."""
 
     seed: int = 0
     """Root of every random draw, from 0 to 2^32 - 1."""
@@ -41,6 +46,50 @@ class SimulatedPlan:
     """Write the plan to this file, in a folder that exists."""
     overwrite: bool = False
     """Write over this file if jbt did not make it, or it was changed since."""
+    bias: float = 1.0
+    """Bias c* of the judge expected (logits per unit of the covariate)."""
+    position: float = 0.0
+    """Its position bias kappa* (logits in favour of the first shown)."""
+    discrimination: float = 1.0
+    """Factor on quality in its logits (pure number)."""
+    sd: float = 1.2
+    """Standard deviation of quality (logits)."""
+    rho: float = 0.0
+    """Correlation of quality and covariate of the contents as they come."""
+    k: int = 5
+    """Size of the top set (count)."""
+
+    @property
+    def judge(self) -> Judge:
+        """The judge expected."""
+        return Judge.of(self.bias, self.position, self.discrimination)
+
+    @property
+    def numbers(self) -> list[int]:
+        """[T] tried, increasing."""
+        return list(getattr(self, self.COUNT))
+
+    def enough(self, columns: Mapping[str, Any]) -> int | None:
+        """The place in `numbers` of what is enough by these columns [T]; None if nothing is."""
+        raise NotImplementedError
+
+    def with_smallest(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns, after the smallest number that is enough."""
+        t = self.enough(columns)
+        return {f"smallest_{self.COUNT}": None if t is None else self.numbers[t], **columns}
+
+    def table(self, kinds: Mapping[str, Any], cell: Callable[[Any, int], str]) -> pd.DataFrame:
+        """A row for each number tried, of many for some of them, and a column for each kind.
+
+        Args:
+          kinds: columns [T] of the plan, by kind.
+          cell: the text of the columns of a kind at a place [T].
+        """
+        numbers = self.numbers
+        step = (len(numbers) - 1) // MOST_SHOWN + 1
+        shown = range((len(numbers) - 1) % step, len(numbers), step)
+        cells = {kind: [cell(columns, t) for t in shown] for kind, columns in kinds.items()}
+        return pd.DataFrame({self.COUNT: [numbers[t] for t in shown], **cells})
 
     def run(self, progress: Callable[[int], Any] | None = None) -> dict[str, Any]:
         """Simulate the plan.
@@ -74,61 +123,49 @@ class SimulatedPlan:
         with steps(settings["pools"], name=f"plan {cls.NAME}", unit="pool") as step:
             plan = options.run(step)
         if options.json is not None:
-            content = {"settings": {**settings, "jbt": __version__}, **_plain(plan)}
+            content = {"settings": {**settings, "jbt": __version__}, **plan}
             files.write_json(options.json, content, overwrite=options.overwrite)
         print(options.report(plan).text())
         return 0
 
 
-def check_judged(plan: Any) -> None:
-    """Check the options of a plan whose judge judges every ordered pair of a pool once."""
-    check_fields(plan)
-    check_count("n_items", plan.n_items, least=4)
-    check_count("pools", plan.pools, least=2)
-    check_top(plan.k, plan.n_items)
-    check_positive("discrimination", plan.discrimination)
-    pools.check_rho(plan.rho, plan.covariate)
+@dataclass(frozen=True, kw_only=True)
+class JudgedPlan(SimulatedPlan):
+    """Options of a plan whose judge judges every ordered pair of a pool once."""
 
+    n_items: int = 30
+    """Items of a pool (count)."""
+    covariate: pools.CovariateKind = "continuous"
+    """continuous: Gaussian, variance 1. binary: 1 for the upper half of a latent, else 0."""
+    lam: float = 1.0
+    """Prior precision of quality in the fits (1/logit^2)."""
+    lam_b: float = 0.1
+    """Prior precision of c and kappa in the fits (1/logit^2)."""
 
-def judged(plan: Any, key: Key[Array, ""], rho: Any) -> tuple[Comparisons, Rankings]:
-    """The verdicts of such a judge on one pool, and what the naive and the bias-aware model make of
-    them."""
-    pool = pools.gaussian(
-        stream(key, "pool"), plan.n_items, sd=plan.sd, rho=rho, covariate=plan.covariate
-    )
-    judge = Judge(jnp.full(1, plan.bias), plan.position, plan.discrimination)
-    verdicts = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
-    comparisons = judges.reveal(verdicts, pairs.every_pair(pool))
-    naive, bias_aware = (
-        estimate(comparisons, pool.design, Prior(plan.lam, plan.lam_b)).parameters.theta
-        for estimate in (estimators.naive, estimators.bias_aware)
-    )
-    return comparisons, Rankings(pool, naive, bias_aware, plan.k)
+    def check(self) -> None:
+        """Raise `ValueError` for an option out of range."""
+        check_fields(self)
+        check_count("n_items", self.n_items, least=4)
+        check_count("pools", self.pools, least=2)  # type: ignore[attr-defined]
+        check_top(self.k, self.n_items)
+        check_positive("discrimination", self.discrimination)
+        pools.check_rho(self.rho, self.covariate)
 
-
-def _plain(value: Any) -> Any:
-    """A plan as JSON has it: undefined and infinite numbers are null."""
-    if isinstance(value, Mapping):
-        return {key: _plain(entry) for key, entry in value.items()}
-    return files.defined(value) if isinstance(value, float | np.ndarray) else value
+    def judged(self, key: Key[Array, ""], rho: Any) -> tuple[Comparisons, Rankings]:
+        """The verdicts of the judge on one pool, and what the naive and the bias-aware model make
+        of them."""
+        options = {"sd": self.sd, "rho": rho, "covariate": self.covariate}
+        pool = pools.gaussian(stream(key, "pool"), self.n_items, **options)
+        verdicts = judges.frozen_draw(stream(key, "verdicts"), pool, self.judge)
+        comparisons = judges.reveal(verdicts, pairs.every_pair(pool))
+        naive, bias_aware = (
+            estimate(comparisons, pool.design, Prior(self.lam, self.lam_b)).parameters.theta
+            for estimate in (estimators.naive, estimators.bias_aware)
+        )
+        return comparisons, Rankings(pool, naive, bias_aware, self.k)
 
 
 def lasting(sufficient: np.ndarray) -> int | None:
     """The place [T] from which on all are sufficient; None if the last is not."""
-    insufficient = np.flatnonzero(~sufficient)
-    first = int(insufficient[-1]) + 1 if len(insufficient) else 0
+    first = int(np.flatnonzero(np.r_[True, ~sufficient])[-1])
     return first if first < len(sufficient) else None
-
-
-def report_of(*paragraphs: str) -> Report:
-    """A report of paragraphs, which may have lines."""
-    lines = [paragraph.split("\n") for paragraph in paragraphs]
-    return Report("", [], [Section(first, rest) for first, *rest in lines])
-
-
-def columns(head: str, names: Sequence[str], rows: Mapping[int, Sequence[str]], width: int) -> str:
-    """A table: numbers below `head`, then cells of a width, all to the right."""
-    lines = [(head, names), *rows.items()]
-    return "\n".join(
-        f"{n:>{len(head)}} " + "".join(f"{cell:>{width}}" for cell in cells) for n, cells in lines
-    )

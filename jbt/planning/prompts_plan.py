@@ -14,6 +14,8 @@ both have Student's t in place of the normal distribution.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import numpy as np
 
 from jbt.types import check_count
@@ -65,24 +67,15 @@ def more_prompts(
     infinite where `MOST_COPIES` times as many are not enough. Arguments as in `power`.
 
     Raises:
-      ValueError: `wanted` not between 0 and 1, fewer than 2 prompts.
+      ValueError: fewer than 2 prompts.
     """
     check_count("n_prompts", n_prompts, least=2)
-    if not 0 < wanted < 1:
-        raise ValueError(f"power must lie between 0 and 1, got {wanted:g}")
 
-    def enough(more: int) -> bool:
-        numbers = truth, difference, variance, df, n_prompts, quantile
-        return bool(power(more, *numbers) >= wanted)
+    def chance(more: int) -> float:
+        return float(power(more, truth, difference, variance, df, n_prompts, quantile))
 
-    if enough(0):
+    numbers = range(MOST_COPIES * n_prompts + 1)
+    if chance(0) >= wanted:
         return 0.0
-    low, high, most = 0, 1, MOST_COPIES * n_prompts
-    while not enough(high):
-        if high == most:
-            return float("inf")
-        low, high = high, min(2 * high, most)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return float(high)
+    more = bisect_left(numbers, wanted, key=chance)
+    return float(more) if more in numbers else np.inf

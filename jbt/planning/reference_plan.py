@@ -12,12 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from jbt.border.report import Report
+from jbt.border.report import Report, Section, with_interval
 from jbt.estimators import reference
+from jbt.experiments.declare import check_increasing
 from jbt.kernel import metrics
-from jbt.planning.pairing_plan import Z, half_width_at
-from jbt.planning.plan import SimulatedPlan, check_judged, columns, judged, lasting, report_of
-from jbt.simulation import judges, pools
+from jbt.planning.pairing_plan import COLUMNS, Z, half_width_at, width_at
+from jbt.planning.plan import JudgedPlan, lasting
+from jbt.simulation import judges
 from jbt.simulation.simulate import Condition, simulate, stream
 from jbt.types import Judge, Panel, Parameters, Pool, Prior, check_positive
 
@@ -27,13 +28,14 @@ and number of halvings."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReferencePlan(SimulatedPlan):
+class ReferencePlan(JudgedPlan):
     """How many verdicts of a trusted reference, and about which pairs, tell the bias coefficient c
     of a cheap judge who judged every ordered pair once? The half-width of the 95 % interval of c
     that simulated verdicts of the reference give, and the recall of the fit of both judges
     in which quality may go with the covariate (float64)."""
 
     NAME: ClassVar[str] = "reference"
+    COUNT: ClassVar[str] = "n_reference"
 
     half_width: float | None = None
     """The half-width wanted (logits per unit of the covariate); default 0.5 unless --recall is
@@ -41,32 +43,12 @@ class ReferencePlan(SimulatedPlan):
     recall: float | None = None
     """The top-k recall wanted (share of k): the mean over pools, by the lower end of its 95 %
     interval, which more --pools narrow."""
-    n_items: int = 30
-    """Items of a pool (count)."""
-    k: int = 5
-    """Size of the top set (count)."""
     n_reference: tuple[int, ...] = (0, 5, 10, 20, 30, 45, 60, 90, 120)
     """Numbers of reference verdicts to try (count), increasing."""
-    bias: float = 1.0
-    """Bias c* of the cheap judge expected (logits per unit of the covariate)."""
-    position: float = 0.0
-    """Its position bias kappa* (logits in favour of the first shown)."""
-    discrimination: float = 1.0
-    """Factor on quality in its logits (pure number)."""
     reference_bias: float = 0.0
     """Bias of the reference in truth, which the fit takes for zero (logits per unit)."""
     reference_discrimination: float = 1.0
     """Factor on quality in its logits, known to the fit (pure number)."""
-    sd: float = 1.2
-    """Standard deviation of quality (logits)."""
-    rho: float = 0.0
-    """Correlation of quality and covariate."""
-    covariate: pools.CovariateKind = "continuous"
-    """continuous: Gaussian, variance 1. binary: 1 for the upper half of a latent, else 0."""
-    lam: float = 1.0
-    """Prior precision of quality in the fits (1/logit^2)."""
-    lam_b: float = 0.1
-    """Prior precision of c and kappa in the fits (1/logit^2)."""
     pools: int = 512
     """Pools simulated (count)."""
 
@@ -75,14 +57,12 @@ class ReferencePlan(SimulatedPlan):
             object.__setattr__(self, "half_width", 0.5)
 
     def check(self) -> None:
+        super().check()
         if self.half_width is not None:
             check_positive("half_width", self.half_width)
         if self.recall is not None and not 0 < self.recall <= 1:
             raise ValueError(f"recall must lie in (0, 1], got {self.recall:g}")
-        check_judged(self)
-        if (np.diff([-1, *self.n_reference]) <= 0).any():
-            got = f"got {list(self.n_reference)}"
-            raise ValueError(f"n_reference must increase from at least 0, {got}")
+        check_increasing("n_reference", self.n_reference, least=0)
         check_positive("reference_discrimination", self.reference_discrimination)
 
     def run(self, progress: Callable[[int], Any] | None = None) -> dict[str, Any]:
@@ -111,118 +91,107 @@ class ReferencePlan(SimulatedPlan):
           ValueError: an option out of range.
         """
         self.check()
-        numbers, k = np.array(self.n_reference), self.k
-        cheap = Judge(jnp.full(1, self.bias), self.position, self.discrimination)
-        trusted = Judge(jnp.full(1, self.reference_bias), 0.0, self.reference_discrimination)
+        cheap, most = self.judge, self.numbers[-1]
+        trusted = Judge.of(self.reference_bias, 0.0, self.reference_discrimination)
         ratio = self.reference_discrimination / self.discrimination
 
         def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-            comparisons, rankings = judged(self, key, condition["rho"])
+            comparisons, rankings = self.judged(key, condition["rho"])
             pool, prior = rankings.pool, Prior(self.lam, self.lam_b)
             answers = judges.frozen_draw(stream(key, "reference verdicts"), pool, trusted)
             thetas = (rankings.naive, rankings.bias_aware)
-            alone = jnp.stack([metrics.top_k_recall(v, pool.quality, k) for v in thetas])
+            alone = jnp.stack([metrics.top_k_recall(v, pool.quality, self.k) for v in thetas])
 
             def outcome(allowed: Float[Array, "N N"], n: Array) -> dict[str, Array]:
                 shown = reference.asked(stream(key, "reference pairs"), allowed, n)
                 panel = reference.beside(comparisons, judges.reveal(answers, shown), ratio)
                 fit, _ = reference.correlated(panel, pool.design, prior)
                 half_width = expected_half_width_beside(pool, cheap, panel)
-                half_width *= realised_over_expected(pool, cheap, panel, int(numbers[-1]))
-                recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, k)
+                half_width *= realised_over_expected(pool, cheap, panel, most)
+                recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, self.k)
                 return {"half_width": half_width, "recall": recall, "asked": shown.sum()}
 
             allowed = jnp.stack([place(rankings) for place in reference.PLACEMENTS.values()])
-            n_verdicts = jnp.asarray(numbers, pool.design.dtype)
+            n_verdicts = jnp.asarray(self.numbers, pool.design.dtype)
             outcomes = jax.vmap(lambda a: jax.vmap(lambda n: outcome(a, n))(n_verdicts))(allowed)
             return {"alone": alone, **outcomes}
 
         ids, settings = range(self.pools), {"seed": self.seed, "dtype": "float64"}
         out = simulate(experiment, {"rho": [self.rho]}, ids, progress=progress, **settings)
         out = {name: values[:, 0] for name, values in out.items()}
-        widths = np.quantile(out["half_width"], [0.5, 0.05, 0.95], axis=0, method="higher")
         recall = out["recall"]
+        ends = np.quantile(out["half_width"], [0.5, 0.05, 0.95], axis=0, method="higher")
         columns = {
-            "half_width": widths[0],
-            "half_width_5_percent": widths[1],
-            "half_width_95_percent": widths[2],
+            **dict(zip(COLUMNS, ends, strict=False)),
             "asked": out["asked"].mean(0),
             "recall": recall.mean(0),
             "recall_standard_error": recall.std(0, ddof=1) / np.sqrt(self.pools),
         }
-        alone = out["alone"].mean(0)
-        plan = {"n_reference": list(self.n_reference), "recall_naive": float(alone[0])}
-        plan |= {"recall_bias_aware": float(alone[1]), "placements": {}}
-        for i, placement in enumerate(reference.PLACEMENTS):
-            of = {name: values[i] for name, values in columns.items()}
-            t = self.enough(of)
-            smallest = {"smallest_n_reference": None if t is None else self.n_reference[t]}
-            plan["placements"][placement] = smallest | of
-        return plan
+        naive, bias_aware = out["alone"].mean(0)
+        plan = {"n_reference": self.numbers, "recall_naive": naive, "recall_bias_aware": bias_aware}
+        placements = {
+            placement: self.with_smallest({name: values[i] for name, values in columns.items()})
+            for i, placement in enumerate(reference.PLACEMENTS)
+        }
+        return plan | {"placements": placements}
 
-    def enough(self, of: Mapping[str, Any]) -> int | None:
+    def enough(self, columns: Mapping[str, Any]) -> int | None:
         """The place in `n_reference` from which on c is known to `half_width` in the median pool,
         and mean recall is at least `recall` by the lower end of its 95 % interval, so that
         simulating few pools plans too many verdicts rather than too few. None if there is none."""
-        sufficient = np.ones(len(self.n_reference), bool)
+        sufficient = np.ones(len(self.numbers), bool)
         if self.half_width is not None:
-            sufficient &= of["half_width"] <= self.half_width
+            sufficient &= columns["half_width"] <= self.half_width
         if self.recall is not None:
-            sufficient &= recall_interval(of)[0] >= self.recall
+            low = columns["recall"] - Z * columns["recall_standard_error"]
+            sufficient &= low >= self.recall
         return lasting(sufficient)
 
     def report(self, plan: Mapping[str, Any]) -> Report:
-        placements, numbers = plan["placements"], self.n_reference
         goals = []
         if self.half_width is not None:
             goals.append(f"c to +-{self.half_width:g} in the median pool")
         if self.recall is not None:
             goals.append(f"a mean recall of {self.recall:g} by the lower end of its 95 % interval")
-        answers = [f"For {' and '.join(goals)}, of those tried:"]
-        for name, of in placements.items():
-            t = self.enough(of)
-            answer = "more than those tried" if t is None else f"{numbers[t]} verdicts"
-            at = -1 if t is None else t
-            if self.recall is not None:
-                low, high = (end[at] for end in recall_interval(of))
-                answer += f", recall {of['recall'][at]:.3f} [{low:.3f}, {high:.3f}]"
-                answer += f" with {numbers[at]}" * (t is None)
-            if of["asked"][at] < 0.99 * numbers[at]:
-                answer += f" (there are pairs for {of['asked'][at]:.0f} on average)"
-            answers.append(f"  {name + ':':10} {answer}")
-        error = 1.96 * max(of["recall_standard_error"].max() for of in placements.values())
+        answers = [
+            f"  {name + ':':10} {self._answer(of)}" for name, of in plan["placements"].items()
+        ]
         head = (
             f"A cheap judge on every ordered pair of {self.n_items} items, and verdicts of a "
-            f"reference by placement:\nhalf-width of the 95 % interval of the cheap judge's c, "
-            f"median over {self.pools} simulated pools\n[central 90 % of pools], then top-{self.k} "
-            f"recall of the fit of both (95 %: +-{error:.3f} at most).\nThe cheap judge alone: "
-            f"naive {plan['recall_naive']:.3f}, bias-aware {plan['recall_bias_aware']:.3f}.\n"
+            "reference by placement: half-width of the 95 % interval of the cheap judge's c, "
+            f"median over {self.pools} simulated pools [central 90 % of pools], then top-{self.k} "
+            f"recall of the fit of both. The cheap judge alone: naive {plan['recall_naive']:.3f}, "
+            f"bias-aware {plan['recall_bias_aware']:.3f}"
         )
-        cell = "{half_width:.2f} [{half_width_5_percent:.2f}, {half_width_95_percent:.2f}]"
-        cell += "  {recall:.3f}"
-        rows = {
-            n: [
-                cell.format(**{k: v[t] for k, v in of.items() if k != "smallest_n_reference"})
-                for of in placements.values()
-            ]
-            for t, n in enumerate(numbers)
-        }
         notes = (
-            "\nboundary: contents within three places of the boundary by the naive or the "
-            "bias-aware\nranking; disputed: pairs that these order differently; random: any pair. "
-            "inf: the\nverdicts do not identify c in half of the pools or more."
+            "boundary: contents within three places of the boundary by the naive or the bias-aware "
+            "ranking; disputed: pairs that these order differently; random: any pair",
+            "inf: the verdicts do not identify c in half of the pools or more",
         )
-        table = columns("verdicts", list(placements), rows, 30)
-        return report_of("\n".join(answers), head + table + notes)
+
+        def cell(columns: Mapping[str, Any], t: int) -> str:
+            return f"{width_at(columns, t)}  {columns['recall'][t]:.3f}"
+
+        sections = [
+            Section(f"For {' and '.join(goals)}, of those tried:", answers),
+            Section(head, table=self.table(plan["placements"], cell)),
+            Section("Notes", notes),
+        ]
+        return Report("", [], sections)
+
+    def _answer(self, columns: Mapping[str, Any]) -> str:
+        t = self.enough(columns)
+        n, at = self.numbers, -1 if t is None else t
+        recall, half = columns["recall"][at], Z * columns["recall_standard_error"][at]
+        text = "more than those tried" if t is None else f"{n[at]} verdicts"
+        text += f", recall {with_interval(recall, recall - half, recall + half, '.3f')}"
+        text += f" with {n[at]}" * (t is None)
+        asked = columns["asked"][at]
+        few = f" (there are pairs for {asked:.0f} on average)"
+        return text + few * bool(asked < 0.99 * n[at])
 
 
 main = ReferencePlan.main
-
-
-def recall_interval(of: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Ends [T] of the 95 % interval of mean recall, with the pool as the unit."""
-    half = Z * of["recall_standard_error"]
-    return of["recall"] - half, of["recall"] + half
 
 
 def realised_over_expected(pool: Pool, cheap: Judge, panel: Panel, most: int) -> Float[Array, ""]:
@@ -245,26 +214,15 @@ def realised_over_expected(pool: Pool, cheap: Judge, panel: Panel, most: int) ->
     shown, wins = (v[..., 1].ravel() for v in (panel.verdicts.shown, panel.verdicts.wins))
     shown, index = jax.lax.top_k(shown, min(max(most, 1), shown.size))
     wins, ratio = wins[index], panel.discrimination[1]
-    quality, covariate = (
-        (v[:, None] - v).ravel()[index]
-        for v in (
-            cheap.discrimination * (pool.design.ownership() @ pool.quality),
-            pool.design.covariates[:, 0],
-        )
-    )
+    quality = cheap.discrimination * (pool.design.ownership() @ pool.quality)
     # Logits: `offset` at the true parameters, minus `slope` times the change of c.
-    offset, slope = ratio * quality, ratio * covariate
-
-    def score(change: Float[Array, ""]) -> Float[Array, ""]:
-        return (slope * (shown * jax.nn.sigmoid(offset - slope * change) - wins)).sum()
+    offset, slope = (
+        ratio * (v[:, None] - v).ravel()[index] for v in (quality, pool.design.covariates[:, 0])
+    )
 
     def log_likelihood(change: Float[Array, ""]) -> Float[Array, ""]:
         logit = offset - slope * change
         return (wins * logit - shown * jax.nn.softplus(logit)).sum()
-
-    p = jax.nn.sigmoid(offset)
-    expected = Z / jnp.sqrt((shown * slope**2 * p * (1 - p)).sum())
-    far = FAR * expected
 
     def root(function: Callable[[Array], Array], low: Array, high: Array) -> Array:
         """The root of a falling function, by bisection."""
@@ -277,7 +235,10 @@ def realised_over_expected(pool: Pool, cheap: Judge, panel: Panel, most: int) ->
         low, high = jax.lax.fori_loop(0, HALVINGS, halve, (low, high))
         return (low + high) / 2
 
-    top = root(score, -far, far)
+    p = jax.nn.sigmoid(offset)
+    expected = Z / jnp.sqrt((shown * slope**2 * p * (1 - p)).sum())
+    far = FAR * expected
+    top = root(jax.grad(log_likelihood), -far, far)
     least = log_likelihood(top) - Z**2 / 2
     up = root(lambda c: log_likelihood(c) - least, top, far)
     down = root(lambda c: log_likelihood(-c) - least, -top, far)

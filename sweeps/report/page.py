@@ -94,7 +94,7 @@ def write(
         HTML: html,
     }
     for name, text in texts.items():
-        files.write_text(out / name, text, overwrite=overwrite)
+        files.write_together({out / name: text}, overwrite=overwrite)
     return out / HTML
 
 

@@ -12,7 +12,7 @@ import pytest
 from support import noise
 from support.small_sweep import group, sweep_of
 
-from jbt import cli, own, planning
+from jbt import cli, own
 from jbt.border.exits import exit_code
 from jbt.experiments import run
 from jbt.simulation.simulate import Simulation
@@ -20,6 +20,9 @@ from jbt.simulation.simulate import Simulation
 pytestmark = pytest.mark.heavy
 
 ROOT = Path(__file__).parents[2]
+FULL = "error: cannot write to standard output: No space left on device\n"
+needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+needs_shell = pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
 
 
 def failing(error):
@@ -34,8 +37,6 @@ def failing(error):
     [
         (ValueError("k must be 1"), 2, "error: k must be 1"),
         (PermissionError(13, "Permission denied", "a.csv"), 2, "Permission denied: 'a.csv'"),
-        (OSError("no NetCDF"), 2, "error: no NetCDF"),
-        (OSError(28, "No space left on device"), 2, "error: [Errno 28] No space left on device"),
         (MemoryError("of 8 EiB"), 2, "error: not enough memory: of 8 EiB"),
         (
             jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 8 TiB\ndetails"),
@@ -50,13 +51,6 @@ def test_each_failure_is_a_line_and_a_code(error, code, line, capsys):
     shown = capsys.readouterr().err
     assert len(shown.splitlines()) == 1
     assert line in shown
-
-
-def test_a_reader_that_has_seen_enough_is_no_failure(monkeypatch, capsys):
-    with unwritable("pipe that nobody reads") as file, monkeypatch.context() as m:
-        m.setattr(sys, "stdout", file)
-        assert exit_code(lambda: [print("x" * 99) for _ in range(1000)] and 0) == 0
-    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("error", [TypeError("ours"), jax.errors.JaxRuntimeError("INTERNAL: ours")])
@@ -81,109 +75,72 @@ def answer_to_sigint():
     signal.signal(signal.SIGINT, before)
 
 
-def test_an_ignored_ctrl_c_is_left_ignored(answer_to_sigint):
+def test_ctrl_c(answer_to_sigint, tables, tmp_path, monkeypatch, capsys):
+    """SIGINT while a command works; where it is ignored it stays so."""
     answer_to_sigint(signal.SIG_IGN)
     assert exit_code(lambda: signal.raise_signal(signal.SIGINT)) == 0
     assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-
-
-@pytest.mark.parametrize("name", ["fit", "plan", "sweep"])
-def test_ctrl_c(name, answer_to_sigint, tables, tmp_path, monkeypatch, capsys):
-    """SIGINT while a command works."""
     answer_to_sigint(signal.default_int_handler)
 
     def ctrl_c(*_, **__):
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(own, "analyse", ctrl_c)
-    monkeypatch.setattr(planning.PairingPlan, "run", ctrl_c)
     monkeypatch.setattr(Simulation, "chunks", ctrl_c)
-    verdicts, _ = tables()
-    if name == "sweep":
-        options = ["--out", str(tmp_path)]
-        assert run.main(sweep_of(group("x", [1.0])), options) == 130
-    else:
-        options = {"fit": ["--verdicts", str(verdicts)], "plan": ["pairing"]}[name]
-        assert cli.main([name, *options]) == 130
-    shown = capsys.readouterr()
-    said = [line for line in shown.err.splitlines() if "interrupted" in line]
-    assert len(said) == 1
-    assert "Traceback" not in shown.err
-    if name != "sweep":
-        assert shown.err.endswith("interrupted\n")
-    else:
-        assert "the same command continues" in shown.err
-
-
-def commands(verdicts, out):
-    """Each command that prints, name -> what calls it."""
-    small = sweep_of(group("x", [1.0]))
-    plan = ("--n-contents", "3", "--pools", "2", "--n-twice", "1")
-    return {
-        "fit": lambda: cli.main(["fit", "--verdicts", str(verdicts), "--per-pool"]),
-        "plan": lambda: cli.main(["plan", "pairing", *plan]),
-        "sweep": lambda: run.main(small, ["--out", str(out)]),
-        "sweeps": lambda: cli.main(["sweep"]),
-        "help": lambda: cli.main(["fit", "--help"]),
-        "version": lambda: cli.main(["--version"]),
-    }
+    assert cli.main(["fit", "--verdicts", str(tables()[0])]) == 130
+    shown = capsys.readouterr().err
+    assert shown.endswith("\ninterrupted\n")
+    assert "Traceback" not in shown
+    assert run.main(sweep_of(group("x", [1.0])), ["--out", str(tmp_path)]) == 130
+    assert "\ninterrupted; the same command continues" in capsys.readouterr().err
 
 
 def unwritable(kind):
     """A file for standard output, buffered as it is where it goes to a file."""
-    if kind == "full device":
-        if not Path("/dev/full").exists():
-            pytest.skip("needs /dev/full")
+    if kind == "full":
         return open("/dev/full", "w")
     read, write = os.pipe()
     os.close(read)
     return open(write, "w")
 
 
-@pytest.mark.parametrize("kind", ["full device", "pipe that nobody reads"])
-@pytest.mark.parametrize("name", ["fit", "plan", "sweep", "sweeps", "help", "version"])
+COMMANDS = {
+    "fit": lambda tables, _: cli.main(["fit", "--verdicts", str(tables()[0])]),
+    "sweep": lambda _, out: run.main(sweep_of(group("x", [1.0])), ["--out", str(out)]),
+    "help": lambda *_: cli.main(["fit", "--help"]),
+    "more than is kept until the end": lambda *_: exit_code(
+        lambda: [print("x" * 99) for _ in range(1000)] and 0
+    ),
+}
+
+
+@needs_full
+@pytest.mark.parametrize("kind", ["full", "pipe that nobody reads"])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_output_that_cannot_be_written(name, kind, tables, tmp_path, monkeypatch, capsys):
-    command = commands(tables()[0], tmp_path)[name]
+    """A reader that has seen enough is no failure."""
     with unwritable(kind) as file, monkeypatch.context() as m:  # closing writes what is left
         m.setattr(sys, "stdout", file)
         try:
-            code = command()
+            code = COMMANDS[name](tables, tmp_path)
         except SystemExit as end:
             code = end.code
-    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error")]
-    if kind == "full device":
-        assert code == 2
-        assert said == ["error: cannot write to standard output: No space left on device"]
-    else:
-        assert code == 0
-        assert said == []
+    said = [line for line in capsys.readouterr().err.splitlines(True) if line.startswith("error")]
+    assert (code, said) == ((2, [FULL]) if kind == "full" else (0, []))
     if name == "sweep":  # what it wrote to files is there
         assert (tmp_path / "axes" / "table.csv").exists()
 
 
-def test_output_that_fails_halfway_is_a_line(monkeypatch, capsys):
-    """More than is kept until the end: the command itself ends with the error."""
-    with unwritable("full device") as file, monkeypatch.context() as m:
-        m.setattr(sys, "stdout", file)
-        assert exit_code(lambda: [print("x" * 99) for _ in range(1000)] and 0) == 2
-    said = capsys.readouterr().err
-    assert said == "error: cannot write to standard output: No space left on device\n"
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@needs_full
 def test_the_interpreter_ends_without_a_word_of_its_own():
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     environment.pop("PYTHONUNBUFFERED", None)
+    command = [sys.executable, "-m", "jbt.cli", "--version"]
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "jbt.cli", "--version"],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
+            command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment
         )
-    assert done.returncode == 2
-    assert done.stderr == "error: cannot write to standard output: No space left on device\n"
+    assert (done.returncode, done.stderr) == (2, FULL)
 
 
 def noisy(out, closed="", **environment):
@@ -197,7 +154,7 @@ def noisy(out, closed="", **environment):
     )
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
+@needs_shell
 def test_closed_streams(tmp_path):
     closed = noisy(tmp_path / "quiet", "2>&-")
     assert (closed.returncode, closed.stderr) == (0, "")
@@ -211,22 +168,17 @@ def test_closed_streams(tmp_path):
         assert (tmp_path / name / "noise" / "table.csv").exists()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
+@needs_shell
 def test_a_platform_that_is_not_there(tmp_path):
     done = noisy(tmp_path, JAX_PLATFORMS="nonsense")
-    assert done.returncode == 2
-    assert (
-        done.stderr == "error: JAX finds no device of JAX_PLATFORMS = nonsense; unset it, or cpu\n"
-    )
+    said = "error: JAX finds no device of JAX_PLATFORMS = nonsense; unset it, or cpu\n"
+    assert (done.returncode, done.stderr) == (2, said)
 
 
 def test_too_much_memory_is_asked_for(capsys):
-    def numpy_does():
-        np.empty(2**59, np.uint8)
-
-    def xla_does():
-        jax.jit(lambda: jax.numpy.zeros((2**19, 2**20, 2**10), np.uint8) + 1)()
-
-    for command in (numpy_does, xla_does):
+    for command in (
+        lambda: np.empty(2**59, np.uint8),
+        jax.jit(lambda: jax.numpy.zeros((2**19, 2**20, 2**10), np.uint8) + 1),
+    ):
         assert exit_code(command) == 2
         assert capsys.readouterr().err.startswith("error: not enough memory")

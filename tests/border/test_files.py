@@ -1,45 +1,35 @@
-"""Files whole or not at all."""
+"""Files whole or not at all; numbers as JSON."""
 
 import errno
+import json
 import os
+from enum import IntEnum
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from jbt.border import files
 
 
-def test_a_failed_write_leaves_what_was_there_and_names_the_file(tmp_path):
-    target = tmp_path / "table.csv"
-    target.write_text("before")
-
-    def full(path):
-        path.write_text("half")
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with pytest.raises(ValueError, match=r"cannot write .*table.csv: No space left on device"):
-        files.write_whole(target, full)
-    assert [p.name for p in tmp_path.iterdir()] == ["table.csv"]
-    assert target.read_text() == "before"
+def full(path):
+    path.write_text("half")
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_files_that_belong_together_are_all_there_or_none(tmp_path):
     one, two = tmp_path / "one.csv", tmp_path / "two.csv"
     one.write_text("before")
-
-    def full(path):
-        path.write_text("half")
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     with pytest.raises(ValueError, match=r"cannot write .*two.csv: No space left on device"):
-        files.write_together(
-            {one: lambda path: path.write_text("after"), two: full}, overwrite=True
-        )
+        files.write_together({one: "after", two: full}, overwrite=True)
     assert [p.name for p in tmp_path.iterdir()] == ["one.csv"]
     assert one.read_text() == "before"
-    writes = {p: lambda path: path.write_text("after") for p in (one, two)}
+    link = tmp_path / "link"
+    link.symlink_to(two)
+    writes = {one: b"after", link: lambda path: path.write_text("after")}
     files.write_together(writes, overwrite=True)
-    assert (one.read_text(), two.read_text()) == ("after", "after")
-    assert len(list(tmp_path.iterdir())) == 2
+    assert (one.read_text(), two.read_text(), link.is_symlink()) == ("after", "after", True)
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_what_a_killed_write_leaves_goes_with_the_next(tmp_path):
@@ -48,25 +38,45 @@ def test_what_a_killed_write_leaves_goes_with_the_next(tmp_path):
     others = [tmp_path / name for name in (".2026.notes", ".4711.my.out.json", ".x.out.json")]
     for file in (killed, *others):
         file.write_text("")
-    files.write_text(tmp_path / "out.json", "{}\n")
+    files.write_whole(tmp_path / "out.json", "{}\n")
     assert killed.exists()  # somebody may be writing it
     for file in (killed, *others):
         os.utime(file, (0, 0))
-    files.write_text(tmp_path / "out.json", "{}\n", overwrite=True)
+    files.write_whole(tmp_path / "out.json", "{}\n")
     assert not killed.exists()
     assert all(file.exists() for file in others)
 
 
-@pytest.mark.parametrize("quick", [files.write_text, lambda p, t: files.write_together({p: t})])
-def test_who_writes_a_file_at_the_same_time_takes_nothing_away(tmp_path, quick):
+def test_who_writes_a_file_at_the_same_time_takes_nothing_away(tmp_path):
     target = tmp_path / "report.md"
-    text = "quick" if quick is files.write_text else lambda path: path.write_text("quick")
 
     def slow(path):
         path.write_text("slow")
-        quick(target, text)
+        files.write_together({target: "quick"})
         assert target.read_text() == "quick"
 
     files.write_together({target: slow})
     assert target.read_text() == "slow"
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_what_is_undefined_or_infinite_is_null(tmp_path):
+    status = IntEnum("Status", "FLAT")
+    rows = pd.DataFrame({"name": ["a", None], "x": [np.inf, 0.5], "n": [1, 2]})
+    content = {
+        "settings": {"path": tmp_path, "ks": (1, 2)},
+        "rows": rows,
+        "status": status.FLAT,
+        "x": np.array([[np.nan, 1]]),
+        "one": np.float32(0.5),
+    }
+    files.write_json(tmp_path / "out.json", content)
+    text = (tmp_path / "out.json").read_text()
+    assert json.loads(text) == {
+        "settings": {"path": str(tmp_path), "ks": [1, 2]},
+        "rows": [{"name": "a", "x": None, "n": 1}, {"name": None, "x": 0.5, "n": 2}],
+        "status": "flat",
+        "x": [[None, 1.0]],
+        "one": 0.5,
+    }
+    assert len(text.splitlines()) == 8  # a line a row

@@ -1,4 +1,4 @@
-"""Files that unpack to more than they seem to hold, and what is no file."""
+"""Files that unpack to more than they seem to hold and what is no file."""
 
 import gzip
 import os

@@ -11,7 +11,7 @@ import pandas as pd
 
 from jbt import runtime
 from jbt.border import files
-from jbt.border.report import Report, Section, counted
+from jbt.border.report import Report, Section
 from jbt.commands.gate import own_pools
 from jbt.commands.options import TableOptions
 from jbt.gate import critical_values
@@ -54,11 +54,7 @@ class LabelsOptions(TableOptions):
     make."""
 
     def check_outputs(self) -> None:
-        """Raise `ValueError` where `json` or `out` cannot be written, or written over."""
-        for path in (self.json, self.out):
-            files.check_writable(path, overwrite=self.overwrite)
-        if self.out is not None:
-            files.check_apart(self.json, [self.out])
+        files.check_outputs(self.json, self.out, overwrite=self.overwrite)
 
     def gate(self) -> str:
         """The command line that decides from these labels."""
@@ -97,8 +93,8 @@ def main(argv: Sequence[str]) -> int:
     if options.json is not None:
         content = {
             "settings": options.settings(),
-            "labels": table.to_dict("records"),
-            "judges": planned.judges.to_dict("records"),
+            "labels": table,
+            "judges": planned.judges,
             "gate": options.gate(),
         }
         files.write_json(options.json, content, overwrite=options.overwrite)
@@ -106,7 +102,7 @@ def main(argv: Sequence[str]) -> int:
         names = table.columns.drop("k", errors="ignore")
         plain = table.assign(**{name: table[name].map(for_spreadsheet) for name in names})
         text = plain.to_csv(index=False, lineterminator="\n")
-        files.write_text(options.out, text, overwrite=options.overwrite)
+        files.write_together({options.out: text}, overwrite=options.overwrite)
     print(_report(options, tables, planned).text())
     return 0
 
@@ -119,14 +115,12 @@ def _report(options: LabelsOptions, tables: Tables, planned: Labelling) -> Repor
         answer.append(f"{planned.n_listed} left out, because {options.anchors} lists them")
     if options.n is not None and n < options.n:
         answer.append(f"{options.n} wanted (--n), but there are no more")
-    answer.append(f"{_how(options, tables, planned)}; leave it empty where nobody knows")
-
-    judges = planned.judges.assign(judge=[j or "all verdicts" for j in planned.judges["judge"]])
-    names = {"judge": "judge", "n_pools": "pools that differ", "n_labels": "labels"}
-    names |= {"n_listed": "asked before"} if options.anchors is not None else {}
-    names |= {"n_asked": "asked here"}
-    differ = judges[list(names)].rename(columns=names)
-
+    if pairs:
+        how = "better: first, second, tie, or the name of the better one, of items or contents"
+    else:
+        best = "the best" if options.k == 1 else f"one of the {options.k} best"
+        how = f"member: yes if the item (or its content) is {best} of its pool, else no"
+    answer.append(f"fill in {how}; leave it empty where nobody knows")
     where = [] if options.out is None else [f"written to {options.out}"]
     if n > SHOWN:
         where.append(f"the first {SHOWN}; {n - SHOWN} more are in the file (--out)")
@@ -136,55 +130,38 @@ def _report(options: LabelsOptions, tables: Tables, planned: Labelling) -> Repor
     elif options.out is None:
         then.insert(0, "FILE: these labels, filled in")
     sections = [
-        Section("Where the rankings differ", (), differ),
-        Section("What these labels can decide", _decidable(judges, len(tables.pools), pairs)),
+        _decidable(planned.judges, len(tables.pools), pairs),
         Section("Labels", where, planned.table.head(SHOWN)),
         Section("Once they are filled in", then),
     ]
     return Report(f"Labels for {options.verdicts.name}", [], sections, answer=answer)
 
 
-def _how(options: LabelsOptions, tables: Tables, planned: Labelling) -> str:
-    """Say what the annotator fills in."""
-    asked = pd.Index(tables.pools).get_indexer(pd.Index(planned.table["pool"].unique()))
-    contents = tables.items[tables.items["pool"].isin(asked)].groupby("pool")["content"]
-    sizes = contents.nunique()
-    shared = bool((sizes < contents.size()).any())
-    if "better" in planned.table:
-        why = ", judging contents: items of one content count as one" * shared
-        return f"fill in better: first, second, tie, or the name of the better one{why}"
-    best = "the best" if options.k == 1 else f"one of the {options.k} best"
-    if not shared:
-        return f"fill in member: yes if the item is {best} of its pool, else no"
-    several = f"{sizes.iloc[0]} contents" if sizes.nunique() == 1 else "contents"
-    return (
-        f"fill in member: yes if the item's content is {best} of the {several} of its pool, else no"
+def _decidable(judges: pd.DataFrame, n_pools: int, pairs: bool) -> Section:
+    """What a gate can decide from these labels at best, by its default rule and by `census`."""
+    noun = "label" if pairs else "match of an item from each top k"
+    within, most = int(judges["most_in_pool"].max()), judges["most_used"]
+    smallest = critical_values(ALPHA, int(most.max()))[most]
+    table = pd.DataFrame(
+        {
+            "judge": judges["judge"].fillna("all verdicts"),
+            "pools that differ": judges["n_pools"],
+            "labels": judges["n_labels"],
+            "asked before": judges["n_listed"],
+            "asked here": judges["n_asked"],
+            "that count": most,
+            "must be right": [
+                str(r) if r <= n else "cannot enable" for r, n in zip(smallest, most, strict=True)
+            ],
+        }
     )
-
-
-def _decidable(judges: pd.DataFrame, n_pools: int, pairs: bool) -> list[str]:
-    """Say what a gate can decide from these labels at best, by its default rule and by `census`."""
-    noun, at_least = "label" if pairs else "match", f"at least {needed(ALPHA)} are needed"
-    counts = "one label of each" if pairs else "one match of each (an item from each top k)"
-    counts = f"over pools, where {counts} counts" if n_pools > 1 else f"each {noun} counts"
-    lines = [f"by sign at alpha = {ALPHA:g}, {counts}:"]
-    critical = critical_values(ALPHA, int(judges["most_used"].max()))
-    of_each = judges[["judge", "most_used", "n_pools"]]
-    for judge, most, differ in of_each.itertuples(index=False):
-        smallest = critical[most]
-        used = counted(most, "pool" if n_pools > 1 else noun)
-        if n_pools > 1 and most < differ:
-            used = f"{most} of its {differ} pools"
-        can = f"{'all ' if smallest == most else ''}{smallest} must be right"
-        if smallest > most:
-            can = f"cannot enable, {at_least}"
-        lines.append(f"{judge}: {used}: {can}")
-    most = int(judges["most_in_pool"].max())
+    count = f"one {noun} of each pool counts" if n_pools > 1 else f"each {noun} counts"
+    lines = [f"by sign at alpha = {ALPHA:g}, which needs {needed(ALPHA)} that count: {count}"]
     if n_pools > 1:
-        lines.append(f"in a single pool: at most {counted(most, noun)}; {at_least}")
+        lines.append(f"in a single pool at most {within} count")
     if not pairs:
         lines.append(
             "by --rule census, for labels without errors: in a pool once all its items listed here "
             "are labelled; over pools once this holds in each pool with labels"
         )
-    return lines
+    return Section("What these labels can decide", lines, table)

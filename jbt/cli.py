@@ -49,7 +49,7 @@ all commands: jbt --help
 """
 
 COMMANDS = {
-    "ask": "study.ask",
+    "ask": "study:ask",
     "doctor": "doctor",
     "example": "example",
     "fit": "fit",
@@ -58,13 +58,17 @@ COMMANDS = {
     "import": "importing",
     "judge": "judge",
     "leaderboard": "leaderboard",
-    "plan": "plan",
+    "plan gate": ".planning.gate_plan",
+    "plan labels": "plan.labels",
+    "plan pairing": ".planning.pairing_plan",
+    "plan prompts": "plan.prompts",
+    "plan reference": ".planning.reference_plan",
     "replay": "replay",
-    "status": "study.status",
+    "status": "study:status",
     "sweep": "sweep",
-    "tell": "study.tell",
+    "tell": "study:tell",
 }
-"""Module of `jbt.commands` for each command, and the function where it is not `main`."""
+"""Module of each command, from `jbt.commands`, and the function where it is not `main`."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -74,23 +78,26 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(argv: list[str]) -> int:
-    if argv and argv[0] in COMMANDS:
+    n_words = 2 if argv[:1] == ["plan"] else 1
+    command, options = " ".join(argv[:n_words]), argv[n_words:]
+    if command in COMMANDS:
         from jbt import runtime  # loads JAX, which --help does not need
 
-        name, _, function = COMMANDS[argv[0]].partition(".")
-        module = importlib.import_module(f"jbt.commands.{name}")
+        name, _, function = COMMANDS[command].partition(":")
+        module = importlib.import_module(f".{name}", "jbt.commands")
         with runtime.defaults():
-            return getattr(module, function or "main")(argv[1:])
+            return getattr(module, function or "main")(options)
     if argv == ["--version"]:
         print(f"jbt {__version__}")
         return 0
-    if argv in (["--help"], ["-h"]):
+    if argv[n_words - 1 :] in (["--help"], ["-h"]):
         print(USAGE, end="")
         return 0
     if argv:
-        near = difflib.get_close_matches(argv[0], COMMANDS, n=1)
-        meant = f"did you mean jbt {near[0]}" if near else f"one of {', '.join(COMMANDS)}"
-        raise ValueError(f"unknown command {argv[0]!r}: {meant}")
+        known = [name for name in COMMANDS if n_words == 1 or name.startswith("plan ")]
+        near = difflib.get_close_matches(command, known, n=1, cutoff=0.7)
+        meant = f"did you mean jbt {near[0]}" if near else f"one of {', '.join(known)}"
+        raise ValueError(f"unknown command {command!r}: {meant}")
     print(START, end="")
     return 0
 

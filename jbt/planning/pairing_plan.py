@@ -121,12 +121,18 @@ class PairingPlan(SimulatedPlan):
         """
         self.check()
         numbers, shares, judge = self.numbers, pairs.WITHIN_SHARE, self.judge
-        of_pool = {name: getattr(self, name) for name in ("sd", "rho", "spread", "offset")}
 
         def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
             nearest, n_twice = self.twice == "boundary", condition["n_twice"]
-            first = None if nearest else n_twice
-            pool = pools.paired(stream(key, "pool"), self.n_contents, n_twice=first, **of_pool)
+            pool = pools.paired(
+                stream(key, "pool"),
+                self.n_contents,
+                n_twice=None if nearest else n_twice,
+                sd=self.sd,
+                rho=self.rho,
+                spread=self.spread,
+                offset=self.offset,
+            )
             pool = nearest_twice(pool, n_twice, self.k) if nearest else pool
             shown = pairs.expected(pool, self.budget, condition["share"], self.max_repeats)
             if self.interaction is None:

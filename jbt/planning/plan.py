@@ -85,11 +85,10 @@ class SimulatedPlan:
           kinds: columns [T] of the plan, by kind.
           cell: the text of the columns of a kind at a place [T].
         """
-        numbers = self.numbers
-        step = (len(numbers) - 1) // MOST_SHOWN + 1
-        shown = range((len(numbers) - 1) % step, len(numbers), step)
-        cells = {kind: [cell(columns, t) for t in shown] for kind, columns in kinds.items()}
-        return pd.DataFrame({self.COUNT: [numbers[t] for t in shown], **cells})
+        places = range(len(self.numbers))
+        cells = {kind: [cell(columns, t) for t in places] for kind, columns in kinds.items()}
+        table = pd.DataFrame({self.COUNT: self.numbers, **cells})
+        return table[:: -(-len(table) // MOST_SHOWN)]
 
     def run(self, progress: Callable[[int], Any] | None = None) -> dict[str, Any]:
         """Simulate the plan.

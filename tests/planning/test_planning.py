@@ -146,7 +146,9 @@ def run(plan, options, tmp_path, capsys):
     """What `jbt plan` prints and writes."""
     file = tmp_path / "plan.json"
     assert cli.main(["plan", *plan, *options.split(), "--json", str(file), "--overwrite"]) == 0
-    return capsys.readouterr().out, json.loads(file.read_text())
+    shown = capsys.readouterr()
+    assert shown.err.startswith(f"\rplan {plan[0]}:   0%")  # how far it is
+    return shown.out, json.loads(file.read_text())
 
 
 def test_pairing(tmp_path, capsys):
@@ -264,8 +266,8 @@ def test_rates_over_pools():
         ("gate --noise 0.5", "noise must lie in [0, 0.5), got 0.5"),
         ("gate --sets 1000000", "sets must be at most 10000, got 1000000"),
         ("gate --bias 1e308", "bias must lie within -1e+06..1e+06"),
-        ("", "nothing to plan: one of gate, labels, pairing, prompts, reference"),
-        ("anchors", "unknown plan 'anchors': one of gate, labels, pairing, prompts, reference"),
+        ("", "unknown command 'plan': one of plan gate, plan labels, plan pairing, plan prompts"),
+        ("pairings", "unknown command 'plan pairings': did you mean jbt plan pairing"),
     ],
 )
 def test_bad_plans(options, message, capsys):

@@ -25,7 +25,6 @@ def main(argv: Sequence[str]) -> int:
     options = JudgeOptions.parse(argv, "judge")
     tables = options.read()
     cards = own.report_card(tables, options.covariates)
-    checks = own.doctor(tables, options.typed()).checks
-    order = [f"order: {c.found}" for c in checks if c.check == "order" and not c.ok]
+    order = own.doctor(tables, options.typed()).headline(("order",))
     options.give(cards, f"Report cards of {options.verdicts.name}", [*tables.summary, *order])
     return 0

@@ -14,9 +14,8 @@ pandas, so `import jbt` leaves it out.
 """
 
 from jbt import _moved
-from jbt.own.examine.checks import Check, Checks
-from jbt.own.examine.doctor import doctor
-from jbt.own.examine.identify import Identification, Identified, identify
+from jbt.own.examine.doctor import Check, Checks, doctor
+from jbt.own.examine.identify import Identification, identify
 from jbt.own.fits.analysis import Analysis, analyse
 from jbt.own.fits.batch import Batch, Group, Model, PoolTable, Position, load
 from jbt.own.fits.judges import Judges
@@ -50,7 +49,6 @@ __all__ = [
     "Gate",
     "Group",
     "Identification",
-    "Identified",
     "Judges",
     "Labelling",
     "Leaderboard",

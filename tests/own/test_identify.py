@@ -4,26 +4,29 @@ import csv
 import dataclasses
 import json
 from itertools import permutations
+from types import SimpleNamespace
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import brentq, minimize
 from scipy.stats import chi2
 
 from jbt import cli, own, runtime
 from jbt.kernel import rows
-from jbt.own.examine.identify import Identification, Identified, identify
-from jbt.types import Prior, Status
+from jbt.own.examine.identify_report import _sentence
+from jbt.types import Prior
 
 CONTENTS = {"measured": "AABBC", "one_order": "AABBC", "flat": "ABCDE", "silent": "AABBC"}
 CONTENTS |= {"constant": "AABBC", "separated": "AABBC", "apart": "ABCDE", "gaps": "AABBC"}
 WORDS = {"constant": [4] * 5}
 
 
-def write_tables(tables):
-    """Pools of five items that differ in what they tell about c."""
-    rng = np.random.default_rng(5)
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory):
+    """Tables of pools of five items that differ in what they say about c."""
+    rng, folder = np.random.default_rng(5), tmp_path_factory.mktemp("identify")
     items, verdicts = ["pool,item,content,words"], ["pool,first,second,winner,count"]
     for pool, contents in CONTENTS.items():
         words = WORDS.get(pool, [3, 9, 2, 7, 5])
@@ -43,22 +46,23 @@ def write_tables(tables):
                 if pool == "separated" and winner != ("first" if longer else "second"):
                     count = 0
                 verdicts.append(f"{pool},i{a},i{b},{winner},{count}")
-    return tables("\n".join(verdicts) + "\n", "\n".join(items) + "\n")
+    for name, lines in {"verdicts": verdicts, "items": items}.items():
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    return folder / "verdicts.csv", folder / "items.csv"
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("identify")
+def batch(paths):
+    return own.load(*paths, ["words"], transform="log")
 
-    def tables(verdicts, items):
-        (folder / "verdicts.csv").write_text(verdicts)
-        (folder / "items.csv").write_text(items)
-        return folder / "verdicts.csv", folder / "items.csv"
 
-    paths = write_tables(tables)
-    read = own.read(*paths, covariates=["words"])
-    batch = own.Batch.of(read, ["words"], transform="log")
-    return paths, read, batch, {one.pool: one for one in identify(batch).alone}
+@pytest.fixture(scope="module")
+def found(batch):
+    return own.identify(batch)
+
+
+def by_pool(identification):
+    return {row.pool: row for row in identification.table.itertuples()}
 
 
 class Reference:
@@ -121,27 +125,23 @@ class Reference:
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("pool", ["measured", "one_order", "gaps"])
-def test_equals_scipy_on_the_explicit_matrix(pool, found):
-    paths, read, _, records = found
-    one = records[pool]
+def test_equals_scipy_on_the_explicit_matrix(pool, paths, batch, found):
+    one, read = by_pool(found)[pool], batch.tables
     x = np.log([float(r["words"]) for r in csv.DictReader(paths[1].read_text().splitlines())])
     x = ((x - x.mean()) / x.std())[read.items["pool"] == read.pools.index(pool)]
     reference = Reference(paths, pool, x, position=pool != "one_order")
     c_map, c_mle, spread, ends = reference.answers(1.0, 0.1)
-    assert one.status == Status.CONVERGED
-    assert one.c_map == pytest.approx(c_map, abs=1e-6)
-    assert one.c_mle == pytest.approx(c_mle, abs=1e-6)
-    assert one.profile_range == pytest.approx(spread, abs=1e-6)
-    assert [one.low, one.high] == pytest.approx(ends, abs=1e-6)
+    assert one.status == "converged"
+    numbers = [one.c_map, one.c_mle, one.profile_range, *one.c_interval]
+    assert numbers == pytest.approx([c_map, c_mle, spread, *ends], abs=1e-6)
     columns = reference.z.shape[1]
     assert (one.n_columns, one.rank) == (columns, np.linalg.matrix_rank(reference.z))
 
 
 @pytest.mark.heavy
-def test_what_is_not_measured_says_why(found):
-    _, _, batch, records = found
-    statuses = {pool: one.status.name.lower() for pool, one in records.items()}
-    assert statuses == {
+def test_what_is_not_measured_says_why(batch, found):
+    of = by_pool(found)
+    assert {pool: one.status for pool, one in of.items()} == {
         "measured": "converged",
         "one_order": "converged",
         "flat": "flat",
@@ -152,151 +152,80 @@ def test_what_is_not_measured_says_why(found):
         "gaps": "converged",
     }
     for pool in ("flat", "apart"):
-        assert records[pool].profile_range < 1e-9
-        assert np.isnan([records[pool].c_mle, records[pool].low]).all()
-    fixed = {one.pool for one in batch.pools if not one.position}
-    assert fixed == {"one_order", "silent"}
-    assert records["one_order"].n_columns == 4  # three contents and c, no position
-    names = records["apart"].null_directions
+        assert of[pool].profile_range < 1e-9
+        assert np.isnan(of[pool].c_mle)
+        assert of[pool].c_interval is None
+    assert {one.pool for one in batch.pools if not one.position} == {"one_order", "silent"}
+    assert of["one_order"].n_columns == 4  # three contents and c, no position
     linked = "adding 1 to the qualities of contents A, B, which no comparison links to the others"
-    assert names[0] == linked
-    assert "adding 1 to the quality of content C, which" in records["gaps"].null_directions[1]
-    assert records["separated"].profile_range > 0.1
-    again = identify(batch, Prior(5.0, 2.0)).alone
-    assert again[0].c_mle == pytest.approx(records["measured"].c_mle, abs=1e-9)
-    assert abs(again[0].c_map) < abs(records["measured"].c_map)
+    assert of["apart"].null_directions[0] == linked
+    assert "adding 1 to the quality of content C, which" in of["gaps"].null_directions[1]
+    assert of["separated"].profile_range > 0.1
+    again = by_pool(own.identify(batch, Prior(5.0, 2.0)))["measured"]
+    assert again.c_mle == pytest.approx(of["measured"].c_mle, abs=1e-9)
+    assert abs(again.c_map) < abs(of["measured"].c_map)
 
 
 @pytest.mark.heavy
-def test_rows_and_counts_give_the_same_answers(found):
-    _, _, batch, records = found
+def test_rows_and_counts_give_the_same_answers(batch, found):
     (group,) = batch.groups
     with runtime.precision("float64"):
         comparisons, design = jax.vmap(rows.of_counts)(group.comparisons, group.design)
     group = dataclasses.replace(group, comparisons=comparisons, design=design)
-    for one in identify(dataclasses.replace(batch, groups=(group,))).alone:
-        other = records[one.pool]
-        assert one.null_directions == other.null_directions
-        assert one.status == other.status
-        for name in ("c_map", "c_mle", "low", "high", "profile_range"):
-            value = getattr(other, name)
-            assert getattr(one, name) == pytest.approx(value, abs=1e-9, nan_ok=True)
-
-
-def identified(**changes):
-    known = Identified(
-        pool="q1",
-        judge=None,
-        covariate="log(words)",
-        unit="standard deviation of log(words)",
-        rank=4,
-        n_columns=5,
-        null_directions=("adding 1 to every quality",),
-        grid=np.linspace(-0.57, 1.43, 9),
-        log_likelihood=-np.linspace(0, 2, 9),
-        profile_range=2.0,
-        c_map=0.43,
-        c_mle=0.5,
-        low=0.1,
-        high=0.9,
-        withheld="",
-        status=Status.CONVERGED,
-    )
-    return dataclasses.replace(known, **changes)
-
-
-UNKNOWN = {"c_mle": np.nan, "low": np.nan, "high": np.nan}
-
-
-def test_a_record_has_null_for_what_is_undefined():
-    assert identified().record() == {
-        "pool": "q1",
-        "judge": None,
-        "covariate": "log(words)",
-        "unit": "standard deviation of log(words)",
-        "rank": 4,
-        "n_columns": 5,
-        "nullity": 1,
-        "null_directions": ["adding 1 to every quality"],
-        "profile_range": 2.0,
-        "c_map": 0.43,
-        "c_mle": 0.5,
-        "c_interval": [0.1, 0.9],
-        "withheld": None,
-        "status": "converged",
-    }
-    flat = identified(status=Status.FLAT, **UNKNOWN).record()
-    assert (flat["c_mle"], flat["c_interval"], flat["status"]) == (None, None, "flat")
+    tables = [
+        pd.DataFrame(one.to_frame())
+        for one in (own.identify(dataclasses.replace(batch, groups=(group,))), found)
+    ]
+    pd.testing.assert_frame_equal(*tables, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize(
     ("status", "words"),
     [
         (
-            Status.CONVERGED,
-            "+0.43 with the prior; the verdicts carry 2.0 nats about c[log(words)] between -0.57",
+            "converged",
+            "+0.5 [+0.1, +0.9] without a prior, +0.43 with the prior; the verdicts carry 2.0 nats "
+            "about c[words] between -0.57",
         ),
-        (
-            Status.FLAT,
-            "any value between -0.57 and +1.43 and beyond fits as well; the prior",
-        ),
-        (Status.DISCONNECTED, "comparisons between the unconnected items would identify it"),
-        (Status.SEPARATED, "the smaller c, the better the fit, without end; the prior chose +0.43"),
-        (Status.COVARIATE_CONSTANT, "log(words) never differs between the items"),
-        (Status.NO_VERDICTS, "there are no verdicts"),
-        (Status.NOT_FINITE, "c[log(words)] has no estimate: not_finite"),
+        ("flat", "any value between -0.57 and +1.43 and beyond fits as well; the prior"),
+        ("disconnected", "comparisons between the unconnected items would identify it"),
+        ("separated", "the smaller c, the better the fit, without end; the prior chose +0.43"),
+        ("covariate_constant", "words never differs between the items"),
+        ("no_verdicts", "there are no verdicts"),
+        ("not_finite", "c[words] has no estimate: not_finite"),
     ],
 )
 def test_plain_words(status, words):
-    assert words in identified(status=status).sentence()
-
-
-def test_a_report_is_short_and_its_table_whole(tmp_path):
-    some = [
-        identified(pool=f"q{i}", judge=judge, status=status)
-        for i, status in enumerate((Status.CONVERGED, Status.FLAT, Status.FLAT, Status.SEPARATED))
-        for judge in ("a", "b")
-    ]
-    report = Identification(some).report("What v.csv says", ["first"])
-    lines = report.text().splitlines()
-    assert lines[0].startswith("c[log(words)] is identified by the verdicts: a in 2 of 4 pools, b")
-    assert lines[3] == (
-        "a: converged in 1, flat in 2, separated in 1 of 4 pools; 2.0 nats about c in a pool "
-        "(median), at most 2.0 nats; without a prior +0.5 (median of 1); not identified in "
-        "2, where the prior chose +0.43 (median)"
-    )
-    assert lines[-4:] == ["adding 1 to every quality (in 8 of 8)", "", "Notes", "first"]
-    alone = Identification(some[:1]).report("What v.csv says", []).text()
-    assert some[0].sentence() in alone
-    for identification in (Identification(some), Identification(some[:2])):
-        report.write(tmp_path, identification.to_frame(), identification.figure())
-    table = list(csv.DictReader((tmp_path / "table.csv").read_text().splitlines()))
-    assert [row["judge"] for row in table] == ["a", "b"]
-    assert table[0]["c_low"] == "0.1"
+    numbers = {"profile_range": 2.0, "c_map": 0.43, "c_mle": 0.5, "c_interval": [0.1, 0.9]}
+    row = SimpleNamespace(covariate="words", status=status, curve=[0, -2], **numbers)
+    assert words in _sentence(row)
 
 
 def test_no_covariate_ends_with_one_line(tables, capsys):
     v, _ = tables()
     assert cli.main(["identify", "--verdicts", str(v)]) == 2
     assert capsys.readouterr().err == "error: jbt identify needs a covariate (--covariates)\n"
-    read = own.read(v)
     with pytest.raises(ValueError, match="no covariate"):
-        identify(own.Batch.of(read))
+        own.identify(own.load(v))
 
 
 @pytest.mark.heavy
-def test_the_command_and_its_files(tables, tmp_path, capsys):
-    v, i = write_tables(tables)
+def test_the_command_and_its_files(paths, found, tmp_path, capsys):
     out, json_ = tmp_path / "out", tmp_path / "identify.json"
-    before = {p: p.read_bytes() for p in tmp_path.iterdir()}
-    options = ["--verdicts", str(v), "--items", str(i), "--covariates", "words"]
+    options = ["--verdicts", str(paths[0]), "--items", str(paths[1]), "--covariates", "words"]
     options += ["--transform", "log", "--json", str(json_), "--out", str(out)]
     assert cli.main(["identify", *options]) == 0
-    assert set(tmp_path.iterdir()) - set(before) == {out, json_}
-    assert all(p.read_bytes() == content for p, content in before.items())
-    content = json.loads(json_.read_text(), parse_constant=pytest.fail)
-    assert set(content) == {"settings", "pools"}
-    assert [r["pool"] for r in content["pools"]] == list(CONTENTS)
     shown = capsys.readouterr().out
     assert shown.startswith("c[log(words)] is identified by the verdicts: in 6 of 8 pools")
     assert "separated in 1 of 8 pools; " in shown
+    content = json.loads(json_.read_text(), parse_constant=pytest.fail)
+    assert set(content) == {"settings", "pools"}
+    assert content["pools"] == json.loads(json.dumps(found.record()))["pools"]
+    of = {r["pool"]: r for r in content["pools"]}
+    assert list(of) == list(CONTENTS)
+    flat = of["flat"]
+    assert (flat["c_mle"], flat["c_interval"], flat["status"]) == (None, None, "flat")
+    table = list(csv.DictReader((out / "table.csv").read_text().splitlines()))
+    assert [row["c_low"] for row in table if row["pool"] in ("silent", "flat")] == ["", ""]
+    low = next(row["c_low"] for row in table if row["pool"] == "gaps")
+    assert float(low) == of["gaps"]["c_interval"][0]

@@ -1,23 +1,21 @@
-"""The report and the figure of `jbt identify`."""
+"""The result of `jbt identify` as a report, a table and a figure."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
-from jbt.border.report import Report, Section, nats, signed
+from jbt.border import files
+from jbt.border.report import Report, Section, nats, signed, with_interval
 from jbt.identifiability.profile_likelihood import PROFILE_DROP
-from jbt.own.examine.identify import Identification, Identified
-from jbt.own.fits.judges import Judges, known_in_words
-from jbt.own.tables.pairs import agreement, agreement_in_words
-from jbt.own.tables.tables import Tables
-from jbt.types import Status
+from jbt.own.fits.judges import NAMELESS
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 DIRECTIONS_SHOWN = 6
@@ -25,175 +23,204 @@ DIRECTIONS_SHOWN = 6
 
 HINT = "; jbt leaderboard --interaction ranks with c + gamma theta"
 
-ANY = (Status.FLAT, Status.DISCONNECTED)
+ANY = ("flat", "disconnected")
 """Statuses at which any value of c fits equally well."""
 
 
-def report(title: str, lead: Sequence[str], identification: Identification) -> Report:
-    """A section for each covariate with a line for each judge, several pools summarised; then the
-    same for all judges together, with whose verdicts identify each coefficient."""
-    sections = _sections(identification.alone)
-    if identification.together is not None and identification.panel is not None:
-        lines = _whose(identification.together, *identification.panel)
-        sections.append(Section("All judges together, one quality", lines))
-        sections += [
-            Section(f"{section.title}, all judges together", section.lines)
-            for section in _sections(identification.together)
-        ]
-    return Report(title, lead, sections, answer=_answer(identification.alone))
+@dataclass(frozen=True, eq=False)
+class Identification:
+    """The result of `jbt identify`."""
+
+    table: pd.DataFrame
+    """A row for each pool, judge and covariate (with its transformation) of judges alone, then, if
+    asked for, of all judges together (joint), but for those whose biases are known. NaN where
+    undefined; c is in logits per unit.
+
+    pool, judge (None where the table names none), covariate, unit
+    rank, n_columns of the design matrix of the comparisons made, whose columns are contents,
+      covariates and, unless kappa is fixed at 0, position; nullity, null_directions in words
+    profile_range: largest less smallest profile log-likelihood, nats; curve: [9] it itself, at
+      values of c within 1 of c_map
+    c_map, the estimate under the prior; c_mle, without a prior; c_interval, its 95 % interval by
+      the profile likelihood, or where pools of a file are merged, that of the leaderboard, or None
+    withheld: why there is no interval although c_mle exists; else None
+    status of c_mle, see `identifiability.estimate_bias`; not_converged or not_finite where c_map is
+      undefined too
+    joint; told_by: then, whose verdicts on the pool identify c, see `Judges.identified_by`, empty
+      where nobody's do; else None
+    by_quality: how c (MAP) changes with quality, see `BiasByQuality.record`, and lines, the same in
+      sentences, where pools of a file are merged and identify it; else None
+    """
+    judges: Sequence[str] = ()
+    """What is known about the judges together, in sentences."""
+
+    def report(self, title: str, lead: Sequence[str]) -> Report:
+        """A section for each covariate with a line for each judge, several pools summarised; then
+        the same for all judges together, with whose verdicts identify each coefficient."""
+        alone, together = (self.table[self.table["joint"] == joint] for joint in (False, True))
+        sections = _sections(alone)
+        if len(together):
+            lines = [*self.judges, *_whose(together)]
+            sections.append(Section("All judges together, one quality", lines))
+            sections += _sections(together, ", all judges together")
+        return Report(title, lead, sections, answer=_answer(alone))
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each pool, judge and covariate; with all judges together, the column `joint`
+        says which rows are theirs."""
+        table = self.table.drop(columns=["curve", "by_quality", "lines"])
+        ends = [interval or (np.nan, np.nan) for interval in table.pop("c_interval")]
+        told_by, joint = table.pop("told_by").str.join("; "), table.pop("joint")
+        table["null_directions"] = table["null_directions"].str.join("; ")
+        table[["c_low", "c_high"]] = ends
+        return table.assign(joint=joint, told_by=told_by) if joint.any() else table
+
+    def record(self) -> dict[str, Any]:
+        """The content of the JSON file: null where undefined."""
+        record: dict[str, Any] = {}
+        for row in self.table.drop(columns=["curve", "lines"]).to_dict("records"):
+            entries = record.setdefault("joint" if row.pop("joint") else "pools", [])
+            optional = [name for name in ("told_by", "by_quality") if row[name] is None]
+            entries.append({k: v for k, v in files.plain(row).items() if k not in optional})
+        return record
+
+    def figure(self) -> Figure:
+        """Profile curves of each judge alone, a panel for each covariate: single curves over c for
+        few pools; for many, a judge's median and central 90 % around the MAP."""
+        from jbt.border import plots
+
+        by_covariate = self.table[~self.table["joint"]].groupby("covariate", sort=False)
+        drawn, axes = plots.new_figure(by_covariate.ngroups)
+        for ax, (_, rows) in zip(np.atleast_1d(axes), by_covariate, strict=True):
+            judge, few = rows["judge"].fillna(NAMELESS), len(rows) <= len(plots.CYCLE)
+            curves = rows.groupby(rows.index if few else judge, sort=False)
+            for i, (name, pools) in enumerate(curves):
+                pools = pools[pools["profile_range"].notna()]
+                if pools.empty:
+                    continue
+                x, label = np.linspace(-1, 1, 9), f"{name}, {len(pools)} pools"
+                colour, width = plots.CYCLE[i % len(plots.CYCLE)], 1.5 * (curves.ngroups - i)
+                below = [curve - max(curve) for curve in map(np.array, pools["curve"])]
+                middle, *band = np.quantile(below, [0.5, 0.05, 0.95], axis=0)
+                row, ends = next(pools.itertuples()), []
+                if few:
+                    name = row.pool if pd.isna(row.judge) else f"{row.pool}, {row.judge}"
+                    x, label = x + row.c_map, f"{name}: {nats(row.profile_range)}"
+                    ends = row.c_interval or []
+                # Widths keep flat curves from hiding each other.
+                plots.band(ax, x, middle, *band, colour=colour, label=label, linewidth=width)
+                ax.plot(ends, [-PROFILE_DROP] * len(ends), "|-", color=colour, ms=8)
+            ax.axhline(-PROFILE_DROP, color="grey", lw=0.8, ls=":", label="95 % by the profile")
+            ax.set_xlabel(f"{'c' if few else 'c less its MAP'}, logits per {rows['unit'].iloc[0]}")
+            ax.set_ylabel("profile log-likelihood less its largest, nats")
+            ax.legend(fontsize="small")
+        return drawn
 
 
-def _answer(coefficients: list[Identified]) -> list[str]:
+def _by_judge(rows: pd.DataFrame, nameless: str = NAMELESS) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The name and the rows of each judge, in their order."""
+    yield from rows.groupby(rows["judge"].fillna(nameless), sort=False)
+
+
+def _answer(table: pd.DataFrame) -> list[str]:
     """Whose verdicts identify each covariate's coefficient, a line for each covariate."""
     lines = []
-    for covariate in dict.fromkeys(c.covariate for c in coefficients):
-        by_judge: dict[str | None, list[Identified]] = {}
-        for c in coefficients:
-            if c.covariate == covariate:
-                by_judge.setdefault(c.judge, []).append(c)
-        identified = {j: sum(c.status not in ANY for c in pools) for j, pools in by_judge.items()}
-        largest = max(map(len, by_judge.values()))
-        if largest == 1:
-            lines.append(_in_one_pool(covariate, identified))
-            continue
-        if not any(identified.values()):
-            lines.append(
-                f"c[{covariate}] is not identified in any of {largest} pools: the prior chooses it"
-            )
-            continue
-        parts = [
-            f"{'' if judge is None else f'{judge} '}in {identified[judge]} of {len(pools)} pools"
-            for judge, pools in by_judge.items()
-        ]
-        rest = "; elsewhere the prior chooses it"
-        rest *= any(identified[judge] < len(pools) for judge, pools in by_judge.items())
-        lines.append(f"c[{covariate}] is identified by the verdicts: {', '.join(parts)}{rest}")
+    for covariate, rows in table.groupby("covariate", sort=False):
+        found = {name: sum(~pools["status"].isin(ANY)) for name, pools in _by_judge(rows, "")}
+        c, n = f"c[{covariate}]", len(rows) // len(found)
+        yes, no = ([name for name in found if (found[name] > 0) == any_] for any_ in (True, False))
+        if not yes:
+            where = f" in any of {n} pools" * (n > 1)
+            lines.append(f"{c} is not identified{where}: the prior chooses it")
+        elif n == 1:
+            but = f", not by those of {', '.join(no)}, where the prior chooses it" if no else ""
+            of = "" if yes == [""] else f" of {', '.join(yes)}"
+            lines.append(f"{c} is identified by the verdicts{of}{but}")
+        else:
+            parts = ", ".join(f"{name} in {k} of {n} pools".strip() for name, k in found.items())
+            rest = "; elsewhere the prior chooses it" * (min(found.values()) < n)
+            lines.append(f"{c} is identified by the verdicts: {parts}{rest}")
     return lines
 
 
-def _in_one_pool(covariate: str, identified: dict[str | None, int]) -> str:
-    """Which judges' verdicts identify c."""
-    yes = [judge or "all" for judge, n in identified.items() if n]
-    no = [judge or "all" for judge, n in identified.items() if not n]
-    if not yes:
-        return f"c[{covariate}] is not identified: the prior chooses it"
-    but = f", not by those of {', '.join(no)}, where the prior chooses it" if no else ""
-    of = "" if yes == ["all"] else f" of {', '.join(yes)}"
-    return f"c[{covariate}] is identified by the verdicts{of}{but}"
-
-
-def _sections(coefficients: list[Identified]) -> list[Section]:
+def _sections(table: pd.DataFrame, ending: str = "") -> list[Section]:
     sections = []
-    for covariate in dict.fromkeys(c.covariate for c in coefficients):
-        of_covariate = [c for c in coefficients if c.covariate == covariate]
+    for covariate, rows in table.groupby("covariate", sort=False):
         lines = []
-        for judge in dict.fromkeys(c.judge for c in of_covariate):
-            of_judge = [c for c in of_covariate if c.judge == judge]
-            name = judge or "all verdicts"
-            lines.append(f"{name}: {_in_short(of_judge)}")
-            if of_judge[0].by_quality is not None:
-                sentences = of_judge[0].by_quality.sentences(HINT)
-                lines += [f"{name}: {line}" for line in sentences]
-        sections.append(Section(f"c[{covariate}], logits per {of_covariate[0].unit}", lines))
-    directions = Counter(name for c in coefficients for name in dict.fromkeys(c.null_directions))
-    total = len(coefficients)
+        for name, pools in _by_judge(rows):
+            sentences = _in_short(pools), *pools["lines"].iloc[0]
+            lines += [f"{name}: {sentence}" for sentence in sentences]
+        title = f"c[{covariate}], logits per {rows['unit'].iloc[0]}{ending}"
+        sections.append(Section(title, lines))
+    directions = Counter(
+        name for names in table["null_directions"] for name in dict.fromkeys(names)
+    )
     lines = [
-        f"{name} (in {n} of {total})" if total > 1 else name
+        f"{name} (in {n} of {len(table)})" if len(table) > 1 else name
         for name, n in directions.most_common(DIRECTIONS_SHOWN)
     ]
     if len(directions) > DIRECTIONS_SHOWN:
         lines.append(f"and {len(directions) - DIRECTIONS_SHOWN} others, see --json or --out")
-    sections.append(Section("Null directions of the comparisons made", lines))
+    sections.append(Section(f"Null directions of the comparisons made{ending}", lines))
     return sections
 
 
-def _in_short(coefficients: list[Identified]) -> str:
+def _in_short(pools: pd.DataFrame) -> str:
     """One judge's coefficient, summarised over its pools."""
-    if len(coefficients) == 1:
-        return coefficients[0].sentence()
-    statuses = Counter(c.status.name.lower() for c in coefficients)
-    counts = ", ".join(f"{status} in {n}" for status, n in statuses.items())
-    evidence = [c.profile_range for c in coefficients if not np.isnan(c.profile_range)]
-    estimates = [c.c_mle for c in coefficients if c.status == Status.CONVERGED]
-    defaults = [c.c_map for c in coefficients if c.status in ANY]
-    parts = [f"{counts} of {len(coefficients)} pools"]
-    if evidence:
-        median, largest = nats(float(np.median(evidence))), nats(max(evidence))
-        parts.append(f"{median} about c in a pool (median), at most {largest}")
-    if estimates:
-        middle = signed(float(np.median(estimates)))
+    if len(pools) == 1:
+        return _sentence(next(pools.itertuples()))
+    evidence = pools["profile_range"].dropna()
+    estimates = pools.loc[pools["status"] == "converged", "c_mle"]
+    defaults = pools.loc[pools["status"].isin(ANY), "c_map"]
+    counts = ", ".join(f"{status} in {n}" for status, n in Counter(pools["status"]).items())
+    parts = [f"{counts} of {len(pools)} pools"]
+    if len(evidence):
+        parts.append(f"{nats(evidence.median())} about c in a pool (median)")
+        parts[-1] += f", at most {nats(evidence.max())}"
+    if len(estimates):
+        middle = signed(estimates.median())
         parts.append(f"without a prior {middle} (median of {len(estimates)})")
-    if defaults:
-        middle = signed(float(np.median(defaults)))
+    if len(defaults):
+        middle = signed(defaults.median())
         parts.append(f"not identified in {len(defaults)}, where the prior chose {middle} (median)")
     return "; ".join(parts)
 
 
-def _whose(together: list[Identified], tables: Tables, judges: Judges) -> list[str]:
-    """State whose biases are known, who agrees with them, and whose verdicts identify each c."""
-    agreements = agreement(tables, judges.known)
-    lines = [known_in_words(judges.trusted), *agreement_in_words(agreements)]
-    by_judge: dict[tuple[str | None, str], list[Identified]] = {}
-    for c in together:
-        by_judge.setdefault((c.judge, c.covariate), []).append(c)
-    for (judge, covariate), pools in by_judge.items():
-        identifiers = Counter(name for c in pools for name in c.identified_by or ("nobody",))
+def _sentence(row: Any) -> str:
+    """The information about one coefficient, a row of the table, in one sentence."""
+    c, prior = f"c[{row.covariate}]", signed(row.c_map)
+    within = f"between {signed(row.c_map - 1)} and {signed(row.c_map + 1)}"
+    carried = f"the verdicts carry {nats(row.profile_range)} about {c}"
+    flat = f"not identified: {carried}, any value {within} and beyond fits as well"
+    flat += f"; the prior chose {prior}"
+    side = "larger" if row.curve[-1] > row.curve[0] else "smaller"
+    estimate = with_interval(row.c_mle, *(row.c_interval or (np.nan, np.nan)))
+    estimate += f" without a prior, {prior} with the prior; {carried} {within}"
+    sentences = {
+        "flat": flat,
+        "disconnected": f"{flat}; comparisons between the unconnected items would identify it",
+        "separated": (
+            f"{carried} {within}: the {side} c, the better the fit, without end; the prior chose "
+            f"{prior}"
+        ),
+        "converged": estimate if row.c_interval else f"{estimate}; no interval: {row.withheld}",
+        "covariate_constant": (
+            f"{row.covariate} never differs between the items, so that {c} has no effect"
+        ),
+        "no_verdicts": f"there are no verdicts: {c} is the prior's mean",
+    }
+    return sentences.get(row.status, f"{c} has no estimate: {row.status}")
+
+
+def _whose(table: pd.DataFrame) -> list[str]:
+    """Whose verdicts identify each coefficient."""
+    lines = []
+    for (judge, covariate), pools in table.groupby(["judge", "covariate"], sort=False):
+        names = Counter(name for names in pools["told_by"] for name in names or ("nobody",))
         if len(pools) == 1:
-            names = ", ".join(identifiers)
+            sources = ", ".join(names)
         else:
-            counts = ", ".join(f"{name} in {n}" for name, n in identifiers.items())
-            names = f"{counts} of {len(pools)} pools"
-        lines.append(f"c[{covariate}] of {judge} is identified by {names}")
+            sources = ", ".join(f"{name} in {n}" for name, n in names.items())
+            sources += f" of {len(pools)} pools"
+        lines.append(f"c[{covariate}] of {judge} is identified by {sources}")
     return lines
-
-
-def figure(coefficients: list[Identified]) -> Figure:
-    """Profile curves, a panel for each covariate: single curves over c for a few pools; for many, a
-    judge's median and central 90 % around the MAP."""
-    from jbt.border import plots
-
-    covariates = list(dict.fromkeys(c.covariate for c in coefficients))
-    drawn, axes = plots.new_figure(len(covariates))
-    for ax, covariate in zip(np.atleast_1d(axes), covariates, strict=True):
-        plotted = [c for c in coefficients if c.covariate == covariate]
-        few = len(plotted) <= len(plots.CYCLE)
-        if few:
-            for i, c in enumerate(plotted):
-                width = 1.5 * (len(plotted) - i)  # keeps flat curves from hiding each other
-                _draw_curve(ax, c, color=plots.CYCLE[i], linewidth=width)
-        else:
-            judges = list(dict.fromkeys(c.judge for c in plotted))
-            for i, judge in enumerate(judges):
-                colour, width = plots.CYCLE[i % len(plots.CYCLE)], 1.5 * (len(judges) - i)
-                pools = [c for c in plotted if c.judge == judge]
-                _draw_band(ax, pools, colour=colour, linewidth=width)
-        ax.axhline(
-            -PROFILE_DROP, color="grey", linewidth=0.8, linestyle=":", label="95 % by the profile"
-        )
-        ax.set_xlabel(f"{'c' if few else 'c less its MAP'}, logits per {plotted[0].unit}")
-        ax.set_ylabel("profile log-likelihood less its largest, nats")
-        ax.legend(fontsize="small")
-    return drawn
-
-
-def _draw_curve(ax: Axes, c: Identified, **style: Any) -> None:
-    label = c.pool if c.judge is None else f"{c.pool}, {c.judge}"
-    label += f": {nats(c.profile_range)}"
-    ax.plot(c.grid, _below(c), label=label, **style)
-    if c.status == Status.CONVERGED:
-        ax.plot([c.low, c.high], [-PROFILE_DROP] * 2, "|-", color=style["color"], ms=8)
-
-
-def _draw_band(ax: Axes, pools: list[Identified], **style: Any) -> None:
-    from jbt.border import plots
-
-    finite = [c for c in pools if np.isfinite(c.profile_range)]
-    if not finite:
-        return
-    low, middle, high = np.quantile([_below(c) for c in finite], [0.05, 0.5, 0.95], axis=0)
-    label = f"{pools[0].judge or 'all verdicts'}, {len(finite)} pools"
-    plots.band(ax, np.linspace(-1, 1, len(middle)), middle, low, high, label=label, **style)
-
-
-def _below(c: Identified) -> np.ndarray:
-    return c.log_likelihood - c.log_likelihood.max()

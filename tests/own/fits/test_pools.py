@@ -232,7 +232,7 @@ def test_pools_without_verdicts_change_no_result(position, tables):
     judges = batch.tables.judges
     fits = own.fit(batch)
     of_judges = own.fit_judges(batch).of("c", "kappa")
-    coefficients = own.identify(batch).alone
+    coefficients = list(own.identify(batch).table.itertuples())
     for j, judge in enumerate(judges):
         alone = own.load(v, i, ["words"], judge=judge, position=position)
         here = of_judges[of_judges["owner"] == j]
@@ -246,7 +246,8 @@ def test_pools_without_verdicts_change_no_result(position, tables):
             assert (one.status, one.islands) == (other.status, other.islands)
             for name in ("theta", "theta_low", "theta_naive", "phi", "c", "c_low", "kappa"):
                 np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=1e-7)
-        pairs = zip(coefficients[j :: len(judges)], own.identify(alone).alone, strict=True)
+        those = own.identify(alone).table.itertuples()
+        pairs = zip(coefficients[j :: len(judges)], those, strict=True)
         for one, other in pairs:
             assert (one.pool, one.judge, one.status) == (other.pool, other.judge, other.status)
             assert one.null_directions == other.null_directions

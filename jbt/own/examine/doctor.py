@@ -69,12 +69,13 @@ def doctor(tables: Tables, options: Mapping[str, Any] | None = None) -> Checks:
     if options is None:
         covariates = [name for name in tables.items if name not in OWN_COLUMNS]
         options = {"verdicts": "VERDICTS", "items": "ITEMS", "covariates": covariates}
-    facts = _Facts(tables, options)
+    judged = tables.counts["n_verdicts"].to_numpy() > 0
+    facts = _Facts(tables, options, list(options.get("covariates", ())), judged)
     checks = []
-    for subject in SUBJECTS if facts.judged.any() else SUBJECTS[:1]:
-        for name, wrong, found, *command in subject(facts):
-            share = None if np.ndim(wrong) == 0 else float((~wrong)[facts.judged | wrong].mean())
-            checks.append(Check(name, not np.any(wrong), found, *(command or [None]), share))
+    for subject in SUBJECTS if judged.any() else SUBJECTS[:1]:
+        for name, wrong, found, command in subject(facts):
+            share = None if np.ndim(wrong) == 0 else float((~wrong)[judged | wrong].mean())
+            checks.append(Check(name, not np.any(wrong), found, command, share))
     return Checks(checks)
 
 
@@ -135,7 +136,7 @@ class Checks:
 
     def record(self) -> list[dict[str, Any]]:
         """The content of the JSON file."""
-        return self.to_frame().to_dict("records")
+        return [dict(row) for _, row in self.to_frame().iterrows()]
 
     def figure(self) -> Figure:
         """Draw the share of the fits for which each check holds."""
@@ -171,11 +172,9 @@ class _Facts:
 
     tables: Tables
     options: Mapping[str, Any]
-
-    @cached_property
-    def judged(self) -> np.ndarray:
-        """[fits] whether there is a verdict."""
-        return self.tables.counts["n_verdicts"].to_numpy() > 0
+    covariates: list[str]
+    judged: np.ndarray
+    """[fits] whether there is a verdict."""
 
     @cached_property
     def verdicts(self) -> pd.DataFrame:
@@ -215,10 +214,6 @@ class _Facts:
         names = np.asarray(t.contents, object)[t.items["content"].to_numpy()]
         return bool((names == t.items["item"].to_numpy(object)).all())
 
-    @property
-    def covariates(self) -> list[str]:
-        return list(self.options.get("covariates", ()))
-
     def chains(self, **merged: bool) -> Chains:
         return chains(self.tables, self.tables.items[self.covariates].to_numpy(float), **merged)
 
@@ -245,7 +240,7 @@ class _Facts:
         return self.line(command, **by_name, merge_pools=True)
 
 
-Findings = Iterator[tuple[Any, ...]]
+Findings = Iterator[tuple[str, Any, str, str | None]]
 """Name, wrong (bool, or [fits]), finding, and the command if there is one."""
 
 
@@ -258,13 +253,13 @@ def _counts(f: _Facts) -> Findings:
         found += f", {len(empty)} fits, as each pool is fitted with each judge"
     if empty.any():
         found += f"; {f.where(empty)} there are none, and the estimate is the prior's mean"
-    yield "verdicts", empty, found
+    yield "verdicts", empty, found, None
 
     share = errors / max(errors + n, 1)
     found = f"{counted(errors, 'error')} ({share:.1%}), dropped, not counted as ties"
     if share >= MANY:
         found += "; the remaining verdicts may differ from the lost ones"
-    yield "errors", share >= MANY, found
+    yield "errors", share >= MANY, found, None
     if not n:
         return
 
@@ -287,7 +282,7 @@ def _counts(f: _Facts) -> Findings:
         # Counted without a loop over pairs of judges, of which there are very many.
         pair, margin = ["shown", "low", "high", "order"], (f.verdicts["won"] - 0.5) * count
         sums = f.verdicts.assign(margin=margin).groupby([*pair, "judge"])["margin"].sum()
-        winner = np.sign(sums.round(12)).reset_index()
+        winner = sums.round(12).map(np.sign).reset_index()
         both, agree = (
             (n * (n - 1) // 2).sum()
             for n in (winner.groupby(pair).size(), winner.groupby([*pair, "margin"]).size())
@@ -301,13 +296,12 @@ def _counts(f: _Facts) -> Findings:
     found = f"{low} items a pool"
     if low != high:
         found = f"{low} to {high} items a pool (median {sizes.median():g})"
+    command = None
     if reason := too_large(t):
-        yield "pool_size", True, f"{found}: {reason}"
+        found += f": {reason}"
     elif high == 2:
-        found += ": a pool holds one comparison and no ranking"
-        yield "pool_size", True, found, f.merging("fit")
-    else:
-        yield "pool_size", high < 2, found
+        found, command = f"{found}: a pool holds one comparison and no ranking", f.merging("fit")
+    yield "pool_size", bool(reason) or high <= 2, found, command
 
 
 def _orders(f: _Facts) -> Findings:
@@ -423,7 +417,7 @@ def _evidence(f: _Facts) -> Findings:
     else:
         found = "no judge was asked the same ordered pair twice"
         found += "" if t.verdicts["shown"].all() else ", or a pair of unknown order"
-    yield "repeats", len(repeated) > 0, found
+    yield "repeats", len(repeated) > 0, found, None
 
     known, kind = t.anchors, "pairs of known order"
     if len(t.members):

@@ -36,6 +36,8 @@ from jbt.own.tables import limits
 from jbt.own.tables.pairs import agreement, agreement_in_words
 from jbt.types import Comparisons, Design, Prior, Status, Variant, Verdicts
 
+NO_FIT = "the fit did not converge"
+
 
 def identify(
     batch: Batch, prior: Prior | None = None, *, joint: tuple[Batch, Judges] | None = None
@@ -70,8 +72,8 @@ def _rows(batch: Batch, prior: Prior, judges: Judges | None = None) -> list[dict
     """The rows of `Identification.table`: of each judge alone, in the order of `batch.pools`; or of
     all judges together, in that of the pools."""
     with runtime.precision("float64"):
-        found = {n: rows for g in batch.groups for n, rows in _of_group(batch, g, prior, judges)}
         by_prompts = _by_prompts(batch, prior, judges) if batch.tables.merged else {}
+        found = {n: rows for g in batch.groups for n, rows in _of_group(batch, g, prior, judges)}
     pools, numbers = batch.pools, batch.fitted.tolist()
     if judges is not None:
         pools, numbers = pools[:: len(judges.names)], sorted(found)
@@ -98,57 +100,48 @@ def _of_group(
         made, names, unknown = pools.panel, judges.names, ~judges.known
         told_by = _identified_by(pools, judges)
     fit = made, pools.design, pools.variant
-    n_parameters = pools.design.n_contents + (d + 1) * len(unknown)
     judge, covariate = np.nonzero(np.tile(unknown[:, None], d))
+    n_parameters = pools.design.n_contents + (d + 1) * len(unknown)
     limits.check_profiles(len(pools.index), len(judge), n_parameters)
     which = jnp.asarray(covariate), jnp.asarray(judge)
-    measured = in_chunks(lambda stack: _measure(*stack, *which, prior), fit, limits.AT_ONCE)
-    leaves = jax.device_get(fit)
+    measured = in_chunks(lambda fit: _measure(fit, *which, prior), fit, limits.AT_ONCE)
+    fits = jax.device_get(fit)
     for i, number in enumerate(pools.index.tolist()):
-        made, design, variant = jax.tree.map(lambda leaf, i=i: leaf[i], leaves)
+        made, design, variant = jax.tree.map(lambda leaf, i=i: leaf[i], fits)
+        shown: Any = made.shown if isinstance(made, Comparisons) else made
         contents = batch.pools[number * len(unknown)].contents
-        null = null_space(
-            design,
-            made.shown if isinstance(made, Comparisons) else made,
-            batch.covariates,
-            contents=[*contents, *[""] * (design.n_contents - len(contents))],
-            judges=names,
-            variant=variant,
-        )
+        contents += ("",) * (design.n_contents - len(contents))
+        facts = {"contents": contents, "judges": names, "variant": variant}
+        null = null_space(design, shown, batch.covariates, **facts)
         rows = []
-        for k, (g, c) in enumerate(zip(judge.tolist(), covariate.tolist(), strict=True)):
+        for k, (g, c) in enumerate(zip(judge, covariate, strict=True)):
             evidence, c_map, c_mle, interval, status, curve = (v[i, k].tolist() for v in measured)
-            name = batch.covariates[c]
-            rows.append(
-                {
-                    **({"judge": names[g]} if names else {}),
-                    "covariate": name,
-                    "unit": f"{batch.units} {name}",
-                    "rank": null.rank,
-                    "n_columns": null.n_columns,
-                    "nullity": null.nullity,
-                    "null_directions": null.names,
-                    "profile_range": evidence,
-                    "c_map": c_map,
-                    "c_mle": c_mle,
-                    "c_interval": None if np.isnan(interval).any() else interval,
-                    "withheld": None,
-                    "status": Status(status).name.lower(),
-                    "told_by": told_by and told_by[i][g][c],
-                    "by_quality": None,
-                    "lines": (),
-                    "curve": curve,
-                    "joint": names is not None,
-                }
-            )
+            row = {
+                "covariate": batch.covariates[c],
+                "unit": f"{batch.units} {batch.covariates[c]}",
+                "rank": null.rank,
+                "n_columns": null.n_columns,
+                "nullity": null.nullity,
+                "null_directions": null.names,
+                "profile_range": evidence,
+                "c_map": c_map,
+                "c_mle": c_mle,
+                "c_interval": None if np.isnan(interval).any() else interval,
+                "withheld": None,
+                "status": Status(status).name.lower(),
+                "told_by": told_by and told_by[i][g][c],
+                "by_quality": None,
+                "lines": (),
+                "curve": curve,
+                "joint": names is not None,
+            }
+            rows.append({"judge": names[g], **row} if names else row)
         yield number, rows
 
 
 @quick_compilation.jit
 def _measure(
-    comparisons: Verdicts,
-    design: Design,
-    variant: Variant,
+    fit: tuple[Verdicts, Design, Variant],
     covariate: Int[Array, " K"],
     judge: Int[Array, " K"],
     prior: Prior,
@@ -157,27 +150,25 @@ def _measure(
     is, the estimate without a prior with its interval and status, and the profile. `judge` is 0
     where the verdicts are one judge's."""
 
-    def one_pool(comparisons: Verdicts, design: Design, variant: Variant) -> tuple[Array, ...]:
+    @jax.vmap
+    def of_pool(fit: tuple[Verdicts, Design, Variant]) -> tuple[Array, ...]:
+        comparisons, design, variant = fit
         mode = fit_map(comparisons, design, prior, variant)
         converged = mode.status == Status.CONVERGED
 
-        def one_coefficient(d: Int[Array, ""], g: Int[Array, ""]) -> tuple[Array, ...]:
+        @jax.vmap
+        def of_coefficient(d: Int[Array, ""], g: Int[Array, ""]) -> tuple[Array, ...]:
             which: dict[str, Any] = {"covariate": d, "judge": g, "variant": variant}
             c = mode.parameters.c.reshape(design.n_covariates, -1)[d, g]
             curve = profile(comparisons, design, grid_around(c), **which)
             estimate = estimate_bias(comparisons, design, **which)
-            return (
-                curve.range(),
-                jnp.where(converged, c, jnp.nan),
-                estimate.c,
-                jnp.stack([estimate.low, estimate.high]),
-                jnp.where(converged, estimate.status, mode.status),
-                curve.log_likelihood,
-            )
+            c, ends = jnp.where(converged, c, jnp.nan), jnp.stack([estimate.low, estimate.high])
+            status = jnp.where(converged, estimate.status, mode.status)
+            return curve.range(), c, estimate.c, ends, status, curve.log_likelihood
 
-        return jax.vmap(one_coefficient)(covariate, judge)
+        return of_coefficient(covariate, judge)
 
-    return jax.vmap(one_pool)(comparisons, design, variant)
+    return of_pool(fit)
 
 
 def _identified_by(
@@ -216,13 +207,12 @@ def _by_prompts(
         fit = problem.fit()
         parameters = intervals(fit).parameters.iloc[problem.at["c"].ravel()]
         which = ((judge, covariate) for covariate in setup.covariates for judge in names)
-        for key, row in zip(which, parameters.itertuples(), strict=True):
-            why = "the fit did not converge"
-            if row.status in REASONS:
-                why = f"{row.status}, {REASONS[row.status]}"
-            defined = row.status == "converged"
-            found[key] = {"c_interval": [row.low, row.high] if defined else None}
-            found[key]["withheld"] = None if defined else why
+        columns = (parameters[name] for name in ("low", "high", "status"))
+        for key, low, high, status in zip(which, *columns, strict=True):
+            found[key] = {"c_interval": [low, high]}
+            if status != "converged":
+                why = f"{status}, {REASONS[status]}" if status in REASONS else NO_FIT
+                found[key] = {"c_interval": None, "withheld": why}
         if judges is None and fit.status == Status.CONVERGED:
             for c in bias_by_quality(fit, setup.covariates)[0]:
                 lines = [*c.sentences(HINT)]

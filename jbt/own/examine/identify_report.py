@@ -102,8 +102,9 @@ class Identification:
                 colour, width = plots.CYCLE[i % len(plots.CYCLE)], 1.5 * (curves.ngroups - i)
                 below = [curve - max(curve) for curve in map(np.array, pools["curve"])]
                 middle, *band = np.quantile(below, [0.5, 0.05, 0.95], axis=0)
-                row, ends = next(pools.itertuples()), []
+                ends: list[float] = []
                 if few:
+                    row: Any = next(pools.itertuples())
                     name = row.pool if pd.isna(row.judge) else f"{row.pool}, {row.judge}"
                     x, label = x + row.c_map, f"{name}: {nats(row.profile_range)}"
                     ends = row.c_interval or []
@@ -117,7 +118,7 @@ class Identification:
         return drawn
 
 
-def _by_judge(rows: pd.DataFrame, nameless: str = NAMELESS) -> Iterator[tuple[str, pd.DataFrame]]:
+def _by_judge(rows: pd.DataFrame, nameless: str = NAMELESS) -> Iterator[tuple[Any, pd.DataFrame]]:
     """The name and the rows of each judge, in their order."""
     yield from rows.groupby(rows["judge"].fillna(nameless), sort=False)
 
@@ -127,19 +128,18 @@ def _answer(table: pd.DataFrame) -> list[str]:
     lines = []
     for covariate, rows in table.groupby("covariate", sort=False):
         found = {name: sum(~pools["status"].isin(ANY)) for name, pools in _by_judge(rows, "")}
-        c, n = f"c[{covariate}]", len(rows) // len(found)
-        yes, no = ([name for name in found if (found[name] > 0) == any_] for any_ in (True, False))
-        if not yes:
-            where = f" in any of {n} pools" * (n > 1)
-            lines.append(f"{c} is not identified{where}: the prior chooses it")
+        n, chosen = len(rows) // len(found), "the prior chooses it"
+        yes, no = (", ".join(j for j in found if (found[j] > 0) == any_) for any_ in (True, False))
+        if not any(found.values()):
+            lines.append(f"is not identified{f' in any of {n} pools' * (n > 1)}: {chosen}")
         elif n == 1:
-            but = f", not by those of {', '.join(no)}, where the prior chooses it" if no else ""
-            of = "" if yes == [""] else f" of {', '.join(yes)}"
-            lines.append(f"{c} is identified by the verdicts{of}{but}")
+            lines.append("is identified by the verdicts" + f" of {yes}" * bool(yes))
+            lines[-1] += f", not by those of {no}, where {chosen}" * bool(no)
         else:
             parts = ", ".join(f"{name} in {k} of {n} pools".strip() for name, k in found.items())
-            rest = "; elsewhere the prior chooses it" * (min(found.values()) < n)
-            lines.append(f"{c} is identified by the verdicts: {parts}{rest}")
+            lines.append(f"is identified by the verdicts: {parts}")
+            lines[-1] += f"; elsewhere {chosen}" * (min(found.values()) < n)
+        lines[-1] = f"c[{covariate}] {lines[-1]}"
     return lines
 
 
@@ -194,7 +194,8 @@ def _sentence(row: Any) -> str:
     flat = f"not identified: {carried}, any value {within} and beyond fits as well"
     flat += f"; the prior chose {prior}"
     side = "larger" if row.curve[-1] > row.curve[0] else "smaller"
-    estimate = with_interval(row.c_mle, *(row.c_interval or (np.nan, np.nan)))
+    low, high = row.c_interval or (np.nan, np.nan)
+    estimate = with_interval(row.c_mle, low, high)
     estimate += f" without a prior, {prior} with the prior; {carried} {within}"
     sentences = {
         "flat": flat,

@@ -10,8 +10,9 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.optimize import brentq, minimize
+from scipy.optimize import brentq
 from scipy.stats import chi2
+from support.explicit_fits import designs, minimum
 
 from jbt import cli, own, runtime
 from jbt.kernel import rows
@@ -65,77 +66,27 @@ def by_pool(identification):
     return {row.pool: row for row in identification.table.itertuples()}
 
 
-class Reference:
-    """One pool in SciPy: an explicit row for each row of the table, quality of the first content
-    fixed at 0 where there is no prior."""
-
-    def __init__(self, paths, pool, x, position):
-        verdicts, items = (list(csv.DictReader(p.read_text().splitlines())) for p in paths)
-        names = [r["item"] for r in items if r["pool"] == pool]
-        labels = [r["content"] for r in items if r["pool"] == pool]
-        owner = [sorted(set(labels)).index(label) for label in labels]
-        unit, self.z, self.w, self.n = np.eye(max(owner) + 1), [], [], []
-        for r in verdicts:
-            if r["pool"] != pool:
-                continue
-            a, b = names.index(r["first"]), names.index(r["second"])
-            row = [*(unit[owner[a]] - unit[owner[b]]), x[a] - x[b], *[1.0] * position]
-            self.z.append(row)
-            self.n.append(float(r["count"]))
-            self.w.append(self.n[-1] * {"first": 1, "second": 0, "tie": 0.5}[r["winner"]])
-        self.z, self.w, self.n = np.array(self.z), np.array(self.w), np.array(self.n)
-        self.at_c = max(owner) + 1
-
-    def best(self, free, c=0.0, precision=0.0):
-        """Smallest penalised negative log-likelihood over the free columns, and where."""
-        z, offset = self.z[:, free], self.z[:, self.at_c] * c
-
-        def objective(b):
-            eta = z @ b + offset
-            value = (self.n * np.logaddexp(0, eta) - self.w * eta).sum()
-            p = 1 / (1 + np.exp(-eta))
-            gradient = z.T @ (self.n * p - self.w) + precision * b
-            return value + (precision * b * b).sum() / 2, gradient
-
-        def hessian(b):
-            p = 1 / (1 + np.exp(-(z @ b + offset)))
-            return (z.T * (self.n * p * (1 - p))) @ z + np.diag(np.full(len(b), 1.0) * precision)
-
-        start = np.zeros(z.shape[1])
-        done = minimize(
-            objective, start, jac=True, hess=hessian, method="trust-exact", options={"gtol": 1e-10}
-        )
-        return done.fun, done.x
-
-    def answers(self, lam, lam_b):
-        every = np.arange(self.z.shape[1])
-        precision = np.where(every < self.at_c, lam, lam_b)
-        c_map = self.best(every, precision=precision)[1][self.at_c]
-        top, b = self.best(every[1:])  # theta of the first content is 0
-        c_mle = b[self.at_c - 1]
-        others = np.delete(every, [0, self.at_c])
-        curve = [-self.best(others, c)[0] for c in np.linspace(c_map - 1, c_map + 1, 9)]
-
-        def fallen(c):
-            return 2 * (self.best(others, c)[0] - top) - chi2.ppf(0.95, 1)
-
-        ends = [brentq(fallen, c_mle, c_mle + side * 9, xtol=1e-12) for side in (-1, 1)]
-        return c_map, c_mle, np.ptp(curve), ends
-
-
 @pytest.mark.heavy
-@pytest.mark.parametrize("pool", ["measured", "one_order", "gaps"])
-def test_equals_scipy_on_the_explicit_matrix(pool, paths, batch, found):
-    one, read = by_pool(found)[pool], batch.tables
-    x = np.log([float(r["words"]) for r in csv.DictReader(paths[1].read_text().splitlines())])
-    x = ((x - x.mean()) / x.std())[read.items["pool"] == read.pools.index(pool)]
-    reference = Reference(paths, pool, x, position=pool != "one_order")
-    c_map, c_mle, spread, ends = reference.answers(1.0, 0.1)
-    assert one.status == "converged"
-    numbers = [one.c_map, one.c_mle, one.profile_range, *one.c_interval]
-    assert numbers == pytest.approx([c_map, c_mle, spread, *ends], abs=1e-6)
-    columns = reference.z.shape[1]
-    assert (one.n_columns, one.rank) == (columns, np.linalg.matrix_rank(reference.z))
+def test_equals_scipy_on_the_explicit_matrix(paths, found):
+    of = by_pool(found)
+    for design in designs(paths, "content"):
+        one, every, at_c = of[design.pool], np.arange(design.z.shape[1]), design.at_c
+        if one.status != "converged":
+            continue
+        precision = np.where(every < at_c, 1.0, 0.1)
+        c_map = minimum(design, every, precision)[1][at_c]
+        top, b = minimum(design, every[1:])  # theta of the first content is 0
+        others = np.delete(every, [0, at_c])
+        curve = [minimum(design, others, c=c)[0] for c in np.linspace(c_map - 1, c_map + 1, 9)]
+
+        def fallen(c, design=design, others=others, top=top):
+            return 2 * (minimum(design, others, c=c)[0] - top) - chi2.ppf(0.95, 1)
+
+        c = b[at_c - 1]
+        ends = [brentq(fallen, c, c + side * 9, xtol=1e-12) for side in (-1, 1)]
+        numbers = [one.c_map, one.c_mle, one.profile_range, *one.c_interval]
+        assert numbers == pytest.approx([c_map, c, np.ptp(curve), *ends], abs=1e-6)
+        assert (one.n_columns, one.rank) == (len(every), np.linalg.matrix_rank(design.z))
 
 
 @pytest.mark.heavy

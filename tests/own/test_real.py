@@ -2,10 +2,8 @@
 
 import jax
 import numpy as np
-import pandas as pd
 import pytest
-from scipy.optimize import minimize
-from scipy.special import expit
+from support.explicit_fits import designs, minimum
 
 from jbt import own, runtime
 from jbt.kernel import rows
@@ -14,82 +12,22 @@ from jbt.kernel.laplace import laplace
 from jbt.types import Prior
 
 
-def newton_cg(z, share, weight, precision):
-    """The MAP of a logistic regression, by SciPy's trust-region Newton method."""
-
-    def loss(beta):
-        logit = z @ beta
-        each = np.logaddexp(0, logit) - share * logit
-        return (weight * each).sum() + precision @ beta**2 / 2
-
-    def slope(beta):
-        return z.T @ (weight * (expit(z @ beta) - share)) + precision * beta
-
-    def hessian(beta):
-        p = expit(z @ beta)
-        return (z.T * (weight * p * (1 - p))) @ z + np.diag(precision)
-
-    found = minimize(
-        loss,
-        np.zeros(z.shape[1]),
-        jac=slope,
-        hess=hessian,
-        method="trust-exact",
-        options={"gtol": 1e-10},
-    )
-    return found.x
-
-
-def by_scipy(folder, merged, prior):
-    """(pool, judge) -> theta of the items, c of log(words) standardised, kappa: from the files, by
-    a reader of its own."""
-    verdicts, items = (pd.read_csv(folder / f"{n}.csv") for n in ("verdicts", "items"))
-    words = np.log(items["words"])
-    items["x"] = (words - words.mean()) / words.std(ddof=0)
-    items["key"] = items["content"] if merged else items["pool"] + "/" + items["item"]
-    key = items.set_index(["pool", "item"])
-    share = {"first": 1.0, "second": 0.0, "tie": 0.5}
-    verdicts = verdicts[verdicts["winner"].isin(share)].copy()
-    verdicts["group"] = "all" if merged else verdicts["pool"]
-    for (pool, judge), of in verdicts.groupby(["group", "judge"], sort=False):
-        first, second = (
-            key.loc[pd.MultiIndex.from_frame(of[["pool", side]])] for side in ("first", "second")
-        )
-        mine = items if merged else items[items["pool"] == pool]
-        names = list(dict.fromkeys(mine["key"]))
-        pairs = set(zip(first["key"], second["key"], strict=True))
-        free = any((b, a) in pairs for a, b in pairs if a != b)
-        eye = pd.DataFrame(np.eye(len(names)), names, names)
-        z = eye.loc[first["key"]].to_numpy() - eye.loc[second["key"]].to_numpy()
-        x = first["x"].to_numpy() - second["x"].to_numpy()
-        z = np.column_stack([z, x, np.full(len(z), float(free))])
-        precision = np.array([prior.lam] * len(names) + [prior.lam_b] * 2)
-        won = of["winner"].map(share).to_numpy()
-        beta = newton_cg(z, won, np.ones(len(z)), precision)
-        theta = dict(zip(names, beta, strict=False))
-        yield pool, judge, mine["key"].map(theta).to_numpy(), beta[-2], beta[-1] if free else np.nan
-
-
 @pytest.mark.heavy
 @pytest.mark.parametrize(("name", "merged"), [("prd", False), ("prd", True), ("llmbar", False)])
 def test_every_pool_equals_scipy(name, merged, data):
-    folder, prior = data / name, Prior(1.0, 0.1)
+    paths, prior = [data / name / f"{table}.csv" for table in ("verdicts", "items")], Prior(1, 0.1)
     content = "content" if merged else None
-    batch = own.load(
-        folder / "verdicts.csv",
-        folder / "items.csv",
-        ["words"],
-        transform="log",
-        content=content,
-        merge_pools=merged,
-    )
+    batch = own.load(*paths, ["words"], transform="log", content=content, merge_pools=merged)
     fits = {(f.pool, f.judge): f for f in own.fit(batch, prior=prior, intervals=False)}
     n = 0
-    for pool, judge, theta, c, kappa in by_scipy(folder, merged, prior):
-        found = fits[str(pool), str(judge)]
-        np.testing.assert_allclose(found.theta, theta, atol=1e-6)
-        assert found.c[0] == pytest.approx(c, abs=1e-6)
-        assert found.kappa == pytest.approx(kappa, abs=1e-6, nan_ok=True)
+    for design in designs(paths, content or "item", merged=merged):
+        every, at_c = np.arange(design.z.shape[1]), design.at_c
+        _, beta = minimum(design, every, np.where(every < at_c, prior.lam, prior.lam_b))
+        found = fits[str(design.pool), str(design.judge)]
+        np.testing.assert_allclose(found.theta, beta[design.quality], atol=1e-6)
+        kappa = beta[-1] if design.position else np.nan
+        ends = [found.c[0], found.kappa]
+        assert ends == pytest.approx([beta[at_c], kappa], abs=1e-6, nan_ok=True)
         n += 1
     assert n == sum(f.n_verdicts > 0 for f in fits.values())
 

@@ -1,0 +1,70 @@
+"""A user's tables as explicit design matrices, by a reader of its own, and their fit by SciPy."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import minimize
+from scipy.special import expit
+
+SHARE = {"first": 1.0, "second": 0.0, "tie": 0.5}
+
+
+def designs(paths: list[Path], owner: str, *, merged: bool = False) -> Iterator[SimpleNamespace]:
+    """Yield for each pool (or all merged) and judge: z, a row for each row of the verdicts with the
+    columns qualities, log(words) standardised, and position where some pair was shown in both
+    orders; wins and count of each row; quality, the column of each item's.
+
+    Args:
+      paths: verdicts and items.
+      owner: column of the items that names the quality.
+    """
+    verdicts, items = (pd.read_csv(path) for path in paths)
+    words = np.log(items["words"])
+    items = items.assign(x=(words - words.mean()) / words.std(ddof=0), key=items[owner])
+    rows = items.set_index(["pool", "item"])
+    verdicts = verdicts[verdicts["winner"].isin(SHARE)]
+    verdicts = verdicts.assign(
+        **{name: verdicts.get(name, 1) for name in ("judge", "count")},
+        group="all" if merged else verdicts["pool"],
+    )
+    for (pool, judge), of in verdicts.groupby(["group", "judge"], sort=False):
+        first, second = (
+            rows.loc[pd.MultiIndex.from_frame(of[["pool", side]])] for side in ("first", "second")
+        )
+        mine = items if merged else items[items["pool"] == pool]
+        names = list(dict.fromkeys(mine["key"]))
+        pairs = set(zip(first["key"], second["key"], strict=True))
+        position = any((b, a) in pairs for a, b in pairs if a != b)
+        eye = pd.DataFrame(np.eye(len(names)), names, names)
+        z = eye.loc[first["key"]].to_numpy() - eye.loc[second["key"]].to_numpy()
+        x = first["x"].to_numpy() - second["x"].to_numpy()
+        z = np.column_stack([z, x, *[np.ones(len(z))] * position])
+        count = of["count"].to_numpy(float)
+        wins = count * of["winner"].map(SHARE).to_numpy()
+        quality = [names.index(key) for key in mine["key"]]
+        facts = {"pool": pool, "judge": judge, "quality": quality, "at_c": len(names)}
+        yield SimpleNamespace(z=z, wins=wins, count=count, position=position, **facts)
+
+
+def minimum(of: SimpleNamespace, columns, precision=0.0, c: float = 0.0):
+    """Smallest penalised negative log-likelihood over some columns of a design, and where; c is the
+    coefficient of words if it is not among them."""
+    z = of.z[:, columns]
+    offset = 0 if of.at_c in columns else of.z[:, of.at_c] * c
+
+    def objective(b):
+        eta = z @ b + offset
+        value = (of.count * np.logaddexp(0, eta) - of.wins * eta).sum()
+        gradient = z.T @ (of.count * expit(eta) - of.wins) + precision * b
+        return value + (precision * b * b).sum() / 2, gradient
+
+    def hessian(b):
+        p = expit(z @ b + offset)
+        return (z.T * (of.count * p * (1 - p))) @ z + np.diag(np.ones(len(b)) * precision)
+
+    how = {"jac": True, "hess": hessian, "method": "trust-exact", "options": {"gtol": 1e-10}}
+    found = minimize(objective, np.zeros(z.shape[1]), **how)
+    return found.fun, found.x

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
-from jbt import cli, own
+from jbt import own
 from jbt.own.fits.judges import Judges
 from jbt.types import Prior
 
@@ -53,26 +53,21 @@ def joint(verdicts, items, anchors=None, **options):
 def by_scipy(verdicts, items):
     """(theta, c of both, kappa of both, s of the second) at the maximum."""
     words = items.set_index(["pool", "item"])["words"]
+    sides = [verdicts[["pool", side]] for side in ("first", "second")]
+    x = [words.loc[pd.MultiIndex.from_frame(side)].to_numpy() for side in sides]
     first, second = (verdicts[side].map(MODELS.index).to_numpy() for side in ("first", "second"))
-    x = [
-        words.loc[list(zip(verdicts["pool"], verdicts[s], strict=True))]
-        for s in ("first", "second")
-    ]
-    difference = x[0].to_numpy() - x[1].to_numpy()
     judge = verdicts["judge"].map(list(JUDGES).index).to_numpy()
-    won = (verdicts["winner"] == "first").to_numpy()
+    sign = np.where(verdicts["winner"] == "first", 1, -1)
 
     def objective(at):
         theta, c, kappa, s = np.split(at, [4, 6, 8])
         z = np.append(1.0, s)[judge] * (theta[first] - theta[second])
-        z = z + c[judge] * difference + kappa[judge]
-        loss = -np.where(won, log_expit(z), log_expit(-z)).sum()
+        z = z + c[judge] * (x[0] - x[1]) + kappa[judge]
         rest = (c**2).sum() + (kappa**2).sum() + (s[0] - 1) ** 2
-        return loss + LAM * (theta**2).sum() / 2 + LAM_B * rest / 2
+        return LAM * (theta**2).sum() / 2 + LAM_B * rest / 2 - log_expit(sign * z).sum()
 
-    start = np.r_[np.zeros(8), 1.0]
-    found = minimize(objective, start, method="BFGS", options={"gtol": 1e-7, "maxiter": 500})
-    return found.x
+    options = {"gtol": 1e-7, "maxiter": 500}
+    return minimize(objective, np.r_[np.zeros(8), 1.0], method="BFGS", options=options).x
 
 
 @pytest.mark.heavy
@@ -114,9 +109,7 @@ def test_trusted_labels_are_the_unit_of_discrimination():
     assert s["blunt"].low < 0.15 < s["blunt"].high
 
 
-def test_it_needs_all_judges_together(tables, capsys):
-    verdicts, items = written(2)
-    files = tables(verdicts.to_csv(index=False), items.to_csv(index=False))
-    options = ["--verdicts", str(files[0]), "--items", str(files[1]), "--judge-aware"]
-    assert cli.main(["leaderboard", *options]) == 2
-    assert "--judge-aware needs all judges together: add --joint" in capsys.readouterr().err
+def test_it_needs_all_judges_together():
+    tables = own.read(*written(2), covariates=["words"])
+    with pytest.raises(ValueError, match="--judge-aware needs all judges together: add --joint"):
+        own.leaderboard(tables, ["words"], judge_aware=True)

@@ -1,14 +1,10 @@
 """Fits of real verdicts against SciPy, pool by pool."""
 
-import jax
 import numpy as np
 import pytest
 from support.explicit_fits import designs, minimum
 
-from jbt import own, runtime
-from jbt.kernel import rows
-from jbt.kernel.fit import fit_map
-from jbt.kernel.laplace import laplace
+from jbt import own
 from jbt.types import Prior
 
 
@@ -30,31 +26,6 @@ def test_every_pool_equals_scipy(name, merged, data):
         assert ends == pytest.approx([beta[at_c], kappa], abs=1e-6, nan_ok=True)
         n += 1
     assert n == sum(f.n_verdicts > 0 for f in fits.values())
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("name", ["prd", "llmbar"])
-def test_rows_and_counts_give_one_posterior_on_every_pool(data, name):
-    folder = data / name
-    batch = own.load(folder / "verdicts.csv", folder / "items.csv", ["words"], transform="log")
-
-    @jax.jit
-    @jax.vmap
-    def both(comparisons, design, variant):
-        out = []
-        for made, owner in ((comparisons, design), rows.of_counts(comparisons, design)):
-            mode = fit_map(made, owner, Prior(), variant).parameters
-            out.append((mode.flat(), laplace(mode, made, owner, Prior(), variant).covariance()))
-        return out
-
-    n = 0
-    with runtime.precision("float64"):
-        for group in batch.groups:
-            (mode, spread), (listed, its) = both(group.comparisons, group.design, group.variant)
-            np.testing.assert_allclose(listed, mode, atol=1e-9)
-            np.testing.assert_allclose(its, spread, atol=1e-9)
-            n += len(mode)
-    assert n == len(batch.pools)
 
 
 @pytest.mark.heavy

@@ -28,6 +28,9 @@ ANSWERED = ("winner", "p_first", "error")
 RESERVED = ("event", "id", "pool", "first", "second", "judge", "time", "line", "crc32")
 """Names in a record of the journal that further facts about a verdict cannot have."""
 
+INFINITE = math.inf, -math.inf
+"""Numbers that JSON does not have."""
+
 MOST_COST = 1e15
 """Largest cost of one answer, so that their sum stays finite."""
 
@@ -83,13 +86,12 @@ class Book:
         """Verdicts, and what of them the first won."""
         self.fitted = np.zeros((2, *shape))
         """Both at the last refit: after the last multiple of R verdicts of a pool."""
-        self.pending = np.zeros(shape)
-        """Asked and not answered yet."""
-        self.errors = np.zeros(shape)
-        self.n_told = np.zeros(len(sizes), int)
-        """[pools] verdicts."""
-        self.picks = np.zeros(len(sizes), int)
-        """[pools] pairs that the rule has picked."""
+        self.pending, self.errors = np.zeros((2, *shape))
+        """Asked and not answered yet; failed."""
+        self.n_told, self.picks = np.zeros((2, len(sizes)), int)
+        """[pools] verdicts; pairs that the rule has picked."""
+        self.records: list[Mapping[str, Any]] = []
+        """All that were counted."""
         self.queries: dict[int, Query] = {}
         self.waiting: dict[int, tuple[float, float]] = {}
         """Queries without an answer, in the order of their numbers: when the lease ends (seconds
@@ -98,67 +100,64 @@ class Book:
         """Records of the answers, errors among them, in the order told."""
         self.cost = 0.0
         """Sum of the costs told."""
-        # Rows of the items stand in the order of pools and, within each, of places.
-        cells: Any = iter(items.rows.to_dict("records"))
-        self._items = {
-            name: (pool, {item: (i, next(cells)) for i, item in enumerate(items_of_pool)})
-            for pool, (name, items_of_pool) in enumerate(
-                zip(items.tables.pools, items.layout.names, strict=True)
-            )
-        }
-        self._judges = {name: g for g, name in enumerate(items.judges) if name != ANCHORS}
+        self._cells = items.rows.to_dict("records")
+        pools = np.array(items.tables.pools, object)[items.layout.pool]
+        names = zip(pools, items.tables.items["item"], strict=True)
+        self._row = {name: row for row, name in enumerate(names)}
 
     # --- records of the journal
 
-    def apply(self, record: Mapping[str, Any]) -> None:
-        """Count a record of the journal.
+    def apply(self, record: Mapping[str, Any]) -> int:
+        """Count a record of the journal; returns the number of its pool.
 
         Raises:
           KeyError, TypeError, ValueError, OverflowError: it is none, or contradicts those before.
         """
-        event = record["event"]
-        if event == "ask":
-            query = self._query(record)
-            self.waiting[query.id] = _lease(record)
-            self.picks[query.at[0]] += bool(record["picked"])
-            self.pending[query.at] += 1
-            self.queries[query.id] = query
-        elif event == "lease":
-            query = self.queries[int(record["id"])]
-            if query.id in self.waiting:
-                self.waiting[query.id] = _lease(record)
-        elif event == "tell":
-            share, cost, number = share_of(record), float(record["cost"]), int(record["id"])
+        event, number = record["event"], int(record["id"])
+        if event not in ("ask", "lease", "tell"):
+            raise ValueError(f"unknown event {event!r}")
+        query = self._query(number, record) if event == "ask" else self.queries[number]
+        at, pool = query.at, query.at[0]
+        if event == "tell":
+            share, cost = share_of(record), float(record["cost"])
             del self.waiting[number]
             self.answers[number] = record
             self.cost += cost
-            at = self.queries[number].at
             self.pending[at] -= 1
             if share is None:
                 self.errors[at] += 1
-                return
-            pool = at[0]
-            self.told[at] += 1
-            self.wins[at] += share
-            self.n_told[pool] += 1
-            if self.n_told[pool] % self.settings.refit_every == 0:
-                self.fitted[:, pool] = self.told[pool], self.wins[pool]
-        else:
-            raise ValueError(f"unknown event {event!r}")
+            else:
+                self.told[at] += 1
+                self.wins[at] += share
+                self.n_told[pool] += 1
+                if self.n_told[pool] % self.settings.refit_every == 0:
+                    self.fitted[:, pool] = self.told[pool], self.wins[pool]
+        elif number not in self.answers:
+            # Old records do not say how long the lease is.
+            until, lease = record["until"], record.get("lease", LONGEST_LEASE)
+            self.waiting[number] = float(until), float(lease)
+        if event == "ask":
+            self.picks[pool] += bool(record["picked"])
+            self.pending[at] += 1
+            self.queries[number] = query
+        self.records.append(record)
+        return pool
 
-    def _query(self, record: Mapping[str, Any]) -> Query:
-        pool, items = self._items[record["pool"]]
-        sides = "first", "second"
-        (first, first_row), (second, second_row) = (items[record[side]] for side in sides)
+    def _query(self, number: int, record: Mapping[str, Any]) -> Query:
+        layout = self.items.layout
+        first, second = (self._row[record["pool"], record[side]] for side in ("first", "second"))
         judge = record["judge"] if self.settings.judges else None
-        at = pool, first, second, self._judges[judge]
+        places = int(layout.place[first]), int(layout.place[second])
+        at = int(layout.pool[first]), *places, self.items.judges.index(judge)
         return Query(
-            id=int(record["id"]),
-            **{name: record[name] for name in ("pool", *sides)},
+            id=number,
+            pool=record["pool"],
+            first=record["first"],
+            second=record["second"],
             judge=judge,
             attempt=int(self.errors[at]) + 1,
-            first_row=first_row,
-            second_row=second_row,
+            first_row=self._cells[first],
+            second_row=self._cells[second],
             text=self.settings.text,
             at=at,
         )
@@ -171,39 +170,64 @@ class Book:
         judge = {"judge": self.items.judges[judge]} if self.settings.judges else {}
         return {"pool": self.items.tables.pools[pool], **pair, **judge}
 
+    def query(self, number: Any) -> Query | None:
+        """The query of a number, also from a cell of a table; None if there is none."""
+        return self.queries.get(_number(number))  # type: ignore[call-overload]
+
     def answer(self, answer: Mapping[str, Any]) -> dict[str, Any]:
         """The journal's record of an answer, checked.
 
         Raises:
           ValueError: see `Study.tell`.
         """
-        number = number_of(answer.get("id"))
-        if number is None or number not in self.queries:
+        query = self.query(answer.get("id"))
+        if query is None:
             raise ValueError(f"unknown id {answer.get('id')!r}: no such query was asked")
-        if number in self.answers:
-            raise ValueError(f"query {number} was told before")
-        named = self.named(self.queries[number].at)
-        try:
-            result, facts = _answer(answer, named, self.items.prices[self.queries[number].at[3]])
-        except ValueError as error:
-            raise ValueError(f"query {number}: {error}") from None
-        head = {"event": "tell", "id": number, **named, **result}
+        if query.id in self.answers:
+            raise ValueError(f"query {query.id} was told before")
+        result, facts = self.checked(answer, query)
+        head = {"event": "tell", "id": query.id, **self.named(query.at), **result}
         return head | {"time": round(time.time(), 3)} | facts
+
+    def checked(
+        self, answer: Mapping[str, Any], query: Query
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What the journal keeps of an answer: who won, or why nobody, and the cost; and further
+        facts. Raises `ValueError` as `answer`."""
+        said = {name: answer[name] for name in ANSWERED if answer.get(name) is not None}
+        facts = {k: v for k, v in answer.items() if k not in ("id", "cost", *ANSWERED)}
+        try:
+            if "winner" in said:
+                word = _winner(str(said.pop("winner")).strip(), query)
+                said = {"error" if word == "error" else "winner": word} | said
+            if len(said) != 1:
+                raise ValueError("give one of winner, p_first and error")
+            ((name, value),) = said.items()
+            if (cost := answer.get("cost")) is None:
+                cost = 0.0 if name == "error" else self.items.prices[query.at[3]]
+            graded = {"p_first": (value, 1)} if name == "p_first" else {}
+            for what, (number, most) in {**graded, "cost": (cost, MOST_COST)}.items():
+                if not 0 <= _number(number) <= most:
+                    raise ValueError(f"{what} must lie in 0 to {most:g}, got {number!r:.40}")
+            for fact, content in facts.items():
+                if fact in RESERVED:
+                    raise ValueError(f"{fact} is the study's own, and cannot be told")
+                if not isinstance(content, str | int | float | None) or content in INFINITE:
+                    raise ValueError(f"{fact} must be text or a number, got {content!r}")
+        except ValueError as error:
+            raise ValueError(f"query {query.id}: {error}") from None
+        result = {name: float(value) if graded else str(value), "cost": float(cost)}
+        return result, {k: None if v != v else v for k, v in facts.items()}
 
     def verdicts(self) -> pd.DataFrame:
         """Everything answered as a verdicts table, with all that was told."""
-        rows = []
-        for record in self.answers.values():
-            row = {k: v for k, v in record.items() if k != "event"}
-            row["winner"] = "error" if "error" in row else row.get("winner", "")
-            rows.append(row)
-        table = pd.DataFrame(rows)
-        names = (name for names in self.items.layout.names for name in names)
-        if rows and ("p_first" in table or names_that_are_words(names)):
+        table = pd.DataFrame([*self.answers.values()]).drop(columns="event", errors="ignore")
+        shares = [*map(share_of, self.answers.values())]
+        if "p_first" in table or names_that_are_words(self.items.tables.items["item"]):
             # One way of saying who won for all rows, which is never the name of an item.
-            table["p_first"] = np.array(list(map(share_of, self.answers.values())), float)
-            table = table.drop(columns="winner")
-        return table
+            table = table.drop(columns="winner", errors="ignore")
+            return table.assign(p_first=np.array(shares, float))
+        return table.assign(winner=[OUTCOMES[share] for share in shares])
 
     # --- what may be asked
 
@@ -216,8 +240,8 @@ class Book:
         if s.orders != "rule":
             closed = closed | closed.swapaxes(0, 1)
         real = np.arange(len(closed)) < self.items.layout.sizes[pool]
-        closed |= ~(real[:, None] & real & ~np.eye(len(real), dtype=bool))[:, :, None]
-        return closed | ~self.affordable()
+        pairs = real[:, None] & real & ~np.eye(len(real), dtype=bool)
+        return closed | ~pairs[:, :, None] | ~self.affordable()
 
     def owed(self, pool: int) -> list[At]:
         """The orders that are missing of pairs that were shown in the other order."""
@@ -260,10 +284,10 @@ class Book:
         """Queries whose lease has ended, the oldest first; or whose lease was given by a clock that
         ran ahead: it then ends later than any lease given now, but for a difference of clocks
         between machines."""
-        now, leases = time.time(), self.waiting.items()
+        now = time.time()
         return [
             number
-            for number, (until, lease) in leases
+            for number, (until, lease) in self.waiting.items()
             if not now < until <= now + lease + CLOCKS_APART
         ]
 
@@ -288,53 +312,13 @@ def share_of(record: Mapping[str, Any]) -> float | None:
     return share
 
 
-def number_of(value: Any) -> int | None:
-    """The number of a query, also from a cell of a table; None for anything else."""
-    try:
-        return int(value) if not isinstance(value, bool) and float(value) == int(value) else None
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
-def _answer(
-    answer: Mapping[str, Any], named: Mapping[str, Any], price: float
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Who won, or why nobody, and the cost; and the further facts."""
-    said = {name: answer[name] for name in ANSWERED if answer.get(name) is not None}
-    if "winner" in said:
-        said["winner"] = _winner(said["winner"], named)
-        if said["winner"] == "error":
-            said["error"] = said.get("error") or said["winner"]
-            del said["winner"]
-    if len(said) != 1:
-        raise ValueError("give one of winner, p_first and error")
-    ((name, value),) = said.items()
-    if name == "p_first" and not 0 <= _number(value) <= 1:
-        raise ValueError(f"p_first must lie in 0 to 1, got {value!r}")
-    cost = answer.get("cost")
-    if cost is None:
-        cost = 0.0 if name == "error" else price
-    elif _number(cost) < 0:
-        raise ValueError(f"cost must be at least 0 and finite, got {str(cost)[:40]!r}")
-    elif _number(cost) > MOST_COST:
-        raise ValueError(f"cost must be at most {MOST_COST:g}, got {str(cost)[:40]}")
-    facts = {k: v for k, v in answer.items() if k not in ("id", "cost", *ANSWERED)}
-    for fact, v in facts.items():
-        if fact in RESERVED:
-            raise ValueError(f"{fact} is the study's own, and cannot be told")
-        if not isinstance(v, str | int | float | None) or v in (math.inf, -math.inf):
-            raise ValueError(f"{fact} must be text or a number, got {v!r}")
-    result = {name: float(value) if name == "p_first" else str(value), "cost": float(cost)}
-    return result, {k: None if v != v else v for k, v in facts.items()}
-
-
-def _winner(winner: Any, named: Mapping[str, Any]) -> str:
+def _winner(word: str, query: Query) -> str:
     """One of `WORDS`, from a winner that is a word or a name."""
-    word, first, second = str(winner).strip(), named["first"], named["second"]
+    sides = query.first, query.second
     try:
-        share = read_winner(word, first, second, by_name=True, way_out="tell p_first, 1 or 0")
+        share = read_winner(word, *sides, by_name=True, way_out="tell p_first, 1 or 0")
     except KeyError:
-        allowed = f"{', '.join(WORDS)}, {first!r} or {second!r}"
+        allowed = f"{', '.join(WORDS)}, {sides[0]!r} or {sides[1]!r}"
         raise ValueError(f"winner is {word!r}, allowed: {allowed}") from None
     except ValueError as error:
         raise ValueError(f"winner is {error}") from None
@@ -348,9 +332,3 @@ def _number(value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         return -1.0
     return number if math.isfinite(number) and not isinstance(value, bool) else -1.0
-
-
-def _lease(record: Mapping[str, Any]) -> tuple[float, float]:
-    """When the lease of a record ends (seconds since 1970), and how long it is (seconds); old
-    records do not say that."""
-    return float(record["until"]), float(record.get("lease", LONGEST_LEASE))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,11 +20,15 @@ from jbt.acquisition.loop import look, refit
 from jbt.acquisition.panel_rules import resolve
 from jbt.acquisition.picks import Query, absorb, pick, pick_keys
 from jbt.acquisition.task import Panelists
+from jbt.identifiability import null_space
 from jbt.kernel import canonical, model
 from jbt.own.studies.book import At, Book
-from jbt.own.studies.settings import StudyItems
-from jbt.own.tables.tables import ANCHORS
+from jbt.own.studies.settings import ANCHORS_AT, StudyItems
 from jbt.types import Comparisons, Design, Parameters, Pool, Posterior, Prior, Status
+
+MOVED = 1e-6
+"""A null direction moves a coefficient by more than this, in logits per unit, where its last one
+moves by 1."""
 
 
 @dataclass(eq=False)
@@ -37,8 +41,8 @@ class Look:
     certainty: float
     """P(the estimated top k is the true one), under the posterior."""
     attainable: float
-    """Share of the doubt about the top k that the rest of the budget can remove; NaN where it has
-    no end."""
+    """Share of the doubt about the top k that the rest of the budget can remove; infinite where it
+    has no end."""
 
 
 class Engine:
@@ -46,92 +50,78 @@ class Engine:
 
     def __init__(self, items: StudyItems) -> None:
         self._items, s, layout = items, items.settings, items.layout
-        self.n_items = int(layout.sizes.max())
-        own_qualities = np.array_equal(layout.content, layout.place)  # no two items share one
-        self.n_contents = self.n_items if own_qualities else int(layout.content.max()) + 1
-        n_judges = len(items.judges)
-        self._n_judges = n_judges if n_judges > 1 else None  # the axis that the model has
+        self._axis = (len(items.judges),) * (len(items.judges) > 1)
+        """The axis of judges that the model has."""
         self.loop = Loop(
             rule=resolve(s.rule),
             k=s.k,
             refit_every=s.refit_every,
             protocol="frozen" if s.repeats == "never" else "stochastic",
         )
-        self._trusted = np.zeros((len(layout.sizes), self.n_items, self.n_items, n_judges))
-        for better, worse in items.trusted:
-            at = layout.pool[better], layout.place[better], layout.place[worse]
-            self._trusted[(*at, items.judges.index(ANCHORS))] += 1
+        n, pools = int(layout.sizes.max()), items.tables.pools
+        self._trusted = np.zeros((len(pools), n, n, len(items.judges)))
+        better, worse = items.tables.anchors[["better", "worse"]].to_numpy(int).T
+        anchors = np.full(len(better), ANCHORS_AT)
+        self._trusted[layout.pool[better], layout.place[better], layout.place[worse], anchors] = 1
         with runtime.precision("float64"):
-            root, pools = jax.random.key(s.seed), items.tables.pools
-            self.tasks = [self._task(pool) for pool in range(len(pools))]
+            root = jax.random.key(s.seed)
             self.keys = [jax.random.fold_in(root, zlib.crc32(name.encode())) for name in pools]
-            self._starts = [Parameters.zeros(t.design, self._n_judges) for t in self.tasks]
-            self._draws = canonical.normals(self.n_contents)
+            self.tasks = [self._task(pool, n) for pool in range(len(pools))]
+            self._starts = [Parameters.zeros(t.design, t.n_judges) for t in self.tasks]
+            self._draws = canonical.normals(self.tasks[0].design.n_contents)
         self._looks: dict[int, tuple[Any, Look]] = {}
 
-    def _task(self, pool: int) -> Task:
-        layout, items, n = self._items.layout, self._items, self.n_items
-        s, rows, size = items.settings, layout.pool == pool, layout.sizes[pool]
-        x, content = np.zeros((n, layout.x.shape[1])), np.zeros(n, int)
-        x[:size], content[:size] = layout.x[rows], layout.content[rows]
-        shares = None if self.n_contents == n else jnp.asarray(content)
-        mask = jnp.asarray(np.arange(n) < size)
-        design = Design(jnp.asarray(x), shares, mask, self.n_contents)
-        variant = model.variant("bias_aware", design, self._n_judges)
-        # No answer is looked up: a half is there so that every pair can be asked.
-        answers, price = np.full((n, n, len(items.judges)), 0.5), None
-        if self._n_judges is not None:
-            free = jnp.asarray(~items.known)
+    def _task(self, pool: int, n: int) -> Task:
+        """The task of a pool, padded to n items."""
+        items, layout, s = self._items, self._items.layout, self._items.settings
+        rows = np.flatnonzero(layout.pool == pool)
+        padding = 0, n - len(rows)
+        content, m = None, n
+        if not np.array_equal(layout.content, layout.place):  # some items share a quality
+            content, m = jnp.pad(layout.content[rows], padding), int(layout.content.max()) + 1
+        x = jnp.pad(layout.x[rows], (padding, (0, 0)))
+        design = Design(x, content, jnp.arange(n) < len(rows), m)
+        variant, price = model.variant("bias_aware", design, *self._axis), None
+        if self._axis:
+            free, price = ~jnp.asarray(items.known), items.prices
             variant = dataclasses.replace(variant, c=variant.c & free, kappa=variant.kappa & free)
-            price = items.prices
-        return Task.build(
-            Pool(jnp.zeros(self.n_contents), design),
-            self._by_judge(answers),
-            variant=variant,
-            prior=Prior(s.lam, s.lam_b),
-            price=price,
-        )
+        # No answer is looked up: a half is there so that every pair can be asked.
+        answers = jnp.full((n, n, *self._axis), 0.5)
+        pool_of_m, prior = Pool(jnp.zeros(m), design), Prior(s.lam, s.lam_b)
+        return Task.build(pool_of_m, answers, variant=variant, prior=prior, price=price)
+
+    def _counts(self, pool: int, shown: np.ndarray, wins: np.ndarray) -> Comparisons:
+        """Counts [N, N, J] with those of the trusted pairs, as the model has them: with a single
+        judge [N, N]."""
+        at = (..., *[0] * (not self._axis))
+        return Comparisons(*(jnp.asarray((v + self._trusted[pool])[at]) for v in (shown, wins)))
 
     def look(self, book: Book, pool: int) -> Look:
-        """The fit of a pool's verdicts up to the last refit, and the view of the next pick."""
-        shown = book.told[pool] + book.pending[pool]
-        version = book.fitted[0, pool].sum(), shown.sum(), len(book.answers)
+        """As `fit`, which is run again where a verdict of the pool was asked or one was told."""
+        version = (book.told[pool] + book.pending[pool]).sum(), len(book.answers)
         if pool not in self._looks or self._looks[pool][0] != version:
-            now = np.stack([shown, book.wins[pool]])
-            look = self.fit(pool, book.fitted[:, pool], now, book.closed(pool), book.left(pool))
-            self._looks[pool] = version, look
+            self._looks[pool] = version, self.fit(book, pool)
         return self._looks[pool][1]
 
-    def fit(
-        self, pool: int, fitted: np.ndarray, now: np.ndarray, closed: np.ndarray, left: float
-    ) -> Look:
-        """Look at a pool.
-
-        Args:
-          fitted: [2, N, N, J] what was shown, and what of it the first won, at the last refit.
-          now: both now.
-          closed: [N, N, J] pairs that may not be asked now.
-          left: the rest of the budget; infinite where there is none.
-        """
+    def fit(self, book: Book, pool: int) -> Look:
+        """The fit of a pool's verdicts up to the last refit, and the view of the next pick."""
+        left = np.float64(book.left(pool))
         with runtime.precision("float64"):
-            counts = [
-                Comparisons(*map(self._by_judge, v + self._trusted[pool])) for v in (fitted, now)
-            ]
             parameters, status, view, *facts = _look(
                 self.keys[pool],
                 self.tasks[pool],
-                *counts,
-                self._by_judge(closed, first=True),
+                self._counts(pool, *book.fitted[:, pool]),
+                self._counts(pool, book.told[pool] + book.pending[pool], book.wins[pool]),
+                book.closed(pool),
                 self._starts[pool],
-                np.float64(left),
+                left,
                 self._draws,
                 loop=self.loop,
             )
-            certainty, attainable = map(float, facts)
-        if int(status) == Status.CONVERGED:
+        status = Status(int(status))
+        if status == Status.CONVERGED:
             self._starts[pool] = parameters
-        attainable = attainable if np.isfinite(left) else np.nan
-        return Look(parameters, Status(int(status)), view, certainty, attainable)
+        return Look(parameters, status, view, *map(float, facts))
 
     def printed(self, pool: int, look: Look) -> tuple[np.ndarray, np.ndarray]:
         """Membership in the top k [M], and draws of the qualities [draws, M], to be printed:
@@ -139,6 +129,16 @@ class Engine:
         posterior, design = look.view.posterior, self.tasks[pool].design
         with runtime.precision("float64"):
             return jax.device_get(_printed(posterior, design, self._draws, k=self.loop.k))
+
+    def identified(self, book: Book, pool: int) -> np.ndarray:
+        """[D + 1, J] whether a pool's verdicts identify c of each covariate, and kappa."""
+        task = self.tasks[pool]
+        with runtime.precision("float64"):
+            counts = self._counts(pool, book.told[pool], book.wins[pool])
+            shown = task.verdicts(counts) if self._axis else np.asarray(counts.shown)
+            null = null_space(task.design, shown, variant=task.variant).directions
+        moved = np.abs(null[:, task.design.n_contents :]) > MOVED
+        return ~moved.any(0).reshape(-1, len(self._items.judges))
 
     def choose(self, book: Book, n: int, pools: Sequence[int]) -> list[tuple[At, bool]]:
         """At most n new queries for these pools, and whether the rule picked the pair.
@@ -154,57 +154,41 @@ class Engine:
         views: dict[int, Any] = {}
         chosen: list[tuple[At, bool]] = []
 
-        def ask(at: At, picked: bool) -> None:
-            book.pending[at] += 1
-            book.picks[at[0]] += picked
-            chosen.append((at, picked))
-
-        def can_ask(at: At) -> bool:
-            return len(chosen) < n and bool(book.affordable()[at[-1]])
+        def ask(at: At, picked: bool) -> bool:
+            can_ask = len(chosen) < n and bool(book.affordable()[at[-1]])
+            if can_ask:
+                book.pending[at] += 1
+                book.picks[at[0]] += picked
+                chosen.append((at, picked))
+            return can_ask
 
         for at in [at for pool in pools for at in book.owed(pool)]:
-            if can_ask(at):
-                ask(at, False)
+            ask(at, False)
         while pools and len(chosen) < n:
             pool = min(pools, key=lambda p: book.n_told[p] + book.pending[p].sum())
             if pool not in views:
                 views[pool] = self.look(book, pool).view
-            closed, number = self._by_judge(book.closed(pool), first=True), int(book.picks[pool])
+            number, key, panelists = book.picks[pool], self.keys[pool], self.tasks[pool].panelists
             with runtime.precision("float64"):
                 picked, undefined = _pick(
-                    self.keys[pool], views[pool], closed, np.int32(number), loop=self.loop
+                    key, views[pool], book.closed(pool), np.int32(number), loop=self.loop
                 )
-            if bool(undefined):
-                raise ValueError(f"the rule {s.rule!r} gave a score that is not finite")
-            first, second, judge = picked.tolist()
-            if first < 0:
-                pools.remove(pool)
-                continue
-            at, other = (pool, first, second, judge), (pool, second, first, judge)
-            views[pool] = self._absorb(views[pool], at)
-            if s.orders == "random":
-                rng = np.random.default_rng([s.seed, zlib.crc32(names[pool].encode()), number])
-                at = other if rng.random() < 0.5 else at
-            ask(at, True)
-            if s.orders == "both" and can_ask(other):
-                views[pool] = self._absorb(views[pool], other)
-                ask(other, False)
+                if bool(undefined):
+                    raise ValueError(f"the rule {s.rule!r} gave a score that is not finite")
+                first, second, judge = picked.tolist()
+                if first < 0:
+                    pools.remove(pool)
+                    continue
+                at, other = (pool, first, second, judge), (pool, second, first, judge)
+                absorb_one = partial(_absorb, panelists=panelists, loop=self.loop)
+                views[pool] = absorb_one(views[pool], np.array(at[1:], np.int32))
+                if s.orders == "random":
+                    rng = np.random.default_rng([s.seed, zlib.crc32(names[pool].encode()), number])
+                    at = other if rng.random() < 0.5 else at
+                ask(at, True)
+                if s.orders == "both" and ask(other, False):
+                    views[pool] = absorb_one(views[pool], np.array(other[1:], np.int32))
         return chosen
-
-    def _absorb(self, view: View | PanelView, at: At) -> View | PanelView:
-        """The view after one more pair is asked."""
-        pool, *pair = at
-        with runtime.precision("float64"):
-            return _absorb(
-                view, np.array(pair, np.int32), self.tasks[pool].panelists, loop=self.loop
-            )
-
-    def _by_judge(self, counts: np.ndarray, *, first: bool = False) -> Array:
-        """[N, N, J] as counts, or [J, N, N] as the views of a panel have it; with a single judge
-        [N, N]."""
-        if self._n_judges is None:
-            return jnp.asarray(counts[:, :, 0])
-        return jnp.asarray(np.moveaxis(counts, 2, 0) if first else counts)
 
 
 @partial(quick_compilation.jit, static_argnames="loop")
@@ -213,7 +197,7 @@ def _look(
     task: Task,
     fitted: Comparisons,
     now: Comparisons,
-    closed: Bool[Array, "..."],
+    closed: Bool[Array, "N N J"],
     start: Parameters,
     left: Float[Array, ""],
     draws: Float[Array, "chunks M S"],
@@ -228,36 +212,27 @@ def _look(
     later: Any = look(dataclasses.replace(state, comparisons=now), task, loop)
     certainty = canonical.certainty(view.posterior, loop.k, task.design.content_mask(), draws)
     fresh: bool = loop.rule.fresh  # type: ignore[union-attr]
-    moved = ["shown", "wins"] + ["covariance"] * fresh
-
-    def move(then: View, now: View) -> View:
-        return dataclasses.replace(then, **{name: getattr(now, name) for name in moved})
-
+    moved = ["covariance"] * fresh
     if isinstance(view, PanelView):
-        covariance = later.covariance if fresh else view.covariance
-        view = dataclasses.replace(view, spent=later.spent, covariance=covariance)
-        later = later.views
-    view = _each(move, view, later)
+        of_all = {name: getattr(later, name) for name in ("spent", *moved)}
+        view, later = dataclasses.replace(view, **of_all), later.views
+    view = _with(view, **{name: getattr(later, name) for name in ("shown", "wins", *moved)})
     attainable = stopping.attainable(_open(view, closed), left)
     return parameters, status, view, certainty, attainable
 
 
-def _each(
-    change: Callable[[View, Any], View], view: View | PanelView, other: Any
-) -> View | PanelView:
-    """Change a single judge's view, or that of each judge of a panel."""
+def _with(view: View | PanelView, **new: Array) -> View | PanelView:
+    """Replace arrays of a single judge's view; of a panel, those of all judges' views."""
     if isinstance(view, View):
-        return change(view, other)
-    return dataclasses.replace(view, views=jax.vmap(change)(view.views, other))
+        return dataclasses.replace(view, **new)
+    views = jax.vmap(lambda view, new: dataclasses.replace(view, **new))(view.views, new)
+    return dataclasses.replace(view, views=views)
 
 
-def _open(view: View | PanelView, closed: Bool[Array, "..."]) -> View | PanelView:
-    """The view with some pairs closed."""
-
-    def close(view: View, closed: Array) -> View:
-        return dataclasses.replace(view, available=view.available & ~closed)
-
-    return _each(close, view, closed)
+def _open(view: View | PanelView, closed: Bool[Array, "N N J"]) -> View | PanelView:
+    """The view in which all pairs but the closed ones may be asked."""
+    available = jnp.moveaxis(~closed, -1, 0)
+    return _with(view, available=available[0] if isinstance(view, View) else available)
 
 
 @partial(quick_compilation.jit, static_argnames="k")
@@ -273,7 +248,7 @@ def _printed(
 def _pick(
     key: Key[Array, ""],
     view: View | PanelView,
-    closed: Bool[Array, "..."],
+    closed: Bool[Array, "N N J"],
     time: Int[Array, ""],
     loop: Loop,
 ) -> tuple[Int[Array, "3"], Bool[Array, ""]]:
@@ -288,6 +263,6 @@ def _pick(
 def _absorb(
     view: View | PanelView, at: Int[Array, "3"], panelists: Panelists | None, loop: Loop
 ) -> View | PanelView:
+    """The view after one more pair is asked, whose answer is not known yet."""
     query = Query(at[0], at[1], None if panelists is None else at[2])
-    # The answer is not known yet.
     return absorb(view, query, jnp.zeros(()), loop.rule, panelists, loop.protocol)  # type: ignore[arg-type]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from jbt.border.inputs import noted, read_bytes
-from jbt.own.studies.book import ANSWERED, Query, number_of
+from jbt.own.studies.book import ANSWERED, Query
 from jbt.own.studies.study import Study
 from jbt.own.tables.decoding import Damaged, decode
 from jbt.own.tables.sheets import read_cells
@@ -31,9 +31,8 @@ def text_of(queries: Sequence[Query], path: Path | None = None) -> str:
     `second_text`."""
     rows = []
     for query in queries:
-        row = {name: getattr(query, name) for name in ("id", *ASKED)}
-        if query.judge is None:
-            del row["judge"]
+        names = [name for name in ASKED if name != "judge" or query.judge is not None]
+        row = {name: getattr(query, name) for name in ("id", *names)}
         for side, cells in (("first", query.first_row), ("second", query.second_row)):
             row |= {f"{side}_{k}": v for k, v in cells.items() if k not in ("item", "pool")}
         rows.append(row)
@@ -48,33 +47,20 @@ def is_done(path: Path, study: Study) -> bool:
     added to a row was told."""
     try:
         with noted():  # of its own: the file is not one that the command reads
-            rows = _rows(path)
+            rows = list(_rows(path, study))
+        for _, answer, query, mismatch in rows:
+            if query is None or mismatch:
+                return False
+            if answer.keys() - {"id"}:
+                result, facts = study.book.checked(answer, query)
+                told = study.book.answers.get(query.id, {})
+                if "cost" not in answer:
+                    del result["cost"]
+                if any(told.get(name) != value for name, value in (result | facts).items()):
+                    return False
     except ValueError:
         return False
-    known = {"id", *_query_columns(study)}
-    for _, row in rows:
-        query = _query(row, study)
-        if query is None or _mismatch(row, query):
-            return False
-        added = {k: v for k, v in row.items() if k not in known and v not in ("", None)}
-        told = study.book.answers.get(query.id, {})
-        if not all(_is_told(name, cell, told, query) for name, cell in added.items()):
-            return False
     return True
-
-
-def _is_told(name: str, cell: Any, told: Mapping[str, Any], query: Query) -> bool:
-    """Whether a cell that was added to a query is in the record of its answer."""
-    if name == "winner":
-        cell = {query.first: "first", query.second: "second"}.get(cell, str(cell).strip().lower())
-        if cell == "error":
-            return "error" in told
-    if name not in told:
-        return False
-    try:
-        return float(cell) == float(told[name])
-    except (TypeError, ValueError):
-        return str(cell) == str(told[name])
 
 
 def read_answers(path: Path, study: Study) -> list[dict[str, Any]]:
@@ -86,23 +72,13 @@ def read_answers(path: Path, study: Study) -> list[dict[str, Any]]:
       ValueError: a file that cannot be read, or has no column for an answer; a row whose pool,
         items or judge are not those of its query, a line for each.
     """
-    query_columns = _query_columns(study)
     answers, problems = [], []
-    rows = _rows(path)
-    columns = dict.fromkeys(name for _, row in rows for name in row)
-    if rows and columns.keys().isdisjoint(ANSWERED):
-        have = ", ".join(map(repr, columns))
-        raise ValueError(f"{path}: needs a column winner, p_first or error; columns are {have}")
-    for line, row in rows:
-        said = {k: v for k, v in row.items() if v is not None and v != ""}
-        answer = {k: v for k, v in said.items() if k not in query_columns}
+    for line, answer, _, mismatch in _rows(path, study, ANSWERED):
         if answer.keys().isdisjoint(ANSWERED):
             continue
-        if "id" not in said:
-            problems.append(f"{path}, line {line}: no id of a query")
-            continue
-        query = _query(row, study)  # where there is none, `tell_all` says so
-        if query is not None and (mismatch := _mismatch(said, query)):
+        if "id" not in answer:
+            mismatch = "no id of a query"
+        if mismatch:  # an id of no query is named by `tell_all`
             problems.append(f"{path}, line {line}: {mismatch}")
         answers.append(answer)
     if problems:
@@ -110,58 +86,63 @@ def read_answers(path: Path, study: Study) -> list[dict[str, Any]]:
     return answers
 
 
-def _query_columns(study: Study) -> set[str]:
-    """The columns of a query beside its id."""
+def _rows(
+    path: Path, study: Study, needed: Sequence[str] = ()
+) -> Iterator[tuple[int, dict[str, Any], Query | None, str]]:
+    """Yield of each row its line, its id and what it says beside the query, the query of this id,
+    and what it says about that which is not so.
+
+    Args:
+      needed: columns of which the file has one.
+    """
+    lines = _json_lines(path) if is_lines(path) else _table(path)
+    columns = dict.fromkeys(name for row in lines.values() for name in row)
+    if lines and needed and columns.keys().isdisjoint(needed):
+        have = ", ".join(map(repr, columns))
+        raise ValueError(f"{path}: needs a column winner, p_first or error; columns are {have}")
     cells = set(study.items.rows.columns) - {"item", "pool"}
-    return {*ASKED, *(f"{side}_{name}" for side in ("first", "second") for name in cells)}
+    of_query = {*ASKED, *(f"{side}_{name}" for side in ("first", "second") for name in cells)}
+    for line, row in lines.items():
+        said = {k: v for k, v in row.items() if v is not None and v != ""}
+        query = study.book.query(said.get("id"))
+        asked = {name: getattr(query, name, said.get(name)) for name in ASKED[:-1] if name in said}
+        mismatches = [
+            f"{name} of query {said['id']} was {value!r}, and the row has {said[name]!r}"
+            for name, value in asked.items()
+            if str(value) != str(said[name])
+        ]
+        answer = {k: v for k, v in said.items() if k not in of_query}
+        yield line, answer, query, "".join(mismatches[:1])
 
 
-def _rows(path: Path) -> list[tuple[int, Mapping[str, Any]]]:
-    if not is_lines(path):
-        return list(enumerate(read_cells(path, ["id"]).to_dict("records"), start=2))  # type: ignore[arg-type]
+def _table(path: Path) -> dict[int, Mapping[str, Any]]:
+    return dict(enumerate(read_cells(path, ["id"]).to_dict("records"), start=2))  # type: ignore[arg-type]
+
+
+def _json_lines(path: Path) -> dict[int, Mapping[str, Any]]:
+    """The objects of a file by line."""
+    line, rows = 0, {}
     try:
-        lines = decode(read_bytes(path))
+        for line, text in enumerate(io.StringIO(decode(read_bytes(path))), start=1):
+            if text.strip():
+                rows[line] = row = json.loads(text, object_pairs_hook=_without_repeats)
+                if not isinstance(row, dict):
+                    raise ValueError(f"needs an object, got {text.strip()[:40]}")
+                json.dumps(row, ensure_ascii=False).encode()  # half a pair of surrogates is no text
     except OSError as error:
         raise ValueError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except Damaged as error:
-        line = f", line {error.line}" if error.line else ""
-        raise ValueError(f"{path}{line}: {error}") from None
-    rows = []
-    for number, line in enumerate(io.StringIO(lines), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line, object_pairs_hook=_without_repeats)
-            json.dumps(row, ensure_ascii=False).encode()  # half a pair of surrogates is no text
-        except RecursionError:
-            raise ValueError(f"{path}, line {number}: too many brackets") from None
-        except ValueError as error:
-            raise ValueError(f"{path}, line {number}: {error}") from None
-        if not isinstance(row, dict):
-            raise ValueError(f"{path}, line {number}: needs an object, got {line.strip()[:40]}")
-        rows.append((number, row))
+    except (ValueError, RecursionError) as error:
+        line = error.line if isinstance(error, Damaged) else line
+        where = f", line {line}" if line else ""
+        raise ValueError(f"{path}{where}: {error}") from None
     return rows
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of JSON, of which each key may be given once."""
-    row = dict(pairs)
-    if len(row) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} is given twice")
+    row: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in row:
+            raise ValueError(f"{name!r} is given twice")
+        row[name] = value
     return row
-
-
-def _query(row: Mapping[str, Any], study: Study) -> Query | None:
-    number = number_of(row.get("id"))
-    return None if number is None else study.book.queries.get(number)
-
-
-def _mismatch(said: Mapping[str, Any], query: Query) -> str | None:
-    """What a row says about its query that is not so; None where all is."""
-    for name in ASKED[:-1]:
-        asked = getattr(query, name)
-        if name in said and str(said[name]) != str(asked):
-            return f"{name} of query {query.id} was {asked!r}, and the row has {said[name]!r}"
-    return None

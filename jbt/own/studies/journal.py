@@ -26,11 +26,15 @@ from typing import Any
 
 from jbt.border import files, inputs
 
-WAIT = 60.0
-"""Seconds to wait for another process to append: it takes milliseconds."""
+APPENDING, ASKING = ".lock", ".asking"
+"""The locks: to append, and to choose what to ask, during which others may append."""
 
-ASKING_WAIT = 600.0
-"""Seconds to wait for another process to choose what it asks: many pools and queries take long."""
+WAIT = {APPENDING: 60.0, ASKING: 600.0}
+"""Seconds to wait for another process: appending takes milliseconds; choosing for many pools and
+queries takes long."""
+
+DAMAGED = "journal.damaged"
+"""File of the lines that could not be read, moved out of the journal."""
 
 NO_RECORD = "is no record"
 """What is wrong with a line that a killed write has left."""
@@ -40,46 +44,36 @@ SEAL = re.compile(rb', "crc32": "([0-9a-f]{8})"}\n')
 
 
 class Journal:
-    """The journal in a folder. Reading needs no lock; appending does (`locked`), and so does
-    choosing what to ask (`asking`), during which others may append."""
+    """The journal in a folder. Reading needs no lock; appending and asking do (`held`)."""
 
     def __init__(self, folder: Path) -> None:
         from filelock import FileLock
 
         self.path = folder / files.JOURNAL
-        self.damaged = folder / "journal.damaged"
-        """Lines that could not be read, moved out of the journal."""
-        self._lock = FileLock(folder / ".lock", timeout=WAIT)
-        self._asking = FileLock(folder / ".asking", timeout=ASKING_WAIT)
+        self.torn = b""
+        """What stands after the last record that was read: a line cut off or edited, or nothing."""
+        self.locks = {name: FileLock(folder / name, timeout=WAIT[name]) for name in WAIT}
         self._end, self._line, self._sealed = 0, 0, False
         self._process = os.getpid()
 
-    def locked(self) -> Any:
-        """Keep other processes from appending.
+    @contextmanager
+    def held(self, name: str) -> Iterator[None]:
+        """Hold one of the locks.
 
         Raises:
           ValueError: another process does not let go, the folder cannot be written to, or this
             process is a fork of the one that opened the study.
         """
-        return self._held(self._lock)
-
-    def asking(self) -> Any:
-        """Keep other processes from asking; raises as `locked`."""
-        return self._held(self._asking)
-
-    @contextmanager
-    def _held(self, lock: Any) -> Iterator[None]:
         from filelock import Timeout
 
         self._check_process()
+        lock, folder = self.locks[name], self.path.parent
         try:
             lock.acquire()
         except Timeout:
-            raise ValueError(
-                f"another process has held {self.path.parent} for {lock.timeout:g} s"
-            ) from None
+            raise ValueError(f"another process has held {folder} for {lock.timeout:g} s") from None
         except OSError as error:
-            raise ValueError(f"cannot write to {self.path.parent}: {error.strerror}") from None
+            raise ValueError(f"cannot write to {folder}: {error.strerror}") from None
         try:
             yield
         finally:
@@ -104,6 +98,7 @@ class Journal:
             that is no record, is damaged, or stands where another did.
         """
         self._check_process()
+        self.torn = b""
         try:
             with self.path.open("rb") as file:
                 inputs.note_read(file.fileno())
@@ -117,59 +112,44 @@ class Journal:
             raise ValueError(f"cannot read {self.path}: {error.strerror}") from None
         last = self._line + len(lines)
         for number, line in enumerate(lines, start=self._line + 1):
-            record, wrong = _record(line, number, self._sealed)
-            if record is None:
-                complete = self._sealed and line.endswith(b"\n")  # no write was cut off
-                if number < last or wrong != NO_RECORD or complete:
-                    raise ValueError(f"{self.path}, line {number} {wrong}: {shown(line)}")
+            record = _record(line, number, self._sealed)
+            if isinstance(record, str):
+                cut_off = not (self._sealed and line.endswith(b"\n"))
+                if number < last or record != NO_RECORD or not cut_off:
+                    raise ValueError(f"{self.path}, line {number} {record}: {shown(line)}")
+                self.torn = line
                 return
             self._end, self._line = self._end + len(line), number
-            self._sealed = "crc32" in record
-            yield number, {k: v for k, v in record.items() if k not in ("line", "crc32")}
-
-    def torn(self) -> bytes:
-        """What stands after the last record that was read: a line cut off or edited, or nothing."""
-        try:
-            with self.path.open("rb") as file:
-                file.seek(self._end)
-                return file.read()
-        except OSError:
-            return b""
+            self._sealed = record.pop("crc32", None) is not None
+            record.pop("line", None)
+            yield number, record
 
     def append(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Append records, all or none; they are on the disk when this returns. Call it under the
-        lock, after `news`.
+        """Append records, all or none; they are on the disk when this returns. Call it while
+        `APPENDING` is held, after `news`.
 
         Raises:
           ValueError: the disk is full, or the folder cannot be written to. The journal is then as
             it was.
         """
-        data = b"".join(
-            _line(record, number) for number, record in enumerate(records, self._line + 1)
-        )
+        data = b"".join(_line(record, i) for i, record in enumerate(records, self._line + 1))
         try:
-            if torn := self.torn():
-                first = torn.splitlines(keepends=True)[0]
-                if _record(first, self._line + 1, self._sealed)[0] is not None:
-                    raise RuntimeError("read the news before appending")
-                with self.damaged.open("ab") as file:
-                    file.write(torn if torn.endswith(b"\n") else torn + b"\n")
+            if self.torn:
+                with (self.path.parent / DAMAGED).open("ab") as file:
+                    file.write(self.torn.removesuffix(b"\n") + b"\n")
                     file.flush()
                     os.fsync(file.fileno())
                 os.truncate(self.path, self._end)
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-            try:
-                written = 0
-                while written < len(data):
-                    written += os.write(descriptor, data[written:])
-                os.fsync(descriptor)
-                if self._end == 0:
-                    files.sync_folder(self.path.parent)
-            except BaseException:  # Ctrl-C too: half a record must not stay
-                os.ftruncate(descriptor, self._end)
-                raise
-            finally:
-                os.close(descriptor)
+            with self.path.open("ab", buffering=0) as file:
+                try:
+                    while data:
+                        data = data[os.write(file.fileno(), data) :]
+                    os.fsync(file.fileno())
+                    if self._end == 0:
+                        files.sync_folder(self.path.parent)
+                except BaseException:  # Ctrl-C too: half a record must not stay
+                    file.truncate(self._end)
+                    raise
         except OSError as error:
             reason = error.strerror or error
             raise ValueError(f"cannot write {self.path}: {reason}; it is as it was") from None
@@ -182,28 +162,28 @@ def _line(record: Mapping[str, Any], number: int) -> bytes:
     return body + f', "crc32": "{zlib.crc32(body):08x}"}}\n'.encode()
 
 
-def _record(line: bytes, number: int, sealed: bool) -> tuple[dict[str, Any] | None, str]:
+def _record(line: bytes, number: int, sealed: bool) -> dict[str, Any] | str:
     """The record of a line, or what is wrong with the line.
 
     Args:
       sealed: whether the line before has a checksum, as this one must have then.
     """
     if not line.endswith(b"\n"):
-        return None, NO_RECORD
+        return NO_RECORD
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
-        return None, NO_RECORD
+        return NO_RECORD
     if not isinstance(record, dict) or not isinstance(record.get("event"), str):
-        return None, NO_RECORD
+        return NO_RECORD
     if not (sealed or "line" in record or "crc32" in record):
-        return record, ""
+        return record
     seal = SEAL.search(line)
     if seal is None or int(seal[1], 16) != zlib.crc32(line[: seal.start()]):
-        return None, "has changed since it was written (its checksum does not fit)"
+        return "has changed since it was written (its checksum does not fit)"
     if record.get("line") != number:
-        return None, f"was line {record.get('line')}: lines are missing, repeated or moved"
-    return record, ""
+        return f"was line {record.get('line')}: lines are missing, repeated or moved"
+    return record
 
 
 def shown(line: bytes) -> str:

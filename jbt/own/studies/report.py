@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from jbt import runtime
 from jbt.border import files, plots
 from jbt.border.report import Report, Section, counted, signed
 from jbt.kernel import metrics
-from jbt.own.fits.batch import Batch
-from jbt.own.fits.judges import Judges
-from jbt.own.fits.shared import SharedModel
-from jbt.own.tables.sheets import TableError
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from jbt.own.studies.engine import Look
@@ -40,7 +33,6 @@ class StudySummary:
     def __init__(self, study: Study) -> None:
         s, items, book = study.settings, study.items, study.book
         names, sizes = items.tables.pools, items.layout.sizes
-        identified = _identified(study)
         curve = [(names[pool], n, look.certainty) for pool, n, look in study.history()]
         looks = [study.look(pool) for pool in range(len(names))]
         self.stopped = study.stopped
@@ -69,16 +61,16 @@ class StudySummary:
         status of the fit; n_one, pairs shown in one order only (count)."""
         self.curve = pd.DataFrame(curve, columns=["pool", "verdicts", "certainty"])
         """pool, verdicts (count), certainty: at some of the refits."""
-        parts = range(len(names)), looks, identified
-        self.ranking = pd.concat(map(partial(_ranking, study), *parts), ignore_index=True)
-        """A row for each content, each pool's best first: pool, content; rank, 1 for the best,
-        shared by contents of equal theta; best and worst plausible rank (`PLAUSIBLE`), NaN where
-        the verdicts do not separate a covariate from quality; membership, the posterior probability
-        of being among the k best; theta (MAP), logits; n_shown, verdicts on its items."""
-        self.biases = pd.concat(map(partial(_biases, study), *parts), ignore_index=True)
-        """A row for each coefficient: pool; judge, None where the study names none; name of the
-        covariate, with its transformation, or kappa; estimate (MAP), logits; identified, whether
-        the verdicts identify it, else the prior chooses it."""
+        tables = zip(*(_of_pool(study, *pool) for pool in enumerate(looks)), strict=True)
+        self.ranking, self.biases = (pd.concat(pools, ignore_index=True) for pools in tables)
+        """ranking: a row for each content, each pool's best first: pool, content; rank, 1 for the
+        best, shared by contents of equal theta; best and worst plausible rank (`PLAUSIBLE`), NaN
+        where the verdicts do not separate a covariate from quality; membership, the posterior
+        probability of being among the k best; theta (MAP), logits; n_shown, verdicts on its items.
+
+        biases: a row for each coefficient: pool; judge, None where the study names none; name of
+        the covariate, with its transformation, or kappa; estimate (MAP), logits; identified,
+        whether the pool's verdicts identify it, else the prior chooses it."""
 
     def report(self, title: str, lead: Sequence[str] = ()) -> Report:
         """The answer, what it rests on, and the ranking of each pool."""
@@ -106,29 +98,24 @@ class StudySummary:
         )
 
     def _top(self, pool: Any) -> str:
-        contents = self.ranking.content[self.ranking.pool == pool.pool]
-        return (
-            f"top {self.k}: {', '.join(contents[: self.k])}, certain to {_percent(pool.certainty)}"
-        )
+        contents = self.ranking.content[self.ranking.pool == pool.pool][: self.k]
+        return f"top {self.k}: {', '.join(contents)}, certain to {_percent(pool.certainty)}"
 
     def _section(self, pool: Any) -> Section:
         ranking = self.ranking[self.ranking.pool == pool.pool]
-        table = pd.DataFrame(
-            {
-                "content": ranking.content,
-                "rank": ranking["rank"],
-                "plausible": [f"[{r.best:g}, {r.worst:g}]" for r in ranking.itertuples()],
-                f"in top {self.k}": [round(share, 3) for share in ranking.membership],
-                "theta": ranking.theta.map(signed),
-                "verdicts": ranking.n_shown,
-            }
-        )
-        if ranking.best.isna().all():
-            table = table.drop(columns="plausible")
+        ranges = [f"[{best:g}, {worst:g}]" for best, worst in ranking[["best", "worst"]].to_numpy()]
+        table = {
+            "content": ranking.content,
+            "rank": ranking["rank"],
+            **({} if ranking.best.isna().all() else {"plausible": ranges}),
+            f"in top {self.k}": [round(share, 3) for share in ranking.membership],
+            "theta": ranking.theta.map(signed),
+            "verdicts": ranking.n_shown,
+        }
         lines = list(self._rests_on(pool))
         if len(self.pools) > 1:
             lines.insert(0, f"{self._top(pool)}, {counted(pool.n_verdicts, 'verdict')}")
-        return Section(f"Ranking of pool {pool.pool}", lines, table)
+        return Section(f"Ranking of pool {pool.pool}", lines, pd.DataFrame(table))
 
     def _rests_on(self, pool: Any) -> Iterator[str]:
         """Yield what the ranking rests on, a sentence with its consequence each."""
@@ -161,50 +148,49 @@ class StudySummary:
 
     def record(self) -> dict[str, Any]:
         """The content of the JSON file."""
-        pools: Any = self.pools.drop(columns="n_one").to_dict("records")
-        for name in ("ranking", "biases"):
-            rows = dict(list(getattr(self, name).groupby("pool")))
-            for pool in pools:
-                pool[name] = rows[pool["pool"]].drop(columns="pool").to_dict("records")
+
+        def of_pool(table: pd.DataFrame, pool: str) -> Any:
+            return table[table.pool == pool].drop(columns="pool").to_dict("records")
+
         facts = {k: v for k, v in vars(self).items() if not isinstance(v, pd.DataFrame)}
+        pools: Any = self.pools.drop(columns="n_one").to_dict("records")
+        for pool in pools:
+            pool["ranking"] = of_pool(self.ranking, pool["pool"])
+            pool["biases"] = of_pool(self.biases, pool["pool"])
         return files.plain(facts | {"pools": pools, "curve": self.curve.to_dict("records")})
 
     def figure(self) -> Figure:
         """Draw certainty against verdicts, and the membership of the contents of the first pool."""
         figure, (curve, members) = plots.new_figure(2, height=4.2)
-        self._draw_curve(curve)
-        self._draw_members(members)
-        return figure
-
-    def _draw_curve(self, ax: Axes) -> None:
+        several, first = len(self.pools) > 1, self.pools.pool[0]
         for i, (name, rows) in enumerate(self.curve.groupby("pool", sort=False)):
             colour = plots.CYCLE[i % len(plots.CYCLE)]
-            label = str(name) if len(self.pools) > 1 and i < 8 else None
-            ax.plot(rows.verdicts, rows.certainty, marker=".", color=colour, label=label)
-        ax.axhline(self.level, color="black", linewidth=0.8, linestyle="--")
-        ax.set_ylim(-0.02, 1.02)
-        ax.set_xlabel("verdicts of the pool")
-        ax.set_ylabel(f"P(estimated top {self.k} is the true one)")
-        ax.set_title("Certainty under the model")
-        if len(self.pools) > 1:
-            ax.legend(fontsize="small")
-
-    def _draw_members(self, ax: Axes) -> None:
-        pool = self.pools.pool[0]
-        ranking = self.ranking[self.ranking.pool == pool][:DRAWN]
-        inside = plots.COLOURS["blue"], plots.COLOURS["orange"]
+            label = str(name) if several and i < 8 else None
+            curve.plot(rows.verdicts, rows.certainty, marker=".", color=colour, label=label)
+        curve.axhline(self.level, color="black", linewidth=0.8, linestyle="--")
+        curve.set(
+            ylim=(-0.02, 1.02),
+            xlabel="verdicts of the pool",
+            ylabel=f"P(estimated top {self.k} is the true one)",
+            title="Certainty under the model",
+        )
+        if several and len(self.curve):
+            curve.legend(fontsize="small")
+        ranking = self.ranking[self.ranking.pool == first][:DRAWN]
+        inside = np.where(ranking["rank"] > self.k, "orange", "blue")
         heights = -np.arange(len(ranking))
-        colours = [inside[rank > self.k] for rank in ranking["rank"]]
-        ax.barh(heights, ranking.membership, color=colours)
-        ax.set_yticks(heights, ranking.content, fontsize="small")
-        ax.set_xlim(0, 1)
-        ax.set_xlabel(f"P(in the top {self.k})")
-        ax.set_title(f"Pool {pool}" if len(self.pools) > 1 else "Membership")
+        members.barh(heights, ranking.membership, color=[plots.COLOURS[name] for name in inside])
+        members.set_yticks(heights, ranking.content, fontsize="small")
+        title = f"Pool {first}" if several else "Membership"
+        members.set(xlim=(0, 1), xlabel=f"P(in the top {self.k})", title=title)
+        return figure
 
 
-def _ranking(study: Study, pool: int, look: Look, identified: np.ndarray) -> pd.DataFrame:
-    layout, told = study.items.layout, study.book.told[pool].sum(2)
-    contents = layout.contents[pool]
+def _of_pool(study: Study, pool: int, look: Look) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of a pool in `StudySummary.ranking` and `biases`."""
+    items, layout, told = study.items, study.items.layout, study.book.told[pool].sum(2)
+    name, contents = items.tables.pools[pool], layout.contents[pool]
+    identified = study.engine.identified(study.book, pool)[:, ~items.known]
     m = len(contents)
     theta = np.asarray(look.parameters.theta)[:m]
     owner = layout.content[layout.pool == pool]
@@ -214,10 +200,27 @@ def _ranking(study: Study, pool: int, look: Look, identified: np.ndarray) -> pd.
     if identified[:-1].all() and study.book.n_told[pool]:
         best, worst = plausible_ranks(drawn)
     order = np.argsort(-theta, kind="stable")
-    rank = 1 + np.searchsorted(-theta[order], -theta - metrics.TIED)
-    columns = {"content": contents, "rank": rank, "best": best, "worst": worst}
-    columns |= {"membership": membership, "theta": theta, "n_shown": shown.astype(int)}
-    return pd.DataFrame({"pool": study.items.tables.pools[pool]} | columns).iloc[order]
+    ranking = {
+        "pool": name,
+        "content": contents,
+        "rank": 1 + np.searchsorted(-theta[order], -theta - metrics.TIED),
+        "best": best,
+        "worst": worst,
+        "membership": membership,
+        "theta": theta,
+        "n_shown": shown.astype(int),
+    }
+    names, judges = [*items.covariates, "kappa"], np.array(items.judges, object)[~items.known]
+    c, kappa = look.parameters.c, look.parameters.kappa
+    estimates = np.concatenate([c, kappa[None]]).reshape(len(names), -1)[:, ~items.known]
+    biases = {
+        "pool": name,
+        "judge": judges.repeat(len(names)),
+        "name": names * len(judges),
+        "estimate": estimates.T.ravel(),
+        "identified": identified.T.ravel(),
+    }
+    return pd.DataFrame(ranking).iloc[order], pd.DataFrame(biases)
 
 
 def plausible_ranks(
@@ -229,50 +232,6 @@ def plausible_ranks(
     tail = (1 - PLAUSIBLE) / 2
     best, worst = np.quantile(rank, [tail, 1 - tail], axis=0, method="closest_observation")
     return best, worst
-
-
-def _biases(study: Study, pool: int, look: Look, identified: np.ndarray) -> pd.DataFrame:
-    items, fit = study.items, look.parameters
-    estimates = np.concatenate([fit.c, fit.kappa[None]]).reshape(identified.shape)
-    names, judges = [*items.covariates, "kappa"], np.array(items.judges, object)[~items.known]
-    return pd.DataFrame(
-        {
-            "pool": items.tables.pools[pool],
-            "judge": judges.repeat(len(names)),
-            "name": names * len(judges),
-            "estimate": estimates[:, ~items.known].T.ravel(),
-            "identified": identified[:, ~items.known].T.ravel(),
-        }
-    )
-
-
-def _identified(study: Study) -> np.ndarray:
-    """[pools, D + 1, J] whether a pool's verdicts identify c of each covariate, and kappa."""
-    s, items = study.settings, study.items
-    names = [*["c"] * len(items.covariates), "kappa"]
-    out = np.zeros((len(items.tables.pools), len(names), len(items.judges)), bool)
-    tables = study.tables().with_anchors()
-    if not study.n_told:
-        return out
-    with runtime.precision("float64"):
-        batch = Batch.of(
-            tables,
-            s.covariates,
-            transform=s.transform,
-            standardise=s.standardise,
-            position="yes",
-        )
-        if len(items.judges) == 1:
-            prior_selected = [[[n in p.prior_selected] for n in names] for p in batch.pools]
-            return ~np.array(prior_selected)
-        try:
-            model = SharedModel.of(batch, Judges.of(tables, reference=s.reference))
-        except TableError:  # the reference has no verdicts yet
-            return out
-        found = model.identified(model.null_directions())[0]
-    for g, judge in enumerate(items.judges):
-        out[:, :, g] = found[:, tables.judges.index(judge)] | items.known[g]
-    return out
 
 
 def _percent(share: float) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -18,13 +17,14 @@ from jbt.acquisition import PanelRule
 from jbt.acquisition.panel_rules import resolve
 from jbt.acquisition.rules import Score, name_of
 from jbt.border import files
+from jbt.own.fits.batch import Model
 from jbt.own.fits.pools import check_sizes
 from jbt.own.tables import limits
 from jbt.own.tables import tables as own_tables
 from jbt.own.tables.places import Layout
 from jbt.own.tables.sheets import Table, read_cells, source_of
-from jbt.own.tables.tables import ANCHORS, Tables, Transform, check_names
-from jbt.types import check_count, check_word
+from jbt.own.tables.tables import ANCHORS, Tables, Transform
+from jbt.types import check_count, check_positive, check_word
 
 ANCHORS_AT = 1
 """Place of the trusted pairs among the judges of the model, whose first is the cheapest and whose
@@ -93,50 +93,11 @@ class StudySettings:
     seed: int = 0
     """Root of every random draw, from 0 to 2^32 - 1."""
 
-    def checked(self) -> StudySettings:
-        """The settings themselves.
-
-        Raises:
-          ValueError: one is out of range, or they do not fit together.
-        """
-        for name, kind in (("orders", Orders), ("repeats", Repeats), ("transform", Transform)):
-            check_word(name, getattr(self, name), get_args(kind))
-        check_word("standardise", self.standardise, (True, False))
-        check_names(self.covariates)
-        for name in ("k", "refit_every", "attempts", "budget"):
-            if name != "budget" or self.budget is not None:
-                check_count(name, getattr(self, name))
-        for name in ("lam", "lam_b", "purse", "price"):
-            value = getattr(self, name)
-            values = value if isinstance(value, tuple) else (value,) * (value is not None)
-            if not all(0 < v < math.inf for v in values):
-                raise ValueError(f"{name} must be above 0 and finite, got {value!r}")
-        if not 0 < self.level <= 1:
-            raise ValueError(f"level must be above 0 and at most 1, got {self.level!r}")
-        if not 0 <= self.least_gain < 1:
-            raise ValueError(f"least_gain must be at least 0 and below 1, got {self.least_gain!r}")
-        if not (isinstance(self.seed, int) and 0 <= self.seed < 2**32):
-            raise ValueError(f"seed must be a whole number from 0 to 2^32 - 1, got {self.seed!r}")
-        if self.repeats == "fresh" and self.budget is None and self.purse is None:
-            raise ValueError("repeats = fresh never runs out of verdicts: give a budget or a purse")
-        names = [name.casefold() for name in self.judges]
-        for name in self.judges:
-            if names.count(name.casefold()) > 1:
-                raise ValueError(f"judge {name!r} is named twice")
-            if not name or name.casefold() == ANCHORS:
-                raise ValueError(f"a judge cannot be called {name!r}")
-        if len(self.prices) != max(len(names), 1):
-            raise ValueError(
-                f"price needs a number for each of {max(len(names), 1)} judges: {self.price}"
-            )
-        if self.reference is not None and self.reference not in self.judges:
-            known = ", ".join(self.judges) or "none is named"
-            raise ValueError(f"no judge {self.reference!r} (reference): judges are {known}")
-        if self.reference is not None and len(names) < 2:
-            raise ValueError("a reference needs another judge, whose bias it measures")
-        if isinstance(resolve(self.rule), PanelRule) and len(names) < 2:
-            raise ValueError(f"the rule {self.rule!r} chooses among several judges")
-        return self
+    @property
+    def model(self) -> Model:
+        """What may bias the judges, as every other fit has it; kappa is always estimated."""
+        known = {name: getattr(self, name) for name in ("covariates", "transform", "standardise")}
+        return Model(**known, position="yes")
 
     @property
     def prices(self) -> tuple[float, ...]:
@@ -145,10 +106,9 @@ class StudySettings:
 
     def record(self) -> dict[str, Any]:
         """As JSON has it; a rule of the user's own by the name of its function."""
-        values = {k: list(v) if isinstance(v, tuple) else v for k, v in vars(self).items()}
-        if not isinstance(rule := self.rule, str):
-            function = rule.score if isinstance(rule, (acquisition.Rule, PanelRule)) else rule
-            values["rule"] = f"{name_of(function)}, your own"
+        values, rule = {**vars(self)}, self.rule
+        if not isinstance(rule, str):
+            values["rule"] = f"{name_of(getattr(rule, 'score', rule))}, your own"
         return values
 
     @classmethod
@@ -157,7 +117,7 @@ class StudySettings:
         name -> price.
 
         Raises:
-          ValueError: an unknown name, or a value out of range.
+          ValueError: an unknown name, a value out of range, or values that do not fit together.
         """
         names, values = [f.name for f in fields(cls)], dict(given)
         for name in given:
@@ -171,7 +131,43 @@ class StudySettings:
             if isinstance(values.get(name), str):
                 raise ValueError(f"{name} must be a list, got {values[name]!r}")
             values[name] = tuple(values.get(name, ()))
-        return cls(**values).checked()
+        settings = cls(**values)
+        if problems := [*settings._problems()]:
+            raise ValueError("\n".join(problems))
+        return settings
+
+    def _problems(self) -> Iterator[str]:
+        """Yield what is wrong; raise `ValueError` where a value is not of its kind."""
+        self.model.check()
+        check_word("orders", self.orders, get_args(Orders))
+        check_word("repeats", self.repeats, get_args(Repeats))
+        for name in ("k", "refit_every", "attempts", *["budget"] * (self.budget is not None)):
+            check_count(name, getattr(self, name))
+        for name in ("lam", "lam_b", "price", *["purse"] * (self.purse is not None)):
+            check_positive(name, getattr(self, name))
+        if not 0 < self.level <= 1:
+            yield f"level must be above 0 and at most 1, got {self.level!r}"
+        if not 0 <= self.least_gain < 1:
+            yield f"least_gain must be at least 0 and below 1, got {self.least_gain!r}"
+        if not (isinstance(self.seed, int) and 0 <= self.seed < 2**32):
+            yield f"seed must be a whole number from 0 to 2^32 - 1, got {self.seed!r}"
+        if self.repeats == "fresh" and self.budget is None and self.purse is None:
+            yield "repeats = fresh never runs out of verdicts: give a budget or a purse"
+        folded, n_judges = [name.casefold() for name in self.judges], max(len(self.judges), 1)
+        for i, name in enumerate(self.judges):
+            if folded[i] in folded[:i]:
+                yield f"judge {name!r} is named twice"
+            if folded[i] in ("", ANCHORS):
+                yield f"a judge cannot be called {name!r}"
+        if len(self.prices) != n_judges:
+            yield f"price needs a number for each of {n_judges} judges: {self.price}"
+        if self.reference is not None and self.reference not in self.judges:
+            known = ", ".join(self.judges) or "none is named"
+            yield f"no judge {self.reference!r} (reference): judges are {known}"
+        if self.reference is not None and n_judges < 2:
+            yield "a reference needs another judge, whose bias it measures"
+        if isinstance(resolve(self.rule), PanelRule) and n_judges < 2:
+            yield f"the rule {self.rule!r} chooses among several judges"
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,8 +175,8 @@ class StudyItems:
     """The tables that a study began with, and what the model makes of them."""
 
     settings: StudySettings
-    given: dict[str, pd.DataFrame | None]
-    """The tables `items` and `anchors` as given, every cell as text."""
+    given: dict[str, pd.DataFrame]
+    """The tables `items` and, if there are any, `anchors`, as given, every cell as text."""
     rows: pd.DataFrame
     """The items, each pool's in the order of their names: what is drawn for an item does not depend
     on the order of the table."""
@@ -190,8 +186,6 @@ class StudyItems:
     """`layout.x` [rows, D] are the covariates as the model uses them."""
     covariates: list[str]
     """Name of each covariate, with its transformation."""
-    trusted: np.ndarray
-    """[pairs, 2] rows of the better and the worse item of each trusted pair."""
     judges: tuple[str | None, ...]
     """[J] the judges of the model: those of the settings, or one without a name; the trusted pairs,
     if there are any, are `anchors` at `ANCHORS_AT`."""
@@ -208,15 +202,13 @@ class StudyItems:
           TableError: a wrong table, or one whose counts would not fit into memory.
           ValueError: k out of range.
         """
-        rows = read_cells(source_of(items, "items"), ["item"])
-        labels = None if anchors is None else read_cells(source_of(anchors, "anchors"), [])
-        given = {"items": rows, "anchors": labels}
-        nothing = _failed_verdicts(rows, settings.judges)
-        tables = _read(nothing, rows, labels, settings)
-        order = tables.items.sort_values(["pool", "item"]).index.to_numpy()
-        if not np.array_equal(order, np.arange(len(rows))):  # the messages are of those given
-            rows = rows.iloc[order].reset_index(drop=True)
-            tables = _read(nothing, rows, labels, settings)
+        given = {"items": read_cells(source_of(items, "items"), ["item"])}
+        if anchors is not None:
+            given["anchors"] = read_cells(source_of(anchors, "anchors"), [])
+        tables = _read(settings, **given)  # its messages are of the rows as given
+        order = tables.items.sort_values(["pool", "item"]).index
+        rows = given["items"].iloc[order].reset_index(drop=True)
+        tables = _read(settings, **given | {"items": rows})
         if not tables.members.empty:
             raise ValueError("anchors of a study must be pairs: pool, better, worse")
         x, names, _ = own_tables.covariate_values(
@@ -225,30 +217,55 @@ class StudyItems:
         layout = Layout.of(tables, x)
         sizes = dict(zip(tables.pools, map(len, layout.contents), strict=True))
         check_sizes(sizes, settings.k)
-        if min(sizes.values()) < 2:
-            pool = next(pool for pool, size in sizes.items() if size < 2)
-            raise ValueError(f"pool {pool!r} has one content: there is nothing to rank")
-        trusted = tables.anchors[["better", "worse"]].to_numpy().reshape(-1, 2)
+        for pool, size in sizes.items():
+            if size < 2:
+                raise ValueError(f"pool {pool!r} has one content: there is nothing to rank")
         judges, prices = list(settings.judges or (None,)), list(settings.prices)
-        if len(trusted):
+        if len(tables.anchors):
             judges.insert(ANCHORS_AT, ANCHORS)
             prices.insert(ANCHORS_AT, FREE)
-        n_pools, largest = len(layout.sizes), int(layout.sizes.max())
+        n_pools, largest = len(sizes), int(layout.sizes.max())
         what = f"counts of {n_pools} pools of up to {largest} items and of {len(judges)} judges"
         size = 8 * COUNTS * n_pools * largest**2 * len(judges)  # padded, see `Book`
         limits.check(size, what, "begin a study for the large pools and one for the others")
-        known = np.array([name in (ANCHORS, settings.reference or ANCHORS) for name in judges])
-        model = tuple(judges), known, np.array(prices)
-        return cls(settings, given, rows, tables, layout, names, trusted, *model)
+        return cls(
+            settings=settings,
+            given=given,
+            rows=rows,
+            tables=tables,
+            layout=layout,
+            covariates=names,
+            judges=tuple(judges),
+            known=np.array([name in (ANCHORS, settings.reference or ANCHORS) for name in judges]),
+            prices=np.array(prices),
+        )
 
-    def digest(self) -> dict[str, str | None]:
+    @classmethod
+    def of_folder(cls, folder: Path, header: Mapping[str, Any], **rule: Any) -> StudyItems:
+        """The settings and tables of a study that has begun.
+
+        Args:
+          header: the first record of its journal.
+          rule: in place of that of the settings, one of the user's own.
+
+        Raises:
+          KeyError, TypeError, ValueError, OverflowError: the header is none; a table has changed.
+        """
+        digests = {name: header["tables"][name] for name in ("items", "anchors")}
+        paths = {name: folder / f"{name}.csv" for name in digests}
+        anchors = paths["anchors"] if digests["anchors"] else None
+        items = cls.of(paths["items"], anchors, StudySettings.of(header["settings"] | rule))
+        for name, digest in items.digests().items():
+            if digest != digests[name]:
+                raise ValueError(f"{paths[name]} is not the table that the study began with")
+        return items
+
+    def digests(self) -> dict[str, str | None]:
         """SHA-256 of each table, whatever file or frame it came from."""
-
-        def sha256(frame: pd.DataFrame) -> str:
-            text = json.dumps(frame.to_dict("list"), ensure_ascii=False, sort_keys=True)
-            return hashlib.sha256(text.encode()).hexdigest()
-
-        return {k: None if frame is None else sha256(frame) for k, frame in self.given.items()}
+        columns = {name: frame.to_dict("list") for name, frame in self.given.items()}
+        texts = {k: json.dumps(v, ensure_ascii=False, sort_keys=True) for k, v in columns.items()}
+        digests = {k: hashlib.sha256(text.encode()).hexdigest() for k, text in texts.items()}
+        return {"items": None, "anchors": None, **digests}
 
     def write(self, folder: Path) -> None:
         """Write the tables to a study's folder.
@@ -256,56 +273,47 @@ class StudyItems:
         Raises:
           ValueError: the folder has another file of that name.
         """
-        tables = {
-            folder / f"{name}.csv": frame.to_csv(index=False)
-            for name, frame in self.given.items()
-            if frame is not None
-        }
-        for path, text in tables.items():
+        for name, frame in self.given.items():
+            path, data = folder / f"{name}.csv", frame.to_csv(index=False).encode()
             # A study that was killed when it began has left its own.
-            if path.exists() and path.read_bytes() != text.encode():
+            if path.exists() and path.read_bytes() != data:
                 raise ValueError(
                     f"cannot begin a study in {folder}: {path} exists and would be replaced by the "
                     "study's own copy; choose another folder"
                 )
-        for path, text in tables.items():
-            files.write_whole(path, lambda p, t=text: p.write_bytes(t.encode()))
+            files.write_whole(path, lambda p, data=data: p.write_bytes(data))
 
     def with_verdicts(self, verdicts: pd.DataFrame) -> Tables:
         """The study's tables with these verdicts."""
         if verdicts.empty:
             return self.tables
-        return _read(verdicts, self.rows, self.given["anchors"], self.settings)
+        return _read(self.settings, **self.given | {"items": self.rows}, verdicts=verdicts)
 
-    def difference(self, other: StudyItems) -> str:
-        """How another table of items differs from this one, in words."""
-        mine, theirs = (
-            {
-                (study.tables.pools[pool], item)
-                for pool, item in study.tables.items[["pool", "item"]].itertuples(index=False)
-            }
-            for study in (self, other)
-        )
-        for what, items in (("vanished", mine - theirs), ("is new", theirs - mine)):
-            if items:
-                pool, item = min(items)
-                return f"item {item!r} of pool {pool!r} {what}"
-        return "a cell has changed"
+    def check_same(self, other: StudyItems, folder: Path) -> None:
+        """Raise `ValueError` unless other tables are those of this study."""
+        theirs = other.digests()
+        for name, digest in self.digests().items():
+            if theirs[name] != digest:
+                tables = (study.given.get(name, pd.DataFrame()) for study in (self, other))
+                mine, others = (set(map(tuple, table.to_numpy())) for table in tables)
+                row = "".join(f": {row!r:.100} has changed" for row in sorted(mine ^ others)[:1])
+                raise ValueError(f"{folder} holds a study of other {name}{row}")
 
 
 def _read(
-    verdicts: pd.DataFrame,
-    rows: pd.DataFrame,
-    anchors: pd.DataFrame | None,
     settings: StudySettings,
+    items: pd.DataFrame,
+    anchors: pd.DataFrame | None = None,
+    verdicts: pd.DataFrame | None = None,
 ) -> Tables:
+    """The tables of a study; without verdicts, with a failed one of each judge."""
+    if verdicts is None:
+        pool = items[items["pool"] == items["pool"].iloc[0]] if "pool" in items else items
+        names, judges = pool["item"], settings.judges
+        failed = pool[:1].filter(["pool"]).assign(first=names.iloc[0], second=names.iloc[-1])
+        verdicts = pd.concat([failed.assign(p_first="")] * max(len(judges), 1))
+        verdicts = verdicts.assign(judge=judges) if judges else verdicts
     content = None if settings.content.lower() == "none" else settings.content
-    return own_tables.read(verdicts, rows, anchors, covariates=settings.covariates, content=content)
-
-
-def _failed_verdicts(rows: pd.DataFrame, judges: tuple[str, ...]) -> pd.DataFrame:
-    """A table with a failed verdict of each judge, from which a study without any can be read."""
-    pool = {"pool": rows["pool"].iloc[0]} if "pool" in rows else {}
-    item = rows["item"][rows["pool"] == pool["pool"]] if pool else rows["item"]
-    verdict = pool | {"first": item.iloc[0], "second": item.iloc[-1], "p_first": ""}
-    return pd.DataFrame([verdict | {"judge": judge} for judge in judges] or [verdict])
+    return own_tables.read(
+        verdicts, items, anchors, covariates=settings.covariates, content=content
+    )

@@ -12,12 +12,12 @@ opens the folder, in this process or another, now or after a crash, reads the sa
 
 from __future__ import annotations
 
-import math
 import shlex
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,9 +26,9 @@ import pandas as pd
 
 from jbt import __version__
 from jbt.border import files
-from jbt.own.studies.book import LONGEST_LEASE, At, Book, Query, share_of
+from jbt.own.studies.book import LONGEST_LEASE, At, Book, Query
 from jbt.own.studies.engine import Engine, Look
-from jbt.own.studies.journal import Journal, shown
+from jbt.own.studies.journal import APPENDING, ASKING, Journal, shown
 from jbt.own.studies.report import StudySummary
 from jbt.own.studies.settings import StudyItems, StudySettings
 from jbt.own.tables.names import by_name
@@ -46,34 +46,20 @@ Stop = Literal["sure", "budget spent", "no more to gain", "nothing left to ask"]
 class Study:
     """A study in a folder; make one with `open`."""
 
-    def __init__(self, folder: Path, rule: Any = None) -> None:
+    book: Book
+    """Everything asked and told, counted."""
+
+    def __init__(self, folder: Path, **rule: Any) -> None:
         """Read a study that has begun; see `open`."""
-        self.folder, self._journal = folder, Journal(folder)
-        records = [*self._journal.news()]
-        if not records or records[0][1]["event"] != "study":
-            raise ValueError(f"{self._journal.path} does not begin with the settings of a study")
-        header = records[0][1]
-        try:
-            digests = {name: header["tables"][name] for name in ("items", "anchors")}
-            given = {} if rule is None else {"rule": rule}
-            self.settings = StudySettings.of(header["settings"] | given)
-        except KeyError as error:
-            raise ValueError(f"{self._journal.path}, line 1 lacks {error}") from None
-        except (TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"{self._journal.path}, line 1: {error}") from None
-        anchors = folder / "anchors.csv" if digests["anchors"] else None
-        self.items = StudyItems.of(folder / "items.csv", anchors, self.settings)
-        for name, digest in self.items.digest().items():
-            if digest != digests[name]:
-                file = folder / f"{name}.csv"
-                raise ValueError(f"{file} is not the table that the study began with")
-        self.book = Book(self.items)
-        """Everything asked and told, counted."""
+        self.folder, self._journal, self._rule = folder, Journal(folder), rule
         self._thread = threading.RLock()  # threads that share a study take turns
-        self._count(records[1:])
+        self._read()
+        if "book" not in vars(self):
+            raise ValueError(f"{self._journal.path} does not begin with the settings of a study")
+        self.items, self.settings = self.book.items, self.book.settings
         self.notes: tuple[str, ...] = ()
         """What was found wrong with the journal, in sentences."""
-        if torn := self._journal.torn():
+        if torn := self._journal.torn:
             file = self._journal.path
             self.notes = (f"the last line of {file} cannot be read and is left out: {shown(torn)}",)
 
@@ -101,9 +87,8 @@ class Study:
             the folder cannot be written to, or holds no study and no items are given.
         """
         folder = Path(folder)
-        given = StudySettings.of(settings)
-        rule = settings.get("rule")
-        journal = Journal(folder)
+        given, journal = StudySettings.of(settings), Journal(folder)
+        tables = None
         if not journal.path.exists():
             if items is None:
                 raise ValueError(
@@ -117,44 +102,31 @@ class Study:
                     f"({', '.join(WORDS)}) names no item of a study: rename it"
                 )
             files.make_folder(folder)
-            with journal.locked():
+            with journal.held(APPENDING):
                 if not journal.path.exists():
                     tables.write(folder)
                     header = {"event": "study", "jbt": __version__, "settings": given.record()}
                     now = round(time.time(), 3)
-                    journal.append([header | {"tables": tables.digest(), "time": now}])
-        study = cls(folder, None if isinstance(rule, str) else rule)
-        study._check_same(given, settings, items, anchors)
-        return study
-
-    def _check_same(
-        self,
-        given: StudySettings,
-        named: Mapping[str, Any],
-        items: Table | None,
-        anchors: Table | None,
-    ) -> None:
-        """Raise `ValueError` unless settings and tables are those that the study began with;
-        settings that are not named count only where the items are given again."""
-        before, now = self.settings.record(), given.record()
+                    journal.append([header | {"tables": tables.digests(), "time": now}])
+        own_rule = {} if isinstance(given.rule, str) else {"rule": given.rule}
+        study = cls(folder, **own_rule)
+        before, now = study.settings.record(), given.record()
+        if items is None:  # only settings that are named count
+            before = {name: value for name, value in before.items() if name in settings}
         differ = [
-            f"{name} was {before[name]!r}, is {now[name]!r}"
-            for name in before
-            if before[name] != now[name] and (items is not None or name in named)
+            f"{name} was {value!r}, is {now[name]!r}"
+            for name, value in before.items()
+            if value != now[name]
         ]
         if differ:
             hint = " (without the items, settings that are not named stay as they are)"
             raise ValueError(
-                f"{self.folder} holds a study with other settings: {'; '.join(differ)}"
-                + (hint if items is not None else "")
+                f"{folder} holds a study with other settings: {'; '.join(differ)}"
+                + hint * (items is not None)
             )
-        if items is None:
-            return
-        again = StudyItems.of(items, anchors, given)
-        for name, digest in self.items.digest().items():
-            if again.digest()[name] != digest:
-                change = f": {self.items.difference(again)}" if name == "items" else ""
-                raise ValueError(f"{self.folder} holds a study of other {name}{change}")
+        if items is not None:
+            study.items.check_same(tables or StudyItems.of(items, anchors, given), folder)
+        return study
 
     # --- asking and telling
 
@@ -187,12 +159,10 @@ class Study:
         if "engine" not in vars(self):  # compile while other processes may ask
             self._read()
             self._choose(n)
-        with self._journal.asking():
+        with self._journal.held(ASKING):
             self._read()
-            if self.stopped:
-                return []
             again, new = self._choose(n)
-            with self._journal.locked():
+            with self._journal.held(APPENDING):
                 self._read()  # what was told meanwhile
                 again = [number for number in again if number in self.book.waiting]
                 held = {"until": round(time.time() + lease, 3), "lease": lease}
@@ -248,7 +218,7 @@ class Study:
         Raises:
           ValueError: as `tell`, a line for each wrong answer.
         """
-        with self._thread, self._journal.locked():
+        with self._thread, self._journal.held(APPENDING):
             self._read()
             problems, records = [], {}
             for answer in answers:
@@ -372,31 +342,25 @@ class Study:
         verdicts = self.verdicts()
         known = ["pool"] * ("pool" in self.items.rows)
         known += ["first", "second", "judge", "winner", "p_first"]
-        verdicts = verdicts[[name for name in known if name in verdicts]]
-        return self.items.with_verdicts(verdicts)
+        return self.items.with_verdicts(verdicts[verdicts.columns.intersection(known, sort=False)])
 
-    def history(self, points: int = 30) -> Iterator[tuple[int, int, Look]]:
-        """Yield each pool at up to so many of its refits: its number, how many of its verdicts had
+    def history(self, points: int = 30) -> list[tuple[int, int, Look]]:
+        """Each pool at up to so many of its refits: its number, how many of its verdicts had
         been told, and the fit of these."""
-        verdicts = pd.DataFrame(
-            [
-                (*self.book.queries[i].at, share_of(record))
-                for i, record in self.book.answers.items()
-            ],
-            columns=["pool", "first", "second", "judge", "share"],
-            dtype=float,
-        ).dropna()
-        for pool in range(len(self.items.tables.pools)):
-            *at, share = verdicts[verdicts["pool"] == pool].to_numpy()[:, 1:].T
-            n_refits = len(share) // self.settings.refit_every
-            refits = np.unique(np.linspace(0, n_refits, points).round().astype(int))
-            for n in (refits[refits > 0] * self.settings.refit_every).tolist():
-                counts = np.zeros_like(self.book.fitted[:, pool])
-                first_n = tuple(np.array(at, int)[:, :n])
-                np.add.at(counts[0], first_n, 1)
-                np.add.at(counts[1], first_n, share[:n])
-                closed = np.zeros(counts.shape[1:], bool)
-                yield pool, n, self.engine.fit(pool, counts, counts, closed, math.inf)
+        book, every, looks = Book(self.items), self.settings.refit_every, []
+        refits = {
+            (pool, int(n) * every)
+            for pool, n_told in enumerate(self.book.n_told)
+            for n in np.linspace(0, n_told // every, points).round()
+            if n
+        }
+        for record in self.book.records:
+            pool = book.apply(record)
+            at = pool, int(book.n_told[pool])
+            if at in refits:
+                refits.remove(at)
+                looks.append((*at, self.engine.fit(book, pool)))
+        return sorted(looks, key=itemgetter(0, 1))
 
     def summary(self) -> StudySummary:
         """Membership, ranking, what the verdicts identify, cost, and why the study stopped."""
@@ -412,15 +376,15 @@ class Study:
             self._read()
 
     def _read(self) -> None:
-        self._count(self._journal.news())
-
-    def _count(self, records: Iterable[tuple[int, dict[str, Any]]]) -> None:
-        for line, record in records:
+        """Count what was appended to the journal since, by any process."""
+        for line, record in self._journal.news():
+            where = f"{self._journal.path}, line {line}"
             try:
-                self.book.apply(record)
+                if line > 1:
+                    self.book.apply(record)
+                elif record["event"] == "study":
+                    self.book = Book(StudyItems.of_folder(self.folder, record, **self._rule))
             except KeyError as error:
-                raise ValueError(
-                    f"{self._journal.path}, line {line} lacks or does not know {error}"
-                ) from None
+                raise ValueError(f"{where} lacks or does not know {error}") from None
             except (TypeError, ValueError, OverflowError) as error:
-                raise ValueError(f"{self._journal.path}, line {line}: {error}") from None
+                raise ValueError(f"{where}: {error}") from None

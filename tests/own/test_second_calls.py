@@ -13,7 +13,7 @@ from jbt.estimators import clusters
 from jbt.kernel import padding
 from jbt.kernel.fit import fit_map
 from jbt.own.fits.pools import fit as fit_pools
-from jbt.own.shared_coefficients.chunks import in_chunks
+from jbt.own.shared_coefficients.arrays import in_chunks
 from jbt.types import Design, Prior, Rows, Variant
 
 MODELS = "abcdef"

@@ -29,7 +29,7 @@ from jbt.own.fits.judges import Judges, PanelGroup, known_in_words, only, panels
 from jbt.own.leaderboards.growth import bias_by_quality
 from jbt.own.leaderboards.intervals import REASONS, intervals
 from jbt.own.leaderboards.problem import Settings, Setup
-from jbt.own.shared_coefficients.chunks import in_chunks
+from jbt.own.shared_coefficients.arrays import in_chunks
 from jbt.own.shared_coefficients.directions import null_directions
 from jbt.own.shared_coefficients.marginal_fit import PoolStack
 from jbt.own.tables import limits

@@ -18,7 +18,7 @@ from jbt.own.fits.judges import Judges
 from jbt.own.fits.pools import PoolFit, check_k, fit, frame
 from jbt.own.fits.shared import SharedFit, coefficient_records, fit_judges
 from jbt.own.fits.together import PanelFit, fit_panel
-from jbt.own.shared_coefficients.chunks import in_chunks
+from jbt.own.shared_coefficients.arrays import in_chunks
 from jbt.own.tables import limits
 from jbt.types import Design, Prior, Status, Variant, Verdicts
 

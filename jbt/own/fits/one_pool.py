@@ -15,7 +15,7 @@ from jbt.kernel import canonical, metrics, model
 from jbt.kernel.fit import fit_map
 from jbt.kernel.laplace import laplace
 from jbt.own.fits.batch import Batch, Group
-from jbt.own.shared_coefficients.chunks import in_chunks
+from jbt.own.shared_coefficients.arrays import in_chunks
 from jbt.own.shared_coefficients.intervals import LEVEL
 from jbt.own.tables import limits
 from jbt.types import Design, Fit, Parameters, Prior, Variant, Verdicts

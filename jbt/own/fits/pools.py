@@ -16,7 +16,7 @@ from jbt.kernel import metrics
 from jbt.own.fits.batch import Batch, Group, PoolTable
 from jbt.own.fits.one_pool import fit_both, posterior, prior_free_bias
 from jbt.own.fits.shared import SharedFit, fit_judges
-from jbt.own.shared_coefficients.chunks import in_chunks
+from jbt.own.shared_coefficients.arrays import in_chunks
 from jbt.own.shared_coefficients.intervals import Basis, Z
 from jbt.own.tables.components import chains
 from jbt.own.tables.pairs import flips

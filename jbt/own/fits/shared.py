@@ -31,11 +31,11 @@ from jbt.border import files
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.judges import JOINT, Judges, only, panels_of
 from jbt.own.shared_coefficients import directions
+from jbt.own.shared_coefficients.arrays import places
 from jbt.own.shared_coefficients.between import content_means, with_means
 from jbt.own.shared_coefficients.directions import NullDirections
 from jbt.own.shared_coefficients.intervals import Basis, known
 from jbt.own.shared_coefficients.marginal_fit import Maximum, PoolStack, maximum
-from jbt.own.shared_coefficients.places import places
 from jbt.own.tables import limits
 from jbt.types import Panel, Prior, Status
 

@@ -26,7 +26,7 @@ from jbt.own.fits.shared import (
     coefficient_records,
     fit_shared,
 )
-from jbt.own.shared_coefficients.chunks import in_chunks
+from jbt.own.shared_coefficients.arrays import in_chunks
 from jbt.own.shared_coefficients.intervals import Z, known
 from jbt.own.shared_coefficients.marginal_fit import Maximum, PoolStack
 from jbt.own.shared_coefficients.pool_terms import conditional, fit_given

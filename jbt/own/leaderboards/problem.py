@@ -20,7 +20,7 @@ from jbt.kernel import model, padding
 from jbt.kernel.fit import fit_map
 from jbt.own.fits.batch import Model, kappa_free
 from jbt.own.fits.judges import Judges
-from jbt.own.shared_coefficients.places import places
+from jbt.own.shared_coefficients.arrays import places
 from jbt.own.tables import limits
 from jbt.own.tables.places import check_memory
 from jbt.own.tables.tables import Tables, covariate_values

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from jbt import quick_compilation
 from jbt.kernel import model
 from jbt.kernel.fit import FLAT
-from jbt.own.shared_coefficients.chunks import in_chunks
+from jbt.own.shared_coefficients.arrays import in_chunks
 from jbt.own.shared_coefficients.marginal_fit import PoolStack, chunk
 from jbt.types import Design, Verdicts
 

@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jbt.own.shared_coefficients.chunks import in_chunks
+from jbt.own.shared_coefficients.arrays import in_chunks
 from jbt.own.shared_coefficients.pool_terms import linear_terms
 from jbt.types import Design, Panel, Prior, Status, Verdicts
 

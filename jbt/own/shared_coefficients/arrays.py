@@ -1,7 +1,9 @@
-"""Apply a function to many pools, a chunk of them at a time."""
+"""Arrays of many pools and parameters: a function applied to a chunk of pools at a time, and places
+by name."""
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import jax
@@ -33,3 +35,13 @@ def in_chunks(function: Any, pools: Any, size: int | None = None) -> Any:
         results = jax.device_get(function(chosen if filled > n or size < n else pools))
         parts.append(jax.tree.map(lambda v, end=n - start: v[: min(size, end)], results))
     return parts[0] if len(parts) == 1 else jax.tree.map(lambda *v: np.concatenate(v), *parts)
+
+
+def places(**shapes: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """The places of named parameters in one vector, which has them in this order: of c of covariate
+    d and judge g, `places(theta=(M,), c=(D, J), kappa=(J,))["c"][d, g]`."""
+    ends = np.cumsum([prod(shape) for shape in shapes.values()])
+    return {
+        name: np.arange(end - prod(shape), end).reshape(shape)
+        for (name, shape), end in zip(shapes.items(), ends.tolist(), strict=True)
+    }

@@ -1,8 +1,6 @@
 """Products of counts that a table can make large are estimated before they are allocated."""
 
 import jax
-import numpy as np
-import pandas as pd
 import pytest
 
 from jbt import cli, own, runtime
@@ -12,70 +10,6 @@ from jbt.own.gates.rankings import Rankings
 from jbt.own.leaderboards.problem import Settings, Setup
 from jbt.own.tables import limits
 from jbt.simulation import memory
-
-COMMANDS = {
-    "doctor": (),
-    "judge": (),
-    "fit": (),
-    "leaderboard": (),
-    "identify": ("--covariates", "words"),
-    "replay": (),
-    "gate": ("--covariates", "words", "--anchors", "anchors.csv"),
-    "plan labels": ("--covariates", "words"),
-    "plan prompts": (),
-}
-"""Every command that reads verdicts, with what it cannot do without."""
-
-
-def crowd(n_judges: int, each: int) -> pd.DataFrame:
-    """Pools of two items, `each` verdicts a judge."""
-    rows = np.arange(n_judges * each)
-    return pd.DataFrame(
-        {
-            "pool": [f"p{row % 50}" for row in rows],
-            "first": "a",
-            "second": "b",
-            "winner": np.where(rows % 3, "first", "second"),
-            "judge": [f"voter {row // each}" for row in rows],
-        }
-    )
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_voters_in_the_column_of_judges_are_named_at_once(command, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    crowd(2_000, 1).to_csv("v.csv", index=False)
-    items = [f"p{p},{item},{1 + p % 7}\n" for p in range(50) for item in "ab"]
-    (tmp_path / "i.csv").write_text("pool,item,words\n" + "".join(items))
-    (tmp_path / "anchors.csv").write_text("pool,better,worse\np0,a,b\n")
-    argv = [*command.split(), "--verdicts", "v.csv", "--items", "i.csv", *COMMANDS[command]]
-    assert cli.main(argv) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert lines == [
-        "error: v.csv: 2000 judges in 2000 rows: the column 'judge' is probably the voter, not a "
-        f"judge: {limits.ONE_JUDGE}"
-    ]
-
-
-def test_verdicts_of_a_crowd_are_one_judges(tmp_path):
-    """As if the table had no column of judges; one voter of it can be had, too."""
-    table = crowd(2_000, 1)
-    crowded = own.read(table, columns=own.Columns(judge=None))
-    nameless = own.read(table.drop(columns="judge"))
-    assert crowded.judges == nameless.judges == [None]
-    pd.testing.assert_frame_equal(crowded.verdicts, nameless.verdicts)
-    pd.testing.assert_frame_equal(crowded.counts, nameless.counts)
-    assert own.read(table, judge="voter 7").judges == ["voter 7"]
-    with pytest.raises(own.TableError, match=r"voter 19 and 1980 more$"):
-        own.read(table, judge="nobody")
-    path = tmp_path / "v.csv"
-    table.to_csv(path, index=False)
-    assert cli.main(["doctor", "--verdicts", str(path), "--judge-column", "none"]) == 0
-
-
-def test_many_judges_with_verdicts_enough_are_read():
-    assert len(own.read(crowd(700, limits.FEWEST)).judges) == 700
-    assert len(own.read(crowd(500, 1)).judges) == 500
 
 
 @pytest.fixture

@@ -40,36 +40,6 @@ def batch():
     return own.load(VERDICTS, ITEMS, ["words"], transform="log")
 
 
-def test_a_data_frame_is_read_as_its_csv_file(tmp_path):
-    VERDICTS.to_csv(tmp_path / "verdicts.csv", index=False)
-    ITEMS.to_csv(tmp_path / "items.csv", index=False)
-    from_files = own.read(tmp_path / "verdicts.csv", tmp_path / "items.csv", covariates=["words"])
-    from_frames = own.read(VERDICTS, ITEMS, covariates=["words"])
-    place = "line"  # of the file, or the row of the frame
-    assert_frame_equal(
-        from_frames.verdicts.drop(columns=place), from_files.verdicts.drop(columns=place)
-    )
-    assert_frame_equal(from_frames.items, from_files.items)
-    assert from_frames.pools == from_files.pools
-    assert list(from_frames.judges) == list(from_files.judges)
-
-
-def test_a_data_frame_that_lacks_a_column_is_refused():
-    with pytest.raises(TableError, match=r"winner"):
-        own.read(VERDICTS.drop(columns="winner"))
-    with pytest.raises(TableError, match=r"words"):
-        own.read(VERDICTS, ITEMS.rename(columns={"words": "length"}), covariates=["words"])
-
-
-@pytest.mark.parametrize("library", ["polars", "pyarrow"])
-def test_frames_of_other_libraries_are_read(library):
-    module = pytest.importorskip(library)
-    make = module.from_pandas if library == "polars" else module.Table.from_pandas
-    theirs = own.read(make(VERDICTS), make(ITEMS), covariates=["words"])
-    ours = own.read(VERDICTS, ITEMS, covariates=["words"])
-    assert_frame_equal(theirs.verdicts, ours.verdicts)
-
-
 @pytest.mark.heavy
 def test_fits_are_tables(batch):
     fits = own.fit(batch, k=2)
@@ -109,21 +79,6 @@ def test_every_result_keeps_the_protocol(batch):
         assert isinstance(result, Result)
         assert len(result.to_frame())
         assert result.record()
-
-
-@pytest.mark.parametrize(
-    "first",
-    [
-        pd.Categorical([1.0, 2.0, 1.0]),
-        np.array([1.0, 2, 1.0], object),
-        pd.array([1, 2, 1], "Int64"),
-        ["1", "2", "1"],
-    ],
-    ids=["categorical", "object", "nullable", "text"],
-)
-def test_whole_numbers_name_the_same_items_whatever_their_type(first):
-    frame = pd.DataFrame({"first": first, "second": [2, 3, 3], "winner": "first"})
-    assert len(own.read(frame).items) == 3
 
 
 def test_arguments_of_a_wrong_type_are_named(batch):

@@ -52,7 +52,7 @@ def test_no_reading_is_dropped_where_another_differs(by_name):
 
 
 @pytest.mark.parametrize(
-    ("rows", "wrong"),
+    ("rows", "expected"),
     [
         # `A` is the first shown, and no item: the case of letters does not make it one
         ("a,b,A b,a,A c,a,A a,c,A", ["3: winner is 'A': as a word, the first won; as the name",
@@ -62,36 +62,37 @@ def test_no_reading_is_dropped_where_another_differs(by_name):
         ("second,x,second x,second,second", [f"2: winner is {SECOND}"]),
         ("Tie,x,x Tie,x,tie", ['3: winner is \'tie\': as a word, a tie; as the name of an item, '
                                'the first won (--map "first=first,second=second,tie=tie" if']),
+        ("tie,x,x x,tie,Tie", ["3: winner is 'Tie': as a word, a tie; as the name of an item"]),
         ("error,x,error", ["2: winner is 'error': as a word, a failed judgment; as the name"]),
         ("x,y,x x,y,first 2,1,1", ["4: winner is '1': as a word, the first won; as the name"]),
         ("x,y,0", ["2: winner is '0', allowed: first, second, tie, error, or the name of one of "
                    "the two items; --map says what other codes mean"]),
+        ("ß,SS,ss", ["2: winner is 'ss', which may be either"]),
+        ("gpt,llama,gpt gpt,llama,LLAMA gpt,llama,Tie gpt,llama,second", [1, 0, 0.5, 0]),
+        ("x,X,x x,X,X", [1, 0]),  # as they stand before the case of letters is left out
+        ("first,x,x first,x,first", [0, 1]),  # as a word and as a name it says the same
+        ("2,1,1 3,1,3 1,2,2 1,3,tie", [0, 1, 0, 0.5]),  # where other winners are names
+        # with a map, as it says, though there is an item a
+        ("--map A=first,B=second b,a,A a,c,A second,x,B", [1, 1, 0]),
+        ("--map 1=error,6=0.75 m,k,1 k,m,6", [0.75]),
+        ("--map 1=first m,k,1 k,m,6", ["3: winner is '6', not covered by --map 1=first"]),
+        ("--scale 7:1 m,k,1 k,m,6", [0, 5 / 6]),
     ],
 )  # fmt: skip
-def test_a_verdict_table(rows, wrong, tables):
+def test_a_verdict_table(rows, expected, tables):
+    outcomes = None
+    if rows.startswith("--"):
+        option, given, rows = rows.split(" ", 2)
+        outcomes = (Outcomes.of_map if option == "--map" else Outcomes.of_scale)(given)
     v, _ = tables(csv("first,second,winner", rows), "")
-    with pytest.raises(own.TableError) as error:
-        own.read(v)
-    found = [line.removeprefix("verdicts.csv, line ") for line in wrong_lines(error)]
-    assert [line[: len(start)] for line, start in zip(found, wrong, strict=True)] == wrong
-
-
-@pytest.mark.parametrize(
-    ("rows", "shares"),
-    [
-        ("b,a,A a,c,A", [1, 1]),  # as the map says, though there is an item a
-        ("second,x,B", [0]),
-    ],
-)
-def test_a_map_says_that_words_are_words(rows, shares, tables):
-    v, _ = tables(csv("first,second,winner", rows), "")
-    found = own.read(v, outcomes=Outcomes.of_map("A=first,B=second"))
-    assert found.verdicts["p_first"].tolist() == shares
-
-
-def test_exact_names_are_names_where_the_table_has_other_names(tables):
-    v, _ = tables(csv("first,second,winner", "2,1,1 3,1,3 1,2,2 1,3,tie"), "")
-    assert own.read(v).verdicts["p_first"].tolist() == [0, 1, 0, 0.5]
+    if isinstance(expected[0], str):
+        with pytest.raises(own.TableError) as error:
+            own.read(v, outcomes=outcomes)
+        found = [line.removeprefix("verdicts.csv, line ") for line in wrong_lines(error)]
+        assert [f[: len(e)] for f, e in zip(found, expected, strict=True)] == expected
+    else:
+        found = own.read(v, outcomes=outcomes).verdicts["p_first"].tolist()
+        assert found == pytest.approx(expected)
 
 
 def test_labels_filled_in(tables, tmp_path):
@@ -108,46 +109,38 @@ def test_labels_filled_in(tables, tmp_path):
 GENERIC = "prompt,model_a,model_b,winner"
 
 
+SWAPPED = f"{GENERIC},winner_swapped"
+CROSSED = {"first": "model_b", "second": "model_a"}
+
+
 @pytest.mark.parametrize(
-    ("text", "columns", "message"),
+    ("text", "columns", "expected"),
     [
         (csv(GENERIC, "p,A,B,A p,B,A,A"), {}, 'line 3: winner is \'A\': as a word, the first won; '
          'as the name of an item, the second won (--map "A=first,B=second" if it is a word; else '
          "rename the item)"),
         (csv(GENERIC, "p,x,tie,tie"), {}, "line 2: winner is 'tie': as a word, a tie; as the name"),
-        (csv(GENERIC, "p,x,y,0"), {}, '--map "0=first,1=tie,2=second" or --scale BEST:WORST says'),
-        (csv(GENERIC, "p,x,y,model_a"), {"first": "model_b", "second": "model_a"},
-         "line 2: winner is 'model_a', allowed: y, x, tie, error"),
-        (csv(GENERIC, "p,x,y,A"), {"first": "model_b", "second": "model_a"},
+        (csv(GENERIC, "p,x,y,model_a"), CROSSED, "line 2: winner is 'model_a', allowed: y, x, tie"),
+        (csv(GENERIC, "p,x,y,A"), CROSSED,
          "(--map says what a code means where model_b is first, model_a second)"),
-        (csv(f"{GENERIC},winner_swapped", "p,A,B,A,A"), {"swapped_codes": "shown"},
+        (csv(GENERIC, "p,x,Y,x p,x,Y,y"), CROSSED, [0, 1]),
+        (csv(SWAPPED, "p,A,B,A,A"), {"swapped_codes": "shown"},
          "line 2: winner_swapped is 'A': as a word, the first won; as the name of an item, the"),
-        (csv(f"{GENERIC},winner_swapped", "p,A,B,A,A"), {"outcomes": "A=first,B=second"},
+        (csv(SWAPPED, "p,A,B,A,A"), {"outcomes": Outcomes.of_map("A=first,B=second")},
          "line 2: winner_swapped is 'A': of the order shown then, or of the columns?"),
+        (csv(SWAPPED, "p,A,B,A,A"), {"swapped_codes": "columns"}, [1, 0]),
     ],
 )  # fmt: skip
-def test_an_import(text, columns, message, tmp_path):
+def test_an_import(text, columns, expected, tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text(text)
-    if "outcomes" in columns:
-        columns = {**columns, "outcomes": Outcomes.of_map(columns["outcomes"])}
-    with pytest.raises(own.TableError) as error:
-        formats.collect([path], columns=GenericColumns(**columns))
-    assert message in wrong_lines(error)[0]
-
-
-@pytest.mark.parametrize(
-    ("text", "columns", "shares"),
-    [
-        (csv(GENERIC, "p,x,Y,x p,x,Y,y"), {"first": "model_b", "second": "model_a"}, [0, 1]),
-        (csv(f"{GENERIC},winner_swapped", "p,A,B,A,A"), {"swapped_codes": "columns"}, [1, 0]),
-    ],
-)
-def test_an_import_of_one_meaning(text, columns, shares, tmp_path):
-    path = tmp_path / "mine.csv"
-    path.write_text(text)
-    found = formats.collect([path], columns=GenericColumns(**columns))
-    assert [v.p_first for v in found.verdicts] == shares
+    if isinstance(expected, str):
+        with pytest.raises(own.TableError) as error:
+            formats.collect([path], columns=GenericColumns(**columns))
+        assert expected in wrong_lines(error)[0]
+    else:
+        found = formats.collect([path], columns=GenericColumns(**columns))
+        assert [v.p_first for v in found.verdicts] == expected
 
 
 def test_imported_verdicts_of_such_items_are_read_as_they_were(tmp_path):
@@ -185,25 +178,19 @@ def study(tmp_path, monkeypatch):
     return own.Study.open(tmp_path / "s")
 
 
-@pytest.mark.parametrize(
-    ("number", "winner", "message"),
-    [
-        (1, "second", f"query 1: winner is {SECOND} (tell p_first, 1 or 0)"),
-        (
-            2,
-            "tie",
-            "query 2: winner is 'tie': as a word, a tie; as the name of an item, the second",
-        ),
-        (3, "error", "query 3: winner is 'error': as a word, a failed judgment; as the name of an"),
-    ],
-)
-def test_a_study_of_such_items_goes_on(number, winner, message, study, tmp_path):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        study.tell(number, winner)
+def test_a_study_of_such_items_goes_on(study, tmp_path):
+    wrong = {
+        "second": f"query 1: winner is {SECOND} (tell p_first, 1 or 0)",
+        "tie": "query 2: winner is 'tie': as a word, a tie; as the name of an item, the second",
+        "error": "query 3: winner is 'error': as a word, a failed judgment; as the name of an",
+    }
     answers = tmp_path / "answers.csv"
-    answers.write_text(f"id,winner\n{number},{winner}\n")
-    with pytest.raises(ValueError, match=re.escape(message)):
-        study.tell_all(read_answers(answers, study))
+    for number, (winner, message) in enumerate(wrong.items(), start=1):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            study.tell(number, winner)
+        answers.write_text(f"id,winner\n{number},{winner}\n")
+        with pytest.raises(ValueError, match=re.escape(message)):
+            study.tell_all(read_answers(answers, study))
     study.tell(1, "first")
     study.tell(2, p_first=0.0)
     study.tell(3, "x")

@@ -1,6 +1,8 @@
 """Words and numbers that no function of `jbt.own` knows are refused by name, never taken for
 another: nothing is dropped, kept or fitted by a word that is not one of those allowed."""
 
+import re
+
 import jaxtyping
 import numpy as np
 import pytest
@@ -30,58 +32,53 @@ def files(tables, tmp_path):
     return (*tables(), anchors)
 
 
-TABLES = {
+WRONG = {
     "ties": ("Drop", "half, drop"),
     "merge_pools": ("no", "True, False"),
     "covariates": ("words", "must be a list of columns"),
-}
-MODEL = {
     "transform": ("sqrt", "none, log, log1p"),
     "standardise": (None, "True, False"),
     "position": ("Auto", "yes, no, auto"),
 }
+"""Of each argument a wrong value, and what is allowed."""
 
 
-@pytest.mark.parametrize("name", [*TABLES, *MODEL])
-def test_load(name, files):
-    value, allowed = {**TABLES, **MODEL}[name]
-    with pytest.raises(ValueError, match=f"^{name} must.*, got {value!r}$") as error:
-        own.load(*files[:2], **{"covariates": ["words"], name: value})
-    assert allowed in str(error.value)
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_read(name, files):
-    with pytest.raises(ValueError, match=f"^{name} must"):
-        own.read(*files, **{name: TABLES[name][0]})
-
-
-def test_collect(files):
-    with pytest.raises(
-        ValueError, match=r"^format must be one of auto, chatbot_arena.*, got 'PRD'"
-    ):
-        formats.collect([files[0]], format="PRD")
-
-
-@pytest.mark.parametrize("name", MODEL)
-def test_a_batch_and_a_leaderboard(name, files):
+@pytest.mark.parametrize("name", WRONG)
+def test_arguments_of_tables_and_models(name, files):
+    value, allowed = WRONG[name]
     read = own.read(*files, covariates=["words"])
-    for function in (own.Batch.of, own.leaderboard):
-        with pytest.raises(ValueError, match=f"^{name} must be one of"):
-            function(read, ["words"], **{name: MODEL[name][0]})
+    is_model = name in ("transform", "standardise", "position")
+    calls = [lambda **given: own.load(*files[:2], **{"covariates": ["words"], **given})]
+    if is_model:
+        calls += [
+            lambda f=f, **given: f(read, ["words"], **given)
+            for f in (own.Batch.of, own.leaderboard)
+        ]
+    else:
+        calls += [lambda **given: own.read(*files, **given)]
+    for call in calls:
+        with pytest.raises(ValueError, match=f"^{name} must.*, got {value!r}$") as error:
+            call(**{name: value})
+        assert allowed in str(error.value)
 
 
-@pytest.mark.parametrize("word", ["sqrt", ["log"], 1, None, ""])
-def test_covariate_values(word, files):
+def test_other_words(files):
     read = own.read(*files, covariates=["words"])
-    with pytest.raises(ValueError, match=r"^transform must be one of none, log, log1p, got"):
-        own.covariate_values(read, ["words"], word, True)
-
-
-def test_a_leaderboard_of_another_difference(files):
-    read = own.read(*files, covariates=["words"])
-    with pytest.raises(ValueError, match=r"^difference must be one of plain, relative"):
-        own.leaderboard(read, ["words"], difference="Relative")
+    wrong = {
+        "format must be one of auto, chatbot_arena.*, got 'PRD'": lambda: formats.collect(
+            [files[0]], format="PRD"
+        ),
+        "difference must be one of plain, relative": lambda: own.leaderboard(
+            read, ["words"], difference="Relative"
+        ),
+    }
+    for word in ("sqrt", ["log"], 1, None, ""):
+        wrong[f"transform must be one of none, log, log1p, got {re.escape(repr(word))}"] = (
+            lambda word=word: own.covariate_values(read, ["words"], word, True)
+        )
+    for message, call in wrong.items():
+        with pytest.raises(ValueError, match=f"^{message}"):
+            call()
 
 
 @pytest.mark.heavy

@@ -13,6 +13,7 @@ import tyro
 from jbt import __version__
 from jbt.border import files
 from jbt.border.inputs import parse
+from jbt.border.report import counted
 from jbt.own import formats
 from jbt.own.formats import GenericColumns, Imported
 from jbt.own.formats.records import SwappedCodes
@@ -20,6 +21,12 @@ from jbt.own.tables.outcomes import Outcomes
 
 ROLES = ("pool", "judge", "first", "second", "item", "winner", "p_first", "order", "count")
 """Roles in the mapping that are printed first."""
+
+COLUMNS = (
+    *("first", "second", "winner", "pool", "texts"),
+    *("counts", "scores", "swapped", "swapped_codes"),
+)
+"""Options that are fields of `GenericColumns` under the same name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,17 +99,9 @@ def main(argv: Sequence[str]) -> int:
         order=options.order,
         judges=options.judge,
         columns=GenericColumns(
-            options.first,
-            options.second,
-            options.winner,
-            options.pool,
-            options.judge_column,
-            options.texts,
-            options.counts,
-            Outcomes.of_options(options.map, options.scale),
-            options.scores,
-            options.swapped,
-            options.swapped_codes,
+            judge=options.judge_column,
+            outcomes=Outcomes.of_options(options.map, options.scale),
+            **{name: getattr(options, name) for name in COLUMNS},
         ),
         strong_weight=options.strong_weight,
     )
@@ -135,24 +134,24 @@ def _write_json(
 def _print(options: ImportOptions, imported: Imported, written: list[Path]) -> None:
     counts = imported.counts
     source = f"{imported.format.title} ({imported.format.name})"
-    n_files = _number(len(options.files), "file")
-    print(f"{source}: {_number(counts['records'], 'record')} of {n_files}")
+    n_files = counted(len(options.files), "file")
+    print(f"{source}: {counted(counts['records'], 'record')} of {n_files}")
     roles = [r for r in ROLES if r in imported.mapping]
     for role in [*roles, *(r for r in imported.mapping if r not in roles)]:
         print(f"  {role:8} <- {', '.join(imported.mapping[role])}")
     if imported.unused:
         print(f"  not used    {', '.join(imported.unused)}")
-    judges = _number(counts["judges"], "judge") if counts["judges"] else "judge not named"
+    judges = counted(counts["judges"], "judge") if counts["judges"] else "judge not named"
     print(
-        f"{_number(counts['verdicts'], 'verdict')}: {_number(counts['ties'], 'tie')}, "
-        f"{_number(counts['errors'], 'error')}; {_number(counts['pools'], 'pool')}; {judges}; "
+        f"{counted(counts['verdicts'], 'verdict')}: {counted(counts['ties'], 'tie')}, "
+        f"{counted(counts['errors'], 'error')}; {counted(counts['pools'], 'pool')}; {judges}; "
         f"order shown {counts['order_shown']}, unknown {counts['order_unknown']}"
     )
-    contents = f" of {_number(counts['contents'], 'content')}" if counts["contents"] else ""
+    contents = f" of {counted(counts['contents'], 'content')}" if counts["contents"] else ""
     measures = ", ".join(imported.measures) or "no counts"
-    print(f"{_number(counts['items'], 'item')}{contents}: {measures}")
+    print(f"{counted(counts['items'], 'item')}{contents}: {measures}")
     if counts["anchors"]:
-        print(_number(counts["anchors"], "anchor"))
+        print(counted(counts["anchors"], "anchor"))
     for note in imported.notes():
         print(f"Note: {note}")
     if imported.not_known():
@@ -162,7 +161,3 @@ def _print(options: ImportOptions, imported: Imported, written: list[Path]) -> N
     if imported.measures:
         command += ["--covariates", imported.measures[0], "--transform", "log1p"]
     print(f"  {shlex.join(command)}")
-
-
-def _number(n: int, what: str) -> str:
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"

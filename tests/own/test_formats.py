@@ -50,7 +50,7 @@ def test_what_each_file_says_is_written_and_read_again(name, tmp_path):
     sample = SAMPLES[name]
     found, tables = read_sample(tmp_path, name)
     assert found.format.name == sample["format"]
-    pools = list(found.items)
+    pools = found.items["pool"].unique().tolist()
 
     def named(pool):
         """A pool, or its number if a digest names it."""
@@ -206,9 +206,11 @@ def test_lengths_of_arena_hard_are_in_the_answers(tmp_path):
     ]
     answers = save(tmp_path, "answers.jsonl", answers)
     found = formats.collect([answers, save_sample(tmp_path, "arena_hard")])
-    base, m = (found.items["q1"][name].measures for name in ("base", "m"))
+    counted = found.items.set_index(["pool", "item"]).loc["q1"]
+    base, m = (counted.loc[name] for name in ("base", "m"))
     expected = {"tokens": 9, "header_count": 3, "list_count": 4, "bold_count": 5}
-    assert base.items() >= {**expected, "words": 2, "bold": 2, "markdown": 2}.items()
+    expected |= {"words": 2, "bold": 2, "markdown": 2}
+    assert base[list(expected)].to_dict() == expected
     assert (m["words"], m["headings"]) == (2, 1)
     assert found.counts["answers_without_verdict"] == 1
     assert found.counts["items_without_lengths"] == 10
@@ -245,7 +247,8 @@ def test_several_files_are_one_import(tmp_path):
         formats.collect([paths[0], paths[0]])
     places = [(tmp_path, "battles.1.json"), (tmp_path, "battles.2.json"), (again, "battles.1.json")]
     battles = records("chatbot_arena_clean_battles")
-    pools = list(formats.collect([save(*place, battles) for place in places]).items)
+    found = formats.collect([save(*place, battles) for place in places])
+    pools = found.items["pool"].unique().tolist()
     assert pools[::3] == ["battles.1/000000", "battles.2/000000", "battles.1 (2)/000000"]
     assert len(pools) == 9
 
@@ -281,7 +284,7 @@ def test_names_with_a_line_break_are_refused(odd, tmp_path):
     with pytest.raises(ValueError, match="--judge is "):
         formats.collect([mine], judges=(odd,))
     padded = save(tmp_path, "padded.jsonl", [{**row, "pool": "p\n"}])
-    assert list(formats.collect([padded]).items) == ["p"]
+    assert formats.collect([padded]).verdicts[0].pool == "p"
 
 
 def test_notes(tmp_path):
@@ -309,8 +312,10 @@ def test_columns_of_a_generic_table_are_named(tmp_path):
               "n x": 5, "n y": "0.5"}  # fmt: skip
     found = generic(tmp_path, columns, record)
     assert found.verdicts == [("3", "k", "m", 0.0, "j", False, 1, False)]
-    measures = [found.items["3"][name].measures for name in "km"]
-    assert [(m["words"], m["tokens"]) for m in measures] == [(2, 5), (0, 0.5)]
+    assert found.items[["item", "words", "tokens"]].to_numpy().tolist() == [
+        ["k", 2, 5],
+        ["m", 0, 0.5],
+    ]
     assert found.mapping["tokens"] == ("n x", "n y")
     assert found.unused == ()
     shown = [(record, {}), (record, {"order": "shown"}), ({**record, "order": "shown"}, {})]
@@ -324,9 +329,13 @@ def test_columns_of_a_generic_table_are_named(tmp_path):
 def test_pools_of_a_generic_table(tmp_path):
     """Without texts of its own a row is a match between items that meet again."""
     row = {**RECORD, "one": "a", "two": "b"}
-    assert list(generic(tmp_path, COLUMNS, row, row).items) == ["all"]
+
+    def pools(columns):
+        return [v.pool for v in generic(tmp_path, columns, row, row).verdicts]
+
+    assert pools(COLUMNS) == ["all", "all"]
     with_texts = GenericColumns("x", "y", ("w",), texts=("one", "two"))
-    assert list(generic(tmp_path, with_texts, row, row).items) == ["mine/000000", "mine/000001"]
+    assert pools(with_texts) == ["mine/000000", "mine/000001"]
     unnamed = GenericColumns(winner=("w",), texts=("one", "two"))
     (verdict,) = generic(tmp_path, unnamed, {**row, "w": "two"}).verdicts
     assert verdict[:5] == ("mine/000000", "one", "two", 0.0, None)

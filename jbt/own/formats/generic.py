@@ -119,7 +119,7 @@ def layout(given: GenericColumns, keys: tuple[str, ...]) -> Layout:
     for key in given.named():
         if key not in keys:
             raise Refused(f"no {key!r} here; keys are {shown}")
-    items = (given.first, given.second) if given.first is not None else None
+    items: Any = (given.first, given.second) if given.first is not None else None
     if items is None:
         plain = [pair for pair in PLAIN if set(pair) <= set(keys)]
         items = _only("items", plain[:1] or pairs(*STEMS["items"]))
@@ -178,7 +178,7 @@ def layout(given: GenericColumns, keys: tuple[str, ...]) -> Layout:
             return "\n".join(texts.answers(value, answers[side]))
         return row.text("texts", answers[side])
 
-    named = [pair for pair in (items, answers) if pair is not None]
+    named: list[Any] = [pair for pair in (items, answers) if pair is not None]
     columns = replace(given, winner=winner, scores=scores, swapped=swapped)
     return Layout(
         pool=pool_of,

@@ -193,89 +193,81 @@ class Imported:
         return tuple(key for key in self.keys if key not in used)
 
     @cached_property
+    def table(self) -> pd.DataFrame:
+        """The fields of each verdict."""
+        return pd.DataFrame(self.verdicts, columns=list(Verdict._fields), dtype=object)
+
+    @cached_property
     def pattern(self) -> str | None:
         """A pattern in the two columns, which suggests that they are not in the order shown."""
         for side in ("first", "second"):
-            names = {getattr(v, side) for v in self.verdicts}
-            if len(names) == 1:
-                return f"{side} is always {brief(*names)}"
-        pairs = [(v.first.casefold(), v.second.casefold()) for v in self.verdicts]
-        if all(a <= b for a, b in pairs) or all(a >= b for a, b in pairs):
+            if self.table[side].nunique() == 1:
+                return f"{side} is always {brief(self.table[side][0])}"
+        first, second = (self.table[side].str.casefold() for side in ("first", "second"))
+        if (first <= second).all() or (first >= second).all():
             return "first and second are in alphabetical order"
         return None
 
     @cached_property
-    def table(self) -> pd.DataFrame:
-        """The fields of each verdict; `shown` is whether the first is known to have come first."""
-        table = pd.DataFrame(self.verdicts, columns=list(Verdict._fields), dtype=object)
+    def shown(self) -> pd.Series:
+        """[verdicts] whether the first is known to have been shown first."""
         if self.given_order is not None:
-            table["shown"] = self.given_order == "shown"
-        elif self.format.order == "columns" and self.pattern is not None:
-            table["shown"] = False
-        return table
+            return self.table["shown"].map(lambda shown: self.given_order == "shown")
+        return self.table["shown"].astype(bool) & (
+            self.format.order != "columns" or self.pattern is None
+        )
 
     @cached_property
-    def items(self) -> dict[str, dict[str, Item]]:
-        """By pool and name, those that some verdict compares."""
-        items: dict[str, dict[str, Item]] = {}
+    def items(self) -> pd.DataFrame:
+        """A row for each item that some verdict compares: pool, item, content (who wrote it, None
+        if the source does not say), by_place, and what was counted."""
         judged = {(v.pool, name) for v in self.verdicts for name in (v.first, v.second)}
-        for pool in self.table["pool"]:
-            items.setdefault(pool, {})
-        for (pool, name), item in self.answers.items():
-            if (pool, name) in judged:
-                items[pool][name] = item
-        return items
-
-    @cached_property
-    def item_table(self) -> pd.DataFrame:
-        """A row for each item: pool, item, content (None where nothing is known of it), and what
-        was counted."""
-        rows = []
-        for pool, items in self.items.items():
-            for name, item in items.items():
-                # The same place in another pool holds an answer of another model.
-                owner = f"{pool}/{name}" if item.by_place else item.content
-                counts = {m: int(v) if v.is_integer() else v for m, v in item.measures.items()}
-                rows.append({"pool": pool, "item": name, "content": owner, **counts})
-        return pd.DataFrame(rows, dtype=object)
+        rows = [
+            {"pool": pool, "item": name, "content": item.content, "by_place": item.by_place}
+            | {m: int(v) if v.is_integer() else v for m, v in item.measures.items()}
+            for (pool, name), item in self.answers.items()
+            if (pool, name) in judged
+        ]
+        pools = pd.Index(self.table["pool"].unique())
+        items = pd.DataFrame(rows, dtype=object)
+        return items.iloc[np.argsort(pools.get_indexer(pd.Index(items["pool"])), kind="stable")]
 
     @cached_property
     def judges(self) -> list[str]:
         """Names of the judges, in the order of the verdicts."""
-        return self.table["judge"].dropna().unique().tolist()
+        return [judge for judge in dict.fromkeys(self.table["judge"]) if judge]
 
     @cached_property
     def measures(self) -> list[str]:
         """Covariates that at least one item has."""
-        return list(self.item_table)[3:]
+        return list(self.items)[4:]
 
     @cached_property
     def contents(self) -> list[str]:
         """Who wrote the items, where the source says so."""
-        items = [item for items in self.items.values() for item in items.values()]
-        return [c for c in dict.fromkeys(item.content for item in items) if c]
+        return self.items["content"].dropna().unique().tolist()
 
     @cached_property
     def counts(self) -> dict[str, int]:
         """Number of each thing; a verdict is counted once whatever its `count`."""
-        table, items = self.table, self.item_table
-        shown, n_measures = int(table["shown"].sum()), len(self.measures)
-        without = items[self.measures].isna().any(axis=1) if n_measures else items["item"].notna()
-        return {
+        share, items = self.table["p_first"], self.items
+        counted = items[self.measures].notna().all(axis=1) & bool(self.measures)
+        counts = {
             "records": self.n_records,
-            "verdicts": len(table),
-            "ties": int((table["p_first"] == 0.5).sum()),
-            "errors": int(table["p_first"].isna().sum()),
-            "order_shown": shown,
-            "order_unknown": len(table) - shown,
-            "pools": len(self.items),
+            "verdicts": len(share),
+            "ties": (share == 0.5).sum(),
+            "errors": share.isna().sum(),
+            "order_shown": self.shown.sum(),
+            "order_unknown": (~self.shown).sum(),
+            "pools": items["pool"].nunique(),
             "judges": len(self.judges),
             "items": len(items),
             "contents": len(self.contents),
-            "items_without_lengths": int(without.sum()),
+            "items_without_lengths": (~counted).sum(),
             "answers_without_verdict": len(self.answers) - len(items),
             "anchors": len(self.anchors),
         }
+        return {name: int(n) for name, n in counts.items()}
 
     def notes(self) -> list[str]:
         """Warnings, in sentences."""
@@ -304,7 +296,7 @@ class Imported:
             why = "the table does not record it (--order shown if first was shown first)"
         else:
             why = f"{self.format.title} do not record it"
-        default = "; each is its own, pool/item" * bool(self.item_table["content"].notna().any())
+        default = "; each is its own, pool/item" * bool(self.items["by_place"].any())
         gaps = {
             f"order shown of {unknown} of {counts['verdicts']} verdicts: {why}": unknown,
             "judge: all verdicts are taken for one judge's (--judge NAME)": not self.judges,
@@ -353,28 +345,26 @@ class Imported:
         table = self.table
         rows = table.assign(
             judge=table["judge"].fillna("unknown"),
-            winner=[OUTCOMES.get(share) for share in table["p_first"]],
-            order=np.where(table["shown"], "shown", "unknown"),
+            winner=pd.Series([OUTCOMES.get(share) for share in table["p_first"]], dtype=object),
+            order=np.where(self.shown, "shown", "unknown"),
         )
         graded = self.format.graded or not table["p_first"].isin(list(OUTCOMES)).all()
-        graded = graded or names_that_are_words(self.item_table["item"])  # might be either
-        columns = {
-            "pool": True,
-            "judge": self.judges,
-            "first": True,
-            "second": True,
-            "p_first": graded,
-            "winner": not graded,
-            "count": (table["count"] != 1).any(),
-            "order": True,
-        }
-        return rows[[name for name, is_written in columns.items() if is_written]]
+        graded = graded or names_that_are_words(self.items["item"])  # "first" might be either
+        columns = ["pool", *["judge"] * bool(self.judges), "first", "second"]
+        columns += [
+            "p_first" if graded else "winner",
+            *["count"] * bool((table["count"] != 1).any()),
+        ]
+        return rows[[*columns, "order"]]
 
     def _item_rows(self) -> pd.DataFrame:
-        items = self.item_table
-        if items["content"].isna().all():
+        items = self.items.drop(columns="by_place")
+        if not self.contents and not self.items["by_place"].any():
             return items.drop(columns="content")
-        return items.assign(content=items["content"].fillna(items["item"]))
+        # The same place in another pool holds an answer of another model.
+        place = items["pool"] + "/" + items["item"]
+        owner = items["item"].mask(self.items["by_place"].astype(bool), place)
+        return items.assign(content=items["content"].fillna(owner))
 
 
 def _merged(known: Item, item: Item) -> Item:
@@ -386,8 +376,8 @@ def _merged(known: Item, item: Item) -> Item:
     again = f"item {brief(item.name)} again in one pool, with another"
     if None not in (known.content, item.content) and known.content != item.content:
         raise Refused(f"{again} content")
-    for name in known.measures.keys() & item.measures.keys():
-        if known.measures[name] != item.measures[name]:
+    for name, count in known.measures.items():
+        if item.measures.get(name, count) != count:
             raise Refused(f"{again} {name}")
     text, measures = known.text, known.measures
     if item.text is not None and text != hash(item.text):

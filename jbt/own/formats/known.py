@@ -378,24 +378,26 @@ def _study(row: Row) -> Iterator[Record]:
 
 
 FORMATS: dict[str, Format] = {
-    name: Format(name, *format)
-    for name, *format in (
-        ("chatbot_arena", "Chatbot Arena battles", _is_arena, CHATBOT_ARENA.records, "columns"),
-        (
+    format.name: format
+    for format in (
+        Format(
+            "chatbot_arena", "Chatbot Arena battles", _is_arena, CHATBOT_ARENA.records, "columns"
+        ),
+        Format(
             "mt_bench",
             "MT-Bench judgments of pairs",
             {"question_id", *MT_BENCH.keys, *MT_BENCH_GAMES}.issubset,
             MT_BENCH.records,
             "recorded",
         ),
-        (
+        Format(
             "mt_bench_human",
             "MT-Bench human judgments",
             _is_mt_bench_human,
             MT_BENCH_HUMAN.records,
             "unknown",
         ),
-        (
+        Format(
             "alpaca_eval",
             "AlpacaEval annotations",
             {"instruction", *OUTPUTS, *ALPACA_EVAL.keys, "preference"}.issubset,
@@ -403,30 +405,30 @@ FORMATS: dict[str, Format] = {
             "unknown",
             True,
         ),
-        ("arena_hard", "Arena-Hard judgments", _is_arena_hard, _arena_hard, "recorded"),
-        (
+        Format("arena_hard", "Arena-Hard judgments", _is_arena_hard, _arena_hard, "recorded"),
+        Format(
             "llmbar",
             "LLMBar results",
             {"input", *OUTPUTS, "label", "results"}.issubset,
             LLMBAR.records,
             "recorded",
         ),
-        (
+        Format(
             "judgebench",
             "JudgeBench outputs",
             {"pair_id", *RESPONSES, "label", "judgments"}.issubset,
             JUDGEBENCH.records,
             "recorded",
         ),
-        (
+        Format(
             "comparia",
             "compar:IA votes",
             {*COMPARIA.keys, "chosen_model_name", "both_equal"}.issubset,
             COMPARIA.records,
             "unknown",
         ),
-        ("study", "Journal of a study", _is_study, _study, "recorded"),
-        ("generic", "Table of your own", generic.recognises, generic.records, "unknown"),
+        Format("study", "Journal of a study", _is_study, _study, "recorded"),
+        Format("generic", "Table of your own", generic.recognises, generic.records, "unknown"),
     )
 }
 """Every format by its name."""

@@ -275,9 +275,9 @@ class Layout:
         if self.gold is not None:
             gold = as_code(row.need("anchors", "label"), self.gold, "label")
             yield Anchor(pool, *(own if gold == 1 else own[::-1]))
-        for p_first, swapped, *facts in self.games(row, names):
+        for p_first, swapped, shown, count, numbered in self.games(row, names):
             first, second = items[::-1] if swapped else items
-            yield Verdict(pool, first, second, p_first, judge, *facts)
+            yield Verdict(pool, first, second, p_first, judge, shown, count, numbered)
 
 
 Order = Literal["recorded", "columns", "unknown"]

@@ -226,7 +226,8 @@ def read(
     parts = {"pools": names["pool"], "items": names["item"]}
     if "content" in names and content != "item":
         parts["contents"] = names["content"]
-    judge_of, judges = 0, [None]
+    judge_of: Any = 0
+    judges: list[str | None] = [None]
     if "judge" in sheet.rows:
         parts["judges"] = sheet.rows["judge"]
         judge_of, judges = _numbered(parts["judges"])

@@ -7,7 +7,7 @@ verdict counts for the item that it favours, a tie for half.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from jbt import stats
+from jbt.border import files
 from jbt.border.report import Report, Section, percent
 from jbt.own.tables import lengths
 from jbt.own.tables.pairs import PAIR, both_orders, pairs, trusted_pairs
@@ -53,6 +54,12 @@ half where one verdict is a tie; the same winner as another judge, of the pairs 
 the item shown first wins; the item with the larger covariate wins; it is the better one; ties and
 errors, of all verdicts."""
 
+COINS = {
+    "accuracy_both_orders": lambda tied: ((1 - tied) / 2) ** 2,
+    "consistency": lambda tied: (1 + tied**2) / 2,
+}
+"""The share that a coin would reach which ties this share of verdicts; of other measures a half."""
+
 COLUMNS = dict.fromkeys(("judge", "what", "of"), object)
 COLUMNS |= dict.fromkeys(("share", "low", "high", "coin"), float) | {"n": int, "n_pools": int}
 """Of `ReportCards.table`."""
@@ -72,98 +79,88 @@ def report_card(tables: Tables, covariates: Sequence[str] = ()) -> ReportCards:
     for name in covariates:
         if name not in tables.items:
             raise ValueError(f"no covariate {name!r} was read: read the tables with it")
-    table = pairs(tables)
-    rows = [
-        (judge, *row)
-        for number, judge in enumerate(tables.judges)
-        for row in _card(tables, table, number, covariates)
-    ]
-    frame = pd.DataFrame(rows, columns=pd.Index(list(COLUMNS)), dtype=object)
-    return ReportCards(frame.astype(COLUMNS), tables.judges)
+    # A row for each judge and pair; a measure is NaN where a pair does not count.
+    table, keys = pairs(tables), ["judge", *PAIR]
+    frame = table.groupby([*keys, "source"], as_index=False)["won"].mean()
+    both = both_orders(table).set_index(keys)
+    shown = table[table["shown"]]
+    first = shown.assign(first=shown["won"].where(shown["low_first"], 1 - shown["won"]))
+    orders = ["won_first", "won_second", "ties_first", "ties_second"]
+    for columns in (both[orders], first.groupby(keys)["first"].mean()):
+        frame = frame.join(columns, on=keys)
+    frame = frame.join(trusted_pairs(tables), on=PAIR)
+    judge, won, gold = frame["judge"], frame["won"], frame["low_better"]
+    won_first, won_second = frame["won_first"], frame["won_second"]
+    low, high = (frame[side].to_numpy() for side in PAIR)
+    values = {name: tables.items[name].to_numpy(float) for name in covariates}
+    # 1 where the item `low` has the larger covariate, 0 where the smaller, else a half.
+    larger = {
+        name: pd.Series((np.sign(x[low] - x[high]) + 1) / 2, frame.index)
+        for name, x in values.items()
+    }
 
-
-def _card(
-    tables: Tables, table: pd.DataFrame, judge: int, covariates: Sequence[str]
-) -> Iterator[tuple[Any, ...]]:
-    """A judge's rows of `ReportCards.table`, of measures for which there is a pair."""
-
-    def mean(what: str, of: str | None, rows: pd.DataFrame, value: pd.Series, coin: float) -> Any:
-        """The mean of a value over these rows; its values of other rows are ignored."""
-        if len(rows):
-            by_pool = value.loc[rows.index].astype(float).groupby(rows["source"].to_numpy())
-            sums, sizes = by_pool.sum().to_numpy(), by_pool.size().to_numpy(float)
-            interval = stats.clustered_share(sums, sizes)
-            yield what, of, *interval, coin, len(rows), by_pool.ngroups
-
-    def larger(rows: pd.DataFrame, name: str) -> pd.Series:
-        """1 where the item `low` has the larger covariate, 0 where the smaller, else a half."""
-        x = tables.items[name].to_numpy(float)
-        return pd.Series(
-            (np.sign(x[rows["low"].to_numpy()] - x[rows["high"].to_numpy()]) + 1) / 2, rows.index
-        )
-
-    is_judge, gold = table["judge"] == judge, trusted_pairs(tables)
-    own, others = table[is_judge], table[~is_judge]
-    each = own.groupby([*PAIR, "source"])["won"].mean().reset_index()
-    both = both_orders(own)
-    tied = (both["ties_first"] + both["ties_second"]) / 2
-    labelled, twice = (rows.join(gold, on=PAIR, how="inner") for rows in (each, both))
-    right = _agrees(labelled["won"], labelled["low_better"])
-    yield from mean("accuracy", None, labelled, right, 0.5)
-    right_both = np.minimum(
-        _agrees(twice["won_first"], twice["low_better"]),
-        _agrees(twice["won_second"], twice["low_better"]),
-    )
-    coin = ((1 - _mean(tied[twice.index])) / 2) ** 2
-    yield from mean("accuracy_both_orders", None, twice, right_both == 1, coin)
-    for name in covariates:
-        better_larger = _agrees(labelled["low_better"], larger(labelled, name))
-        yield from mean("accuracy_if_larger", name, labelled[better_larger == 1], right, 0.5)
-        yield from mean("accuracy_if_smaller", name, labelled[better_larger == 0], right, 0.5)
-    same = 1 - (both["won_first"] - both["won_second"]).abs()
-    yield from mean("consistency", None, both, same, (1 + _mean(tied) ** 2) / 2)
-
-    others = others.groupby(["judge", *PAIR])["won"].mean().reset_index()
-    shared = each.merge(others, on=PAIR, suffixes=("", "_other"))
-    shared = shared[(shared["won"] != 0.5) & (shared["won_other"] != 0.5)]
-    same = (shared["won"] > 0.5) == (shared["won_other"] > 0.5)
+    right, decided = _agrees(won, gold), np.sign(won - 0.5).replace(0, np.nan)
+    measures = dict[tuple[str, str | None], pd.Series]()
+    measures["accuracy", None] = right
+    right_both = _agrees(won_first, gold).clip(upper=_agrees(won_second, gold))
+    measures["accuracy_both_orders", None] = right_both // 1
+    for name, x in larger.items():
+        measures["accuracy_if_larger", name] = right.where(_agrees(gold, x) == 1)
+        measures["accuracy_if_smaller", name] = right.where(_agrees(gold, x) == 0)
+    measures["consistency", None] = 1 - (won_first - won_second).abs()
+    pair, weights = [frame[side] for side in PAIR], {}
     if len(tables.judges) > 2:
-        yield from mean("agreement", ALL_OTHERS, shared, same, 0.5)
+        key = "agreement", ALL_OTHERS
+        measures[key] = decided.groupby([*pair, decided]).transform("count") - 1
+        weights[key] = (decided.groupby(pair).transform("count") - 1).where(decided.notna(), 0)
     if len(tables.judges) - 1 <= MOST_OTHERS:
         for other, name in enumerate(tables.judges):
-            yield from mean("agreement", name, shared[shared["judge"] == other], same, 0.5)
+            theirs = (
+                frame[judge == other].set_index(PAIR).assign(theirs=decided[judge == other].array)
+            )
+            beside = frame.join(theirs["theirs"], on=PAIR)["theirs"]
+            counts = decided.notna() & beside.notna() & (judge != other)
+            measures["agreement", name] = (decided == beside).astype(float).where(counts)
+    # Where a judge saw pairs in both orders, only these are not confounded with who came first.
+    in_one_order = won_first.isna() & judge.isin(both.index.get_level_values("judge"))
+    measures["first_won", None] = frame["first"].mask(in_one_order)
+    for name, x in larger.items():
+        measures["larger_won", name] = _agrees(won, x).where(x != 0.5)
+        measures["gold_larger", name] = _agrees(gold, x).where(x != 0.5)
 
-    first = own[own["shown"]]
-    first = first.assign(first=first["won"].where(first["low_first"], 1 - first["won"]))
-    if len(both):  # only these are not confounded with which item was shown first
-        first = first.merge(both[PAIR], on=PAIR)
-    first = first.groupby([*PAIR, "source"])["first"].mean().reset_index()
-    yield from mean("first_won", None, first, first["first"], 0.5)
-    for name in covariates:
-        for what, rows, side in (
-            ("larger_won", each, "won"),
-            ("gold_larger", labelled, "low_better"),
-        ):
-            x = larger(rows, name)
-            yield from mean(what, name, rows[x != 0.5], _agrees(rows[side], x), 0.5)
-
-    counts = tables.counts[tables.counts["judge"] == judge]
-    n, ties, errors = (counts[f"n_{what}"].to_numpy() for what in ("verdicts", "ties", "errors"))
+    frame["tied"] = (frame["ties_first"] + frame["ties_second"]) / 2
+    tallies = {}
+    for key, value in measures.items():
+        n = weights.get(key, value.notna())
+        cells = frame[["judge", "source", "tied"]].assign(value=value, n=n)[n > 0]
+        tallies[key] = cells.groupby(["judge", "source"]).sum()
+    counts = tables.counts.set_index(["judge", "pool"])
+    n = counts["n_verdicts"]
     if not (tables.verdicts["p_first"] == 0.5).any():
-        n = n + ties  # they were dropped
-    for what, count, total in (("ties", ties, n), ("errors", errors, n + errors)):
-        if count.sum():
-            share, pools = count.sum() / total.sum(), (total > 0).sum()
-            yield what, None, share, np.nan, np.nan, np.nan, total.sum(), pools
+        n = n + counts["n_ties"]  # they were dropped
+    for what, total in (("ties", n), ("errors", n + counts["n_errors"])):
+        tally = pd.DataFrame({"value": counts[f"n_{what}"], "n": total, "tied": np.nan})
+        some = tally.groupby("judge")["value"].transform("sum") > 0
+        tallies[what, None] = tally[some & (total > 0)]
+
+    rows = []
+    for (what, of), tally in tallies.items():
+        for number, pools in tally.groupby(level="judge"):
+            value, n = (pools[name].to_numpy(float) for name in ("value", "n"))
+            interval: Any = stats.clustered_share(value, n)
+            coin = COINS.get(what, lambda tied: 0.5)(pools["tied"].sum() / n.sum())
+            if what in ("ties", "errors"):
+                interval, coin = (value.sum() / n.sum(), np.nan, np.nan), np.nan
+            rows.append((number, what, of, *interval, coin, int(n.sum()), len(pools)))
+    rows.sort(key=lambda row: row[0])  # stable
+    result = pd.DataFrame(rows, columns=pd.Index(list(COLUMNS)), dtype=object)
+    result["judge"] = [tables.judges[number] for number in result["judge"]]
+    return ReportCards(result.astype(COLUMNS), tables.judges)
 
 
 def _agrees(a: pd.Series, b: pd.Series) -> pd.Series:
     """The expected agreement of two shares: 1 for the same side, 0 for opposite, else between."""
     return a * b + (1 - a) * (1 - b)
-
-
-def _mean(values: pd.Series) -> float:
-    return values.mean() if len(values) else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,18 +189,12 @@ class ReportCards:
 
     def record(self) -> dict[str, Any]:
         """The content of the JSON file: for each judge its measures; undefined is null."""
-        return {
-            "judges": [
-                {
-                    "judge": judge,
-                    "measures": [
-                        {name: None if pd.isna(v) else v for name, v in row.items()}
-                        for row in rows.drop(columns="judge").to_dict("records")
-                    ],
-                }
-                for judge, rows in self.cards()
-            ]
-        }
+        measures = {name: rows.drop(columns="judge") for name, rows in self.cards()}
+        cards = [
+            {"judge": judge, "measures": rows.to_dict("records")}
+            for judge, rows in measures.items()
+        ]
+        return {"judges": files.plain(cards)}
 
     def report(self, title: str, lead: Sequence[str]) -> Report:
         """A table of all judges, and one for each of few; the conventions come last."""
@@ -238,11 +229,8 @@ class ReportCards:
         agreements = self.table["what"] == "agreement"
         table = self.table[~agreements | (self.table["of"] == ALL_OTHERS)]
         kinds = _kinds(table)
-        cells = pd.Series(
-            [percent(row.share, row.low, row.high) for row in table.itertuples()],
-            [kinds, table["judge"]],
-        )
-        cells = cells.unstack(fill_value="")[self.judges].loc[list(dict.fromkeys(kinds))]
+        cells = pd.Series(_percents(table), [kinds, table["judge"]]).unstack(fill_value="")
+        cells = cells[self.judges].loc[list(dict.fromkeys(kinds))]
         cells.columns = [judge or "" for judge in self.judges]
         few = len(self.judges) <= MOST_TABLES
         return (cells if few else cells.T).reset_index(names="" if few else "judge")
@@ -255,11 +243,10 @@ class ReportCards:
             return (
                 f"How often a judge is right is not known without labelled pairs (--anchors){same}"
             )
-        named = [_name(row, percent(row.share, row.low, row.high)) for row in rated.itertuples()]
+        named = _judges(rated, _percents(rated))
         if len(named) > MOST_NAMED:
             named[MOST_NAMED - 1 : -1] = ["..."]
-        fewest, most = rated["n"].min(), rated["n"].max()
-        n = f"{most}" if fewest == most else f"{fewest} to {most}"
+        n = " to ".join(map(str, sorted({rated["n"].min(), rated["n"].max()})))
         return f"Right on labelled pairs: {', '.join(named)} ({n} pairs; a coin: 50 %)"
 
     def _preferred(self) -> str:
@@ -288,9 +275,8 @@ class ReportCards:
             columns = 100 * shares.reindex(kinds).to_numpy(float).T
             series.append((judge or "the judge", colour, *columns))
         plots.forest(ax, kinds, series)
-        for at, kind in enumerate(kinds):
-            coins = 100 * table["coin"][[k == kind for k in _kinds(table)]]
-            ax.vlines(coins, at - 0.4, at + 0.4, color="grey", ls=":", lw=1)
+        at = pd.Index(kinds).get_indexer(pd.Index(_kinds(table)))
+        ax.vlines(100 * table["coin"], at - 0.4, at + 0.4, color="grey", ls=":", lw=1)
         ax.set_xlim(0, 100)
         ax.set_xlabel("share of pairs (%), 95 % intervals; dotted: a coin")
         if len(self.judges) > 1:
@@ -318,13 +304,19 @@ def _interval(row: Any) -> str:
     return f"{100 * row.low:.0f} to {100 * row.high:.0f}"
 
 
-def _name(row: Any, text: str) -> str:
-    return f"{row.judge} {text}" if row.judge else text
+def _percents(rows: pd.DataFrame) -> list[str]:
+    return [percent(row.share, row.low, row.high) for row in rows.itertuples()]
+
+
+def _judges(rows: pd.DataFrame, texts: Iterable[str]) -> list[str]:
+    """Each judge, if it has a name, with a text."""
+    named = zip(rows["judge"], texts, strict=True)
+    return [f"{judge} {text}" if judge else text for judge, text in named]
 
 
 def _named(rows: pd.DataFrame, before: str) -> str:
     """The first judges with their shares; nothing without any."""
-    named = [_name(row, percent(row.share)) for row in rows.itertuples()]
+    named = _judges(rows, rows["share"].map(percent))
     if len(named) > MOST_NAMED:
         named[MOST_NAMED:] = ["..."]
     return before + ", ".join(named) if named else ""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from jbt.border import files
 from jbt.border.report import Report, Section
 from jbt.own.fits.batch import Batch
 
@@ -216,11 +217,8 @@ class Gate:
 
     def record(self) -> dict[str, Any]:
         """The content of the JSON file."""
-        pools, judges = (
-            rows.astype(object).where(rows.notna(), None).to_dict("records")
-            for rows in (self.pools, self.judges)
-        )
-        return {"pools": pools, "judges": judges, "n_unanswered": self.n_unanswered}
+        pools, judges = (rows.to_dict("records") for rows in (self.pools, self.judges))
+        return files.plain({"pools": pools, "judges": judges, "n_unanswered": self.n_unanswered})
 
     def figure(self) -> Figure:
         """Draw the discordant labels of each judge, by the ranking that they favour."""

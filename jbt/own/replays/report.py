@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from jbt import stats
+from jbt.border import files
 from jbt.border.report import Report, Section, percent
 from jbt.own.tables.verdicts import ALL
 
@@ -125,11 +126,8 @@ class Replay:
 
     def record(self) -> dict[str, Any]:
         """The content of the JSON file."""
-        tables = {"needed": self.needed.round(6), "table": self.table.round(6)}
-        return {
-            name: table.astype(object).where(table.notna(), None).to_dict("records")
-            for name, table in tables.items()
-        }
+        tables = {"needed": self.needed, "table": self.table}
+        return files.plain({name: t.round(6).to_dict("records") for name, t in tables.items()})
 
     def figure(self) -> Figure:
         """Draw mean recall over pools against the budget: a row of panels for each judge, a panel

@@ -228,8 +228,25 @@ def oracles(
         # As in `simulate.stream`, a pool's draws depend on its name, not on the other pools.
         names = [zlib.crc32(batch.pools[i].pool.encode()) for i in fits]
         judges.append(Oracle(fits, np.array(names, np.uint32), tasks, tops))
-    asking = n_verdicts > 0
-    return judges, n_verdicts, list(_notes(tables, asking, unknown, repeated, tied, trusted, k))
+    noun = "pools" if n_judges == 1 else "pools of a judge"
+    asked_of = n_verdicts > 0
+    pools = asked_of.reshape(-1, n_judges).any(1)
+    by_quality, by_anchors = (~np.isnan(trusted[pools, :, 0])).sum(0)
+    notes = {
+        "{} {} left out: no verdict, or only one content": (~asked_of).sum(),
+        "ordered pairs judged more than once (in {} {}) have the mean of their verdicts as their "
+        "answer, which counts as one verdict": (repeated & asked_of).sum(),
+        "{} {} have verdicts of unknown order, which are asked in the recorded direction; kappa is "
+        "fixed at 0 there": (unknown & asked_of).sum(),
+        f"all verdicts leave a tie at the boundary of the top {k} in {{}} {{}}: any of the tied "
+        "contents counts": tied,
+    }
+    said = [text.format(n, noun) for text, n in notes.items() if n]
+    if tables.items["quality"].notna().any():
+        said.append(f"quality defines the top {k} in {by_quality} of {pools.sum()} pools")
+    if len(tables.anchors) + len(tables.members):
+        said.append(f"anchors define the top {k} in {by_anchors} of {pools.sum()} pools")
+    return judges, n_verdicts, said
 
 
 @partial(quick_compilation.jit, static_argnames="k")
@@ -248,42 +265,6 @@ def _tasks(
         return task, metrics.top_set(parameters.theta, k, design.content_mask())
 
     return jax.vmap(one)(design, answers, kappa)
-
-
-def _notes(
-    tables: Tables,
-    asking: np.ndarray,
-    unknown: np.ndarray,
-    repeated: np.ndarray,
-    tied: int,
-    trusted: np.ndarray,
-    k: int,
-) -> Iterator[str]:
-    """Say what was assumed and left out; `asking`, `unknown` and `repeated` are [fits]."""
-    noun = "pools" if len(tables.judges) == 1 else "pools of a judge"
-    if n := (~asking).sum():
-        yield f"{n} {noun} left out: no verdict, or only one content"
-    if n := (repeated & asking).sum():
-        yield (
-            f"ordered pairs judged more than once (in {n} {noun}) have the mean of their "
-            "verdicts as their answer, which counts as one verdict"
-        )
-    if n := (unknown & asking).sum():
-        yield (
-            f"{n} {noun} have verdicts of unknown order, which are asked in the recorded "
-            "direction; kappa is fixed at 0 there"
-        )
-    if tied:
-        yield (
-            f"all verdicts leave a tie at the boundary of the top {k} in {tied} {noun}: any of the "
-            "tied contents counts"
-        )
-    pools = asking.reshape(len(tables.pools), -1).any(1)
-    given = tables.items["quality"].notna().any(), len(tables.anchors) + len(tables.members)
-    defined = (~np.isnan(trusted[pools, :, 0])).sum(0)
-    for label, exist, n in zip(("quality defines", "anchors define"), given, defined, strict=True):
-        if exist:
-            yield f"{label} the top {k} in {n} of {pools.sum()} pools"
 
 
 def trusted_tops(tables: Tables, owner: np.ndarray, k: int) -> np.ndarray:
@@ -362,35 +343,46 @@ def _jobs(
     unit = batch * n_devices
     calls = -(-problems // (UNITS * unit))
     size = -(-problems // (calls * unit)) * unit
+    mesh, each, spread = (
+        Mesh(np.array(jax.local_devices()), ("runs",)),
+        PartitionSpec(),
+        PartitionSpec("runs"),
+    )
+    pools = oracle.names, oracle.tasks, oracle.tops
     for fresh in (False, True):
         # With a refit after every pick, `fresh` makes no difference.
         names = [n for n in rules if (resolve(n).fresh and loop.refit_every > 1) == fresh]
         if not names:
             continue
+        one = _run_of([RULES[name].score for name in names], fresh, loop, budgets, at, seed)
+
+        def device(number: Array, pools: Any, *problems: Array, one: Any = one) -> Any:
+            run_one = partial(one, number, pools)
+            return jax.lax.map(lambda problem: run_one(*problem), problems, batch_size=batch)
+
         few = problems * len(names) * n_items**2 <= quick_compilation.FEW
-        program = _program(names, fresh, loop, budgets, at, seed, batch, few)
+        program = jax.jit(
+            jax.shard_map(
+                device,
+                mesh=mesh,
+                in_specs=(each, each, spread, spread),
+                out_specs=spread,
+                check_vma=False,  # the fit's loop starts from constants, which vary over no device
+            ),
+            compiler_options=quick_compilation.options() if few else None,
+        )
         for number, name in enumerate(names):
             for chunk in np.resize(np.arange(problems), (calls, size)):
                 fit, runs = np.divmod(chunk, seeds)
-                pools = oracle.names, oracle.tasks, oracle.tops
                 call = partial(program, number, pools, fit, runs)
                 yield list(rules).index(name), oracle.fits[fit], runs, call
 
 
-def _program(
-    names: Sequence[str],
-    fresh: bool,
-    settings: Loop,
-    budgets: list[int],
-    at: np.ndarray,
-    seed: int,
-    batch: int,
-    few: bool,
-) -> Callable[..., Any]:
-    """Build (number of a rule, pools as in `Oracle`, fit [n], run [n]) -> recall
-    [n, scored_by, budgets] and status [n]: one compilation for all rules, spread over the devices,
-    `batch` runs together. It is a quick one for `few` runs."""
-    scores = [RULES[name].score for name in names]
+def _run_of(
+    scores: list[Any], fresh: bool, settings: Loop, budgets: list[int], at: np.ndarray, seed: int
+) -> Callable[..., tuple[Array, Array]]:
+    """(number of a rule, pools as in `Oracle`, fit, run) -> recall [scored_by, budgets] and status:
+    one program for all rules."""
 
     def one(number: Array, pools: Any, fit: Array, run_: Array) -> tuple[Array, Array]:
         name, task, tops = jax.tree.map(lambda v: v[fit], pools)
@@ -409,18 +401,4 @@ def _program(
         # The pairs asked do not depend on the top set, so the run is made only once.
         return jax.vmap(scored, out_axes=(0, None))(tops)
 
-    def device(number: Array, pools: Any, *problems: Array) -> Any:
-        each = partial(one, number, pools)
-        return jax.lax.map(lambda problem: each(*problem), problems, batch_size=batch)
-
-    mesh, spread = Mesh(np.array(jax.local_devices()), ("runs",)), PartitionSpec("runs")
-    return jax.jit(
-        jax.shard_map(
-            device,
-            mesh=mesh,
-            in_specs=(PartitionSpec(), PartitionSpec(), spread, spread),
-            out_specs=spread,
-            check_vma=False,  # the fit's loop starts from constants, which vary over no device
-        ),
-        compiler_options=quick_compilation.options() if few else None,
-    )
+    return one

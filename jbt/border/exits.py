@@ -34,8 +34,9 @@ def exit_code(command: Callable[[], int | None], *, interrupted: str = "interrup
             _flush()
     except _OutputError as failure:
         _discard(output)
-        if not isinstance(failure.error, BrokenPipeError):
-            _report(f"error: cannot write to standard output: {failure.error.strerror}")
+        error = failure.__cause__
+        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+            _report(f"error: cannot write to standard output: {error.strerror}")
             code = code or 2
     return code
 
@@ -50,11 +51,8 @@ def _open_streams() -> None:
 
 
 class _OutputError(Exception):
-    """Standard output cannot be written. Not an OSError, which could come from any file."""
-
-    def __init__(self, error: OSError) -> None:
-        super().__init__(str(error))
-        self.error = error
+    """Standard output cannot be written, because of an OSError. Not one itself, as that could come
+    from any file."""
 
 
 class _Output(Visible):
@@ -64,13 +62,13 @@ class _Output(Visible):
         try:
             return self.stream.write(text)
         except OSError as error:
-            raise _OutputError(error) from None
+            raise _OutputError from error
 
     def flush(self) -> None:
         try:
             self.stream.flush()
         except OSError as error:
-            raise _OutputError(error) from None
+            raise _OutputError from error
 
 
 def _reported(command: Callable[[], int | None], interrupted: str) -> int:

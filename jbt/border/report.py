@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 import pandas as pd
 
+from jbt import __version__
 from jbt.border import files
 
 if TYPE_CHECKING:
@@ -246,12 +247,16 @@ class Outputs:
         """Raise `ValueError` where `json` or `out` cannot be written, or written over."""
         files.check_outputs(self.json, self.out, NAMES, overwrite=self.overwrite)
 
+    def settings(self) -> dict[str, Any]:
+        """Every option for JSON, with precision and version."""
+        return {**asdict(self), "dtype": "float64", "jbt": __version__}
+
     def give(
         self,
         result: Result,
         title: str,
         lead: list[str],
-        settings: Mapping[str, Any],
+        settings: Mapping[str, Any] | None = None,
         **in_report: Any,
     ) -> None:
         """Print the report of a result; write its JSON, and its report, table and figure, if asked
@@ -259,7 +264,7 @@ class Outputs:
 
         Args:
           lead: the notes of the report.
-          settings: what the JSON begins with.
+          settings: what the JSON begins with; default `settings`.
           in_report: what the result's own `report` takes beside title and lead.
 
         Raises:
@@ -268,7 +273,7 @@ class Outputs:
         if self.json is not None:
             content = result.record()
             if isinstance(content, dict):
-                content = {"settings": settings, **content}
+                content = {"settings": settings or self.settings(), **content}
             files.write_json(self.json, content, overwrite=self.overwrite)
         report = result.report(title, lead, **in_report)
         print(report.text(verbose=self.verbose))

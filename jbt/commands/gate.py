@@ -63,7 +63,11 @@ def main(argv: Sequence[str]) -> int:
         prior=options.prior(),
         seed=options.seed,
     )
-    settings = {"labels": decisions.labels, "merge_pools": fitted is not tables}
+    settings = {
+        **options.settings(),
+        "labels": decisions.labels,
+        "merge_pools": fitted is not tables,
+    }
     title, lead = f"Gate of {options.verdicts.name}", options.lead(tables)
     options.give(decisions, title, lead, settings, per_pool=options.per_pool)
     return 0

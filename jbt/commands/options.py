@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from jbt import __version__, own
+from jbt import own
 from jbt.border.inputs import parse
-from jbt.border.report import Outputs, Result
+from jbt.border.report import Outputs
 from jbt.experiments.declare import check_number
 from jbt.own import Batch, Columns, Model, Position, Tables, Ties, Transform
 from jbt.own.fits.judges import Judges
@@ -143,27 +143,11 @@ class TableOptions(Outputs, ReadingOptions):
         """The notes of a report: what was read, and what the tables do not support."""
         return [*tables.summary, *own.doctor(tables, self.typed()).headline()]
 
-    def give(
-        self,
-        result: Result,
-        title: str,
-        lead: list[str],
-        settings: Mapping[str, Any] | None = None,
-        **in_report: Any,
-    ) -> None:
-        """Print a result, and write it where the options say, see `Outputs.give`; `settings` in
-        place of the options' own."""
-        super().give(result, title, lead, {**self.settings(), **(settings or {})}, **in_report)
-
     def typed(self) -> dict[str, Any]:
         """The options for reading that are not at their default: those that `own.doctor` puts into
         the commands it proposes."""
         given = {f.name: (getattr(self, f.name), f.default) for f in fields(ReadingOptions)}
         return {name: value for name, (value, default) in given.items() if value != default}
-
-    def settings(self) -> dict[str, Any]:
-        """Every option for JSON, with precision and version."""
-        return {**asdict(self), "dtype": "float64", "jbt": __version__}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,16 +6,15 @@ pools of a class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Array, Key
 
 from jbt import gate, stats
-from jbt.border.report import Report, Section, percent
+from jbt.border.report import percent
 from jbt.experiments.declare import check_increasing, check_listed
 from jbt.gate import LABELS
 from jbt.planning.plan import JudgedPlan, lasting
@@ -149,56 +148,41 @@ class GatePlan(JudgedPlan):
     def enough(self, columns: Mapping[str, Any]) -> int | None:
         return lasting(columns["enable_rate"]["helped"]["ci_low"] >= self.power)
 
-    def report(self, plan: Mapping[str, Any]) -> Report:
-        kinds, census, numbers = plan["labels"], plan["census"], self.numbers
+    def parts(self, plan: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
         share = {name: _percent(v) for name, v in plan["pool_classes"].items()}
-        recalls = (
-            f"Top-{self.k} recall in {self.pools} simulated pools: naive "
-            f"{plan['recall_naive']:.3f}, bias-aware {plan['recall_bias_aware']:.3f}. Recall is "
-            f"higher with the correction in {share['helped']} of them and not in "
-            f"{share['recall_harmed']}; on the pairs that the two rankings order differently, the "
-            f"correction is right on at most half in {share['agreement_harmed']}"
+        yield (
+            f"Labels to enable in {100 * self.power:g} % of the pools that the correction helps, "
+            "by the lower end of the interval, of those tried",
+            f"Share of the helped pools in which sign at alpha = {self.alpha:g} enables. Top-"
+            f"{self.k} recall in {self.pools} simulated pools: naive {plan['recall_naive']:.3f}, "
+            f"bias-aware {plan['recall_bias_aware']:.3f}. Recall is higher with the correction in "
+            f"{share['helped']} of them and not in {share['recall_harmed']}; on the pairs that the "
+            "two rankings order differently, the correction is right on at most half in "
+            f"{share['agreement_harmed']}",
+            plan["labels"],
         )
-        if not plan["pool_classes"]["helped"]["estimate"]:
-            none = "There is no simulated pool that the correction helps: nothing to enable it for."
-            return Report("", [], [], answer=[none, recalls])
-        answers, rows = [], []
-        for kind, of in kinds.items():
-            t = self.enough(of)
-            answers.append(f"{kind} never" if t is None else f"{numbers[t]} {kind}")
-            rows.append((kind, "never" if t is None else numbers[t], of, -1 if t is None else t))
-        if "members" in kinds:
-            rows.append(("census", "all", census, ()))
-            if census["enable_rate"]["helped"]["ci_low"] >= self.power:
-                answers.append(f"all members ({census['labels_used']:.1f})")
-        needed = [
-            {"labels": kind, "needed": n, "bought": f"{of['labels_used'][t]:.1f}"}
-            | {f"enabled: {pools}": _percent(v, t) for pools, v in of["enable_rate"].items()}
-            for kind, n, of, t in rows
-        ]
 
-        def cell(columns: Mapping[str, Any], t: int) -> str:
-            return _percent(columns["enable_rate"]["helped"], t)
+    def answer(self, columns: Mapping[str, Any], t: int | None) -> str:
+        number = "never" if t is None else f"{self.numbers[t]}"
+        return f"{number}, {self._enabled(columns, -1 if t is None else t)}"
 
-        notes = [
-            "members: draws of two of them, with replacement; census: all members labelled, "
-            "enabled if recall rises by their labels",
+    def _enabled(self, columns: Mapping[str, Any], t: Any) -> str:
+        rates = (f"{k} {_percent(v, t)}" for k, v in columns["enable_rate"].items())
+        return f"{columns['labels_used'][t]:.1f} bought, enabled: {', '.join(rates)}"
+
+    def cell(self, columns: Mapping[str, Any], t: int) -> str:
+        return _percent(columns["enable_rate"]["helped"], t)
+
+    def notes(self, plan: Mapping[str, Any]) -> Sequence[str]:
+        wrong = "; not on members some of whose labels are wrong, as one is used again"
+        return (
+            "members: draws of two of them, with replacement; a census, all members labelled and "
+            f"enabled if recall rises by their labels: {self._enabled(plan['census'], ())}",
             "never: not with the most tried; where fewer are bought, there are no more",
             "recall_harmed: recall is not higher with the correction; agreement_harmed: it is "
             "right on at most half of the pairs in dispute; alpha bounds what sign enables of the "
-            "former on members, of the latter on pairs and disputed"
-            + "; not on members some of whose labels are wrong, as one is used again"
-            * (self.noise > 0),
-        ]
-        goal = f"Labels to enable in {100 * self.power:g} % of the pools that the correction helps"
-        by_number = f"Share of the helped pools in which sign at alpha = {self.alpha:g} enables"
-        lower = f"For a power of {self.power:g} by the lower end of the interval, of those tried"
-        sections = [
-            Section(by_number, table=self.table(kinds, cell)),
-            Section(lower, table=pd.DataFrame(needed)),
-            Section("Notes", notes),
-        ]
-        return Report("", [], sections, answer=[f"{goal}: {', '.join(answers)}", recalls])
+            "former on members, of the latter on pairs and disputed" + wrong * (self.noise > 0),
+        )
 
 
 main = GatePlan.main

@@ -3,7 +3,7 @@ grows with quality: `jbt plan pairing`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, ClassVar, Literal
@@ -13,19 +13,16 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from jbt import identifiability
-from jbt.border.report import Report, Section, with_interval
 from jbt.estimators.interaction_fit import bias_variances
 from jbt.experiments.declare import check_fields, check_increasing, check_top
 from jbt.kernel import model
-from jbt.planning.plan import SimulatedPlan
+from jbt.planning.plan import WIDTHS, SimulatedPlan
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, simulate, stream
 from jbt.types import Comparisons, Design, Judge, Parameters, Pool, check_count, check_positive
 
 Z = NormalDist().inv_cdf(0.975)
 """Half-width of a 95 % interval, in standard errors."""
-
-COLUMNS = ("half_width", "half_width_5_percent", "half_width_95_percent", "verdicts")
 
 WHAT = {
     "c": "c",
@@ -151,11 +148,9 @@ class PairingPlan(SimulatedPlan):
         verdicts, plans = out.pop("verdicts").mean(0), {}
         for name, widths in out.items():
             ends = np.quantile(widths, [0.05, 0.95], axis=0, method="nearest")
-            columns = (getattr(np, self.middle)(widths, axis=0), *ends, verdicts)
-            plans[name] = {
-                choice: self.with_smallest(dict(zip(COLUMNS, of_choice, strict=True)))
-                for choice, *of_choice in zip(shares, *columns, strict=True)
-            }
+            widths = (getattr(np, self.middle)(widths, axis=0), *ends)
+            columns = dict(zip(WIDTHS, widths, strict=True)) | {"verdicts": verdicts}
+            plans[name] = self.by_kind(shares, columns)
         plan = {"n_twice": numbers, "comparisons": plans.pop("c")}
         return plan | ({"other_coefficients": plans} if plans else {})
 
@@ -163,20 +158,25 @@ class PairingPlan(SimulatedPlan):
         enough = np.flatnonzero(columns["half_width"] <= self.half_width)
         return int(enough[0]) if len(enough) else None
 
-    def report(self, plan: Mapping[str, Any]) -> Report:
+    def parts(self, plan: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
         plans = {"c": plan["comparisons"], **plan.get("other_coefficients", {})}
-        answers, tables = [], []
         for name, choices in plans.items():
-            goal = f"To know {WHAT[name]} to +-{self.half_width:g} in the {self.middle}"
-            lines = [f"  {choice + ':':8} {self._answer(of)}" for choice, of in choices.items()]
-            answers.append(Section(f"{goal}, render twice:", lines))
-            tables.append(Section(WHAT[name], table=self.table(choices, width_at)))
-        head = (
-            f"Expected half-width of the 95 % interval: up to {self.budget} verdicts on "
-            f"{self.n_contents} contents, {self.middle} over {self.pools} simulated pools "
-            "[central 90 % of pools], by choice of comparisons"
-        )
-        notes = (
+            yield (
+                f"To know {WHAT[name]} to +-{self.half_width:g} in the {self.middle}, render twice",
+                f"{WHAT[name]}: expected half-width of the 95 % interval from up to {self.budget} "
+                f"verdicts on {self.n_contents} contents, {self.middle} over {self.pools} "
+                "simulated pools [central 90 % of pools], by choice of comparisons",
+                choices,
+            )
+
+    def answer(self, columns: Mapping[str, Any], t: int | None) -> str:
+        tried = "not with any of those tried" if self.n_twice else "not even all of them"
+        spent = round(columns["verdicts"][-1 if t is None else t])
+        less = "" if spent >= self.budget else f" ({spent} verdicts, no pair is left to ask)"
+        return (tried if t is None else f"{self.numbers[t]} contents") + less
+
+    def notes(self, plan: Mapping[str, Any]) -> Sequence[str]:
+        return (
             "all: every ordered pair alike; across: different contents; within: the two renderings "
             "of one content, which say nothing about quality; mixed: half within, half across, as "
             f"far as asking a pair {self.max_repeats:g} times at most allows (where all are, mixed "
@@ -184,23 +184,9 @@ class PairingPlan(SimulatedPlan):
             "inf: in some pools (of a median, in half) the verdicts would be certain and say "
             "nothing more, or gamma lacks two contents rendered twice that are compared",
         )
-        return Report("", [], [*answers, Section(head), *tables, Section("Notes", notes)])
-
-    def _answer(self, columns: Mapping[str, Any]) -> str:
-        t = self.enough(columns)
-        tried = "not with any of those tried" if self.n_twice else "not even all of them"
-        spent = round(columns["verdicts"][-1 if t is None else t])
-        less = "" if spent >= self.budget else f" ({spent} verdicts, no pair is left to ask)"
-        return (tried if t is None else f"{self.numbers[t]} contents") + less
 
 
 main = PairingPlan.main
-
-
-def width_at(columns: Mapping[str, Any], t: int) -> str:
-    """The half-width at a place [T], with the central 90 % of pools."""
-    middle, low, high = (columns[name][t] for name in COLUMNS[:3])
-    return with_interval(middle, low, high, ".3g")
 
 
 def expected_half_width(pool: Pool, judge: Judge, shown: Float[Array, "N N"]) -> Float[Array, ""]:

@@ -7,7 +7,7 @@ computes, and `report` what it prints.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,7 +19,7 @@ from jaxtyping import Array, Key
 from jbt import __version__, estimators, runtime
 from jbt.border import files
 from jbt.border.inputs import parse
-from jbt.border.report import Report
+from jbt.border.report import Report, Section, with_interval
 from jbt.border.terminal import steps
 from jbt.estimators.reference import Rankings
 from jbt.experiments.declare import check_fields, check_top
@@ -27,13 +27,25 @@ from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import stream
 from jbt.types import Comparisons, Judge, Prior, check_count, check_positive
 
+WIDTHS = ("half_width", "half_width_5_percent", "half_width_95_percent")
+
 MOST_SHOWN = 30
 """Most rows of a table (count)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedPlan:
-    """Options of a plan; a plan's own options inherit these, and add `pools`, those simulated."""
+    """Options of a plan; a plan's own options inherit these, and add `pools`, those simulated.
+
+    A plan has the methods:
+      run(progress): simulate the plan. Returns a dict that nests as the JSON does, with arrays.
+        Raises `ValueError` for an option out of range. `progress`: see `simulate`.
+      enough(columns): the place in `numbers` [T] of what is enough by these columns of the dict;
+        None if nothing is.
+      parts(plan): what was asked, what the table of it shows, and its columns [T] by kind.
+      answer(columns, t), cell(columns, t): the text for what is enough, and of a cell of the table.
+      notes(plan): what the words of the report mean.
+    """
 
     NAME: ClassVar[str]
     """The command is `jbt plan NAME`."""
@@ -69,44 +81,36 @@ class SimulatedPlan:
         """[T] tried, increasing."""
         return list(getattr(self, self.COUNT))
 
-    def enough(self, columns: Mapping[str, Any]) -> int | None:
-        """The place in `numbers` of what is enough by these columns [T]; None if nothing is."""
-        raise NotImplementedError
-
-    def with_smallest(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+    def with_smallest(self: Any, columns: Mapping[str, Any]) -> dict[str, Any]:
         """The columns, after the smallest number that is enough."""
         t = self.enough(columns)
         return {f"smallest_{self.COUNT}": None if t is None else self.numbers[t], **columns}
 
-    def table(self, kinds: Mapping[str, Any], cell: Callable[[Any, int], str]) -> pd.DataFrame:
-        """A row for each number tried, of many for some of them, and a column for each kind.
+    def by_kind(self, kinds: Iterable[str], columns: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns [kinds, T] by kind, each after its smallest number."""
+        return {
+            kind: self.with_smallest({name: values[i] for name, values in columns.items()})
+            for i, kind in enumerate(kinds)
+        }
 
-        Args:
-          kinds: columns [T] of the plan, by kind.
-          cell: the text of the columns of a kind at a place [T].
-        """
-        places = range(len(self.numbers))
-        cells = {kind: [cell(columns, t) for t in places] for kind, columns in kinds.items()}
-        table = pd.DataFrame({self.COUNT: self.numbers, **cells})
-        return table[:: -(-len(table) // MOST_SHOWN)]
+    def cell(self, columns: Mapping[str, Any], t: int) -> str:
+        """The half-width at a place [T], with the central 90 % of pools."""
+        middle, low, high = (columns[name][t] for name in WIDTHS)
+        return with_interval(middle, low, high, ".3g")
 
-    def run(self, progress: Callable[[int], Any] | None = None) -> dict[str, Any]:
-        """Simulate the plan.
-
-        Args:
-          progress: see `simulate`.
-
-        Returns:
-          A dict that nests as the JSON does, with arrays.
-
-        Raises:
-          ValueError: an option out of range.
-        """
-        raise NotImplementedError
-
-    def report(self, plan: Mapping[str, Any]) -> Report:
-        """What `run` returned, in words."""
-        raise NotImplementedError
+    def report(self: Any, plan: Mapping[str, Any]) -> Report:
+        """What `run` returned, in words: the answers, then a row for each number tried, of many for
+        some of them."""
+        answers, tables, places = [], [], range(len(self.numbers))
+        for goal, head, kinds in self.parts(plan):
+            lines = [
+                f"  {k + ':':10} {self.answer(of, self.enough(of))}" for k, of in kinds.items()
+            ]
+            answers.append(Section(f"{goal}:", lines))
+            cells = {kind: [self.cell(of, t) for t in places] for kind, of in kinds.items()}
+            table = pd.DataFrame({self.COUNT: self.numbers, **cells})
+            tables.append(Section(head, table=table[:: -(-len(table) // MOST_SHOWN)]))
+        return Report("", [], [*answers, *tables, Section("Notes", self.notes(plan))])
 
     @classmethod
     def main(cls, argv: Sequence[str]) -> int:
@@ -115,7 +119,7 @@ class SimulatedPlan:
         Raises:
           ValueError: a wrong option, in one line, or a file that cannot be written.
         """
-        options = parse(cls, argv, prog=f"jbt plan {cls.NAME}")
+        options: Any = parse(cls, argv, prog=f"jbt plan {cls.NAME}")
         files.check_writable(options.json, overwrite=options.overwrite)
         settings = {k: v for k, v in asdict(options).items() if k not in ("json", "overwrite")}
         runtime.start()

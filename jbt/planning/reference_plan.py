@@ -3,7 +3,7 @@ reference`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from jbt.border.report import Report, Section, with_interval
+from jbt.border.report import with_interval
 from jbt.estimators import reference
 from jbt.experiments.declare import check_increasing
 from jbt.kernel import metrics
-from jbt.planning.pairing_plan import COLUMNS, Z, half_width_at, width_at
-from jbt.planning.plan import JudgedPlan, lasting
+from jbt.planning.pairing_plan import Z, half_width_at
+from jbt.planning.plan import WIDTHS, JudgedPlan, lasting
 from jbt.simulation import judges
 from jbt.simulation.simulate import Condition, simulate, stream
 from jbt.types import Judge, Panel, Parameters, Pool, Prior, check_positive
@@ -122,18 +122,14 @@ class ReferencePlan(JudgedPlan):
         recall = out["recall"]
         ends = np.quantile(out["half_width"], [0.5, 0.05, 0.95], axis=0, method="higher")
         columns = {
-            **dict(zip(COLUMNS, ends, strict=False)),
+            **dict(zip(WIDTHS, ends, strict=True)),
             "asked": out["asked"].mean(0),
             "recall": recall.mean(0),
             "recall_standard_error": recall.std(0, ddof=1) / np.sqrt(self.pools),
         }
         naive, bias_aware = out["alone"].mean(0)
         plan = {"n_reference": self.numbers, "recall_naive": naive, "recall_bias_aware": bias_aware}
-        placements = {
-            placement: self.with_smallest({name: values[i] for name, values in columns.items()})
-            for i, placement in enumerate(reference.PLACEMENTS)
-        }
-        return plan | {"placements": placements}
+        return plan | {"placements": self.by_kind(reference.PLACEMENTS, columns)}
 
     def enough(self, columns: Mapping[str, Any]) -> int | None:
         """The place in `n_reference` from which on c is known to `half_width` in the median pool,
@@ -147,48 +143,40 @@ class ReferencePlan(JudgedPlan):
             sufficient &= low >= self.recall
         return lasting(sufficient)
 
-    def report(self, plan: Mapping[str, Any]) -> Report:
+    def parts(self, plan: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
         goals = []
         if self.half_width is not None:
             goals.append(f"c to +-{self.half_width:g} in the median pool")
         if self.recall is not None:
             goals.append(f"a mean recall of {self.recall:g} by the lower end of its 95 % interval")
-        answers = [
-            f"  {name + ':':10} {self._answer(of)}" for name, of in plan["placements"].items()
-        ]
-        head = (
+        yield (
+            f"For {' and '.join(goals)}, of those tried",
             f"A cheap judge on every ordered pair of {self.n_items} items, and verdicts of a "
             "reference by placement: half-width of the 95 % interval of the cheap judge's c, "
             f"median over {self.pools} simulated pools [central 90 % of pools], then top-{self.k} "
             f"recall of the fit of both. The cheap judge alone: naive {plan['recall_naive']:.3f}, "
-            f"bias-aware {plan['recall_bias_aware']:.3f}"
+            f"bias-aware {plan['recall_bias_aware']:.3f}",
+            plan["placements"],
         )
-        notes = (
+
+    def answer(self, columns: Mapping[str, Any], t: int | None) -> str:
+        at = -1 if t is None else t
+        n, asked = self.numbers[at], columns["asked"][at]
+        recall, half = columns["recall"][at], Z * columns["recall_standard_error"][at]
+        text = "more than those tried" if t is None else f"{n} verdicts"
+        text += f", recall {with_interval(recall, recall - half, recall + half, '.3f')}"
+        text += f" with {n}" * (t is None)
+        return text + f" (there are pairs for {asked:.0f} on average)" * bool(asked < 0.99 * n)
+
+    def cell(self, columns: Mapping[str, Any], t: int) -> str:
+        return f"{super().cell(columns, t)}  {columns['recall'][t]:.3f}"
+
+    def notes(self, plan: Mapping[str, Any]) -> Sequence[str]:
+        return (
             "boundary: contents within three places of the boundary by the naive or the bias-aware "
             "ranking; disputed: pairs that these order differently; random: any pair",
             "inf: the verdicts do not identify c in half of the pools or more",
         )
-
-        def cell(columns: Mapping[str, Any], t: int) -> str:
-            return f"{width_at(columns, t)}  {columns['recall'][t]:.3f}"
-
-        sections = [
-            Section(f"For {' and '.join(goals)}, of those tried:", answers),
-            Section(head, table=self.table(plan["placements"], cell)),
-            Section("Notes", notes),
-        ]
-        return Report("", [], sections)
-
-    def _answer(self, columns: Mapping[str, Any]) -> str:
-        t = self.enough(columns)
-        n, at = self.numbers, -1 if t is None else t
-        recall, half = columns["recall"][at], Z * columns["recall_standard_error"][at]
-        text = "more than those tried" if t is None else f"{n[at]} verdicts"
-        text += f", recall {with_interval(recall, recall - half, recall + half, '.3f')}"
-        text += f" with {n[at]}" * (t is None)
-        asked = columns["asked"][at]
-        few = f" (there are pairs for {asked:.0f} on average)"
-        return text + few * bool(asked < 0.99 * n[at])
 
 
 main = ReferencePlan.main

@@ -13,18 +13,13 @@ CORRECTED = f"{TABLES} --anchors anchors.csv --covariates words --transform log"
 REPORTS = ("--json FILE", "--out FOLDER/table.csv")
 
 COMMANDS = {
-    f"doctor {TABLES}": REPORTS,
-    f"judge {TABLES}": REPORTS,
-    f"identify {CORRECTED}": REPORTS,
-    f"fit {TABLES}": REPORTS,
-    f"leaderboard {TABLES}": REPORTS,
-    f"replay {TABLES}": REPORTS,
-    f"gate {CORRECTED}": REPORTS,
+    **{
+        f"{command} {CORRECTED}": REPORTS
+        for command in ("doctor", "judge", "identify", "fit", "leaderboard", "replay", "gate")
+    },
     f"plan labels {CORRECTED}": ("--json FILE", "--out FILE"),
     f"plan prompts {TABLES}": REPORTS,
-    "plan pairing": ("--json FILE",),
-    "plan gate": ("--json FILE",),
-    "plan reference": ("--json FILE",),
+    **{f"plan {name}": ("--json FILE",) for name in ("pairing", "gate", "reference")},
     "import verdicts.csv": ("--out new --json FILE", "--out FOLDER/items.csv"),
     "example new": ("--json FILE",),
     "ask study": ("--out FILE",),
@@ -32,8 +27,6 @@ COMMANDS = {
     "sweep crossing --preset smoke": ("--json FILE",),
 }
 """What each command reads -> its options that write, to a file or to one in a folder."""
-
-CASES = [(command, option) for command, options in COMMANDS.items() for option in options]
 
 
 @pytest.fixture(scope="module")
@@ -83,30 +76,47 @@ def with_output(command, option, target, tmp_path):
     return f"{command} {option.replace('FILE', target)}"
 
 
-@pytest.mark.parametrize(("command", "option"), CASES)
-def test_what_is_read_and_what_is_a_studys_is_never_written(
-    folder, capsys, tmp_path, command, option
-):
+@pytest.mark.parametrize("command", COMMANDS)
+def test_nothing_is_written_over_without_leave(folder, capsys, tmp_path, command):
+    """What is read and what is a study's never; another file of the user's with --overwrite."""
     overwrite = "" if command.startswith("sweep") else " --overwrite"
+    refusals = [("journal", overwrite, "belongs to the study"), ("mine", "", "--overwrite")]
+    refusals.append(("study/items.csv", overwrite, "belongs to the study"))
     if "verdicts.csv" in command:
-        for target in ("verdicts.csv", "link", "hard_link"):
-            line = with_output(command, option, target, tmp_path)
-            refused(line + overwrite, capsys, "this command reads it")
-    for target in ("study/journal.jsonl", "journal", "study/items.csv", "study/.lock"):
-        line = with_output(command, option, target, tmp_path)
-        refused(line + overwrite, capsys, "belongs to the study")
+        refusals.append(("hard_link", overwrite, "this command reads it"))
+        refusals.append(("link", overwrite, "this command reads it"))
+    for option in COMMANDS[command]:
+        for target, more, reason in refusals:
+            refused(with_output(command, option, target, tmp_path) + more, capsys, reason)
+        if "FILE" in option:
+            refused(with_output(command, option, "study", tmp_path), capsys, "it is a folder")
 
 
-def test_a_study_is_not_written_over_under_another_name(folder, capsys):
-    refused("ask study --out hard_journal --overwrite", capsys, "this command reads it")
-    refused("ask new --items items.csv --out items.csv", capsys, "this command reads it")
-
-
-@pytest.mark.parametrize(("command", "option"), CASES)
-def test_a_file_of_the_users_needs_overwrite(folder, capsys, tmp_path, command, option):
-    refused(with_output(command, option, "mine", tmp_path), capsys, "--overwrite")
-    if "FILE" in option:
-        refused(with_output(command, option, "study", tmp_path), capsys, "it is a folder")
+def test_other_files_that_are_not_written(folder, tmp_path, capsys):
+    (folder / "both").mkdir(exist_ok=True)
+    (tmp_path / "one").symlink_to(tmp_path / "two")
+    (tmp_path / "two").symlink_to(tmp_path / "one")
+    lines = (folder / "study" / "journal.jsonl").read_bytes()
+    damaged = tmp_path / "journal.jsonl"
+    damaged.write_bytes(lines.replace(b'"study"', b'"stXdy"', 1))
+    twice = "--json and --out both write both"
+    for line, reason in (
+        ("ask study --out hard_journal --overwrite", "this command reads it"),
+        ("ask new --items items.csv --out items.csv", "this command reads it"),
+        (f"judge {TABLES} --out both --json both/table.csv", twice),
+        (f"plan labels {CORRECTED} --out both.csv --json both.csv", twice),
+        ("import verdicts.csv --out both --json both/items.csv", twice),
+        ("status study --out both --json both/report.md", twice),
+        (f"judge {TABLES} --json {tmp_path / 'one'}", "lead in a circle"),
+        (f"judge {TABLES} --overwrite --json {damaged}", "belongs to the study"),
+    ):
+        refused(line, capsys, reason)
+    assert b"stXdy" in damaged.read_bytes()
+    config = tmp_path / "partial_pairing" / "config.json"
+    config.parent.mkdir()
+    config.write_text('{"my": "config"}')  # of another program
+    refused(f"sweep partial_pairing --preset smoke --out {tmp_path}", capsys, "no sweep wrote")
+    assert config.read_text() == '{"my": "config"}'
 
 
 def test_a_report_is_written_over_until_somebody_changes_it(folder, capsys):
@@ -153,48 +163,6 @@ def test_a_study_does_not_begin_over_files_of_the_user(tmp_path, capsys):
         assert (study / name).read_text() == "precious"
         (study / name).unlink()
         assert cli.main(argv) == 0
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        f"judge {TABLES} --out both --json both/table.csv",
-        f"plan labels {CORRECTED} --out both.csv --json both.csv",
-        "import verdicts.csv --out both --json both/items.csv",
-        "status study --out both --json both/report.md",
-    ],
-)
-def test_one_file_is_not_written_twice(command, folder, capsys):
-    (folder / "both").mkdir(exist_ok=True)
-    assert cli.main(command.split()) == 2
-    assert "--json and --out both write both" in capsys.readouterr().err
-
-
-def test_links_that_lead_in_a_circle_end_with_one_line(folder, tmp_path, capsys):
-    (tmp_path / "one").symlink_to(tmp_path / "two")
-    (tmp_path / "two").symlink_to(tmp_path / "one")
-    assert cli.main(f"judge {TABLES} --json {tmp_path / 'one'}".split()) == 2
-    assert "lead in a circle" in capsys.readouterr().err
-
-
-def test_a_damaged_journal_is_still_a_study_s(folder, tmp_path, capsys):
-    journal = tmp_path / "journal.jsonl"
-    lines = (folder / "study" / "journal.jsonl").read_bytes()
-    journal.write_bytes(lines.replace(b'"study"', b'"stXdy"', 1))
-    before = journal.read_bytes()
-    assert cli.main(f"judge {TABLES} --overwrite --json {journal}".split()) == 2
-    assert "belongs to the study" in capsys.readouterr().err
-    assert journal.read_bytes() == before
-
-
-def test_a_sweep_takes_no_other_program_s_configuration_for_its_own(tmp_path, capsys):
-    folder = tmp_path / "partial_pairing"
-    folder.mkdir()
-    (folder / "config.json").write_text('{"my": "config"}')
-    argv = ["sweep", "partial_pairing", "--preset", "smoke", "--out", str(tmp_path)]
-    assert cli.main(argv) != 0
-    assert "no sweep wrote" in capsys.readouterr().err
-    assert (folder / "config.json").read_text() == '{"my": "config"}'
 
 
 def test_winners_that_were_not_told_are_kept(tmp_path, capsys):

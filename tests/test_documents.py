@@ -368,7 +368,7 @@ def test_what_the_page_on_gates_prints(tmp_path, monkeypatch, capsys):
         assert cli.main(command.split()) == 0
         out = capsys.readouterr().out
         if command.startswith("plan gate"):
-            check_simulated(out.partition("\n")[0], text)
+            check_simulated(out.partition("\n\n")[0], text)
             continue
         check_sections(out, text)
 

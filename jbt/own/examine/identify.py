@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import jax
@@ -74,18 +75,13 @@ def _rows(batch: Batch, prior: Prior, judges: Judges | None = None) -> list[dict
     with runtime.precision("float64"):
         by_prompts = _by_prompts(batch, prior, judges) if batch.tables.merged else {}
         found = {n: rows for g in batch.groups for n, rows in _of_group(batch, g, prior, judges)}
-    pools, numbers = batch.pools, batch.fitted.tolist()
-    if judges is not None:
-        pools, numbers = pools[:: len(judges.names)], sorted(found)
-    rows = [
-        {"pool": pool.pool, "judge": pool.judge, **row}
-        for pool, number in zip(pools, numbers, strict=True)
-        for row in found[number]
-    ]
-    for row in rows:
+    for row in chain(*found.values()):
         if row["status"] == "converged":
             row |= by_prompts.get((row["judge"], row["covariate"]), {})
-    return rows
+    if judges is not None:
+        return [row for number in sorted(found) for row in found[number]]
+    fits = zip(batch.pools, batch.fitted.tolist(), strict=True)
+    return [{**row, "judge": pool.judge} for pool, fit in fits for row in found[fit]]
 
 
 def _of_group(
@@ -109,14 +105,16 @@ def _of_group(
     for i, number in enumerate(pools.index.tolist()):
         made, design, variant = jax.tree.map(lambda leaf, i=i: leaf[i], fits)
         shown: Any = made.shown if isinstance(made, Comparisons) else made
-        contents = batch.pools[number * len(unknown)].contents
-        contents += ("",) * (design.n_contents - len(contents))
+        pool = batch.pools[number * len(unknown)]
+        contents = pool.contents + ("",) * (design.n_contents - len(pool.contents))
         facts = {"contents": contents, "judges": names, "variant": variant}
         null = null_space(design, shown, batch.covariates, **facts)
         rows = []
         for k, (g, c) in enumerate(zip(judge, covariate, strict=True)):
             evidence, c_map, c_mle, interval, status, curve = (v[i, k].tolist() for v in measured)
             row = {
+                "pool": pool.pool,
+                "judge": names[g] if names else pool.judge,
                 "covariate": batch.covariates[c],
                 "unit": f"{batch.units} {batch.covariates[c]}",
                 "rank": null.rank,
@@ -135,7 +133,7 @@ def _of_group(
                 "curve": curve,
                 "joint": names is not None,
             }
-            rows.append({"judge": names[g], **row} if names else row)
+            rows.append(row)
         yield number, rows
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -129,17 +129,17 @@ def _answer(table: pd.DataFrame) -> list[str]:
     for covariate, rows in table.groupby("covariate", sort=False):
         found = {name: sum(~pools["status"].isin(ANY)) for name, pools in _by_judge(rows, "")}
         n, chosen = len(rows) // len(found), "the prior chooses it"
-        yes, no = (", ".join(j for j in found if (found[j] > 0) == any_) for any_ in (True, False))
+        others = ", ".join(name for name, k in found.items() if not k)
+        line = f"c[{covariate}] is identified by the verdicts"
         if not any(found.values()):
-            lines.append(f"is not identified{f' in any of {n} pools' * (n > 1)}: {chosen}")
-        elif n == 1:
-            lines.append("is identified by the verdicts" + f" of {yes}" * bool(yes))
-            lines[-1] += f", not by those of {no}, where {chosen}" * bool(no)
-        else:
-            parts = ", ".join(f"{name} in {k} of {n} pools".strip() for name, k in found.items())
-            lines.append(f"is identified by the verdicts: {parts}")
-            lines[-1] += f"; elsewhere {chosen}" * (min(found.values()) < n)
-        lines[-1] = f"c[{covariate}] {lines[-1]}"
+            line = f"c[{covariate}] is not identified{f' in any of {n} pools' * (n > 1)}: {chosen}"
+        elif n > 1:
+            parts = [f"{name} in {k} of {n} pools".strip() for name, k in found.items()]
+            line += f": {', '.join(parts)}" + f"; elsewhere {chosen}" * (min(found.values()) < n)
+        elif list(found) != [""]:
+            line += f" of {', '.join(name for name, k in found.items() if k)}"
+            line += f", not by those of {others}, where {chosen}" * bool(others)
+        lines.append(line)
     return lines
 
 
@@ -172,8 +172,7 @@ def _in_short(pools: pd.DataFrame) -> str:
     evidence = pools["profile_range"].dropna()
     estimates = pools.loc[pools["status"] == "converged", "c_mle"]
     defaults = pools.loc[pools["status"].isin(ANY), "c_map"]
-    counts = ", ".join(f"{status} in {n}" for status, n in Counter(pools["status"]).items())
-    parts = [f"{counts} of {len(pools)} pools"]
+    parts = [_tally(pools["status"], len(pools))]
     if len(evidence):
         parts.append(f"{nats(evidence.median())} about c in a pool (median)")
         parts[-1] += f", at most {nats(evidence.max())}"
@@ -217,11 +216,13 @@ def _whose(table: pd.DataFrame) -> list[str]:
     """Whose verdicts identify each coefficient."""
     lines = []
     for (judge, covariate), pools in table.groupby(["judge", "covariate"], sort=False):
-        names = Counter(name for names in pools["told_by"] for name in names or ("nobody",))
-        if len(pools) == 1:
-            sources = ", ".join(names)
-        else:
-            sources = ", ".join(f"{name} in {n}" for name, n in names.items())
-            sources += f" of {len(pools)} pools"
-        lines.append(f"c[{covariate}] of {judge} is identified by {sources}")
+        names = [name for names in pools["told_by"] for name in names or ("nobody",)]
+        by = ", ".join(names) if len(pools) == 1 else _tally(names, len(pools))
+        lines.append(f"c[{covariate}] of {judge} is identified by {by}")
     return lines
+
+
+def _tally(values: Iterable[str], n_pools: int) -> str:
+    """Such as `flat in 2, separated in 1 of 3 pools`."""
+    counts = ", ".join(f"{value} in {n}" for value, n in Counter(values).items())
+    return f"{counts} of {n_pools} pools"

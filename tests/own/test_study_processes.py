@@ -26,13 +26,10 @@ def processes():
     return context
 
 
-def begin(folder, n, **settings):
+def begin(folder, n):
     items = pd.DataFrame({"item": [f"m{i}" for i in range(n)], "text": "x"})
-    return own.Study.open(folder, items, k=2, level=1.0, rule="round_robin", **settings)
-
-
-def journal(folder):
-    return whole_lines(folder / "journal.jsonl")
+    own.Study.open(folder, items, k=2, level=1.0, rule="round_robin")
+    return folder
 
 
 def whole_lines(path):
@@ -41,44 +38,39 @@ def whole_lines(path):
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
-def noted(notes):
-    return [record for note in notes for record in whole_lines(note)]
-
-
 def check(folder, notes):
     """Every answer that `tell` took is there, no query was told twice, no pair asked again after it
-    was told, none while another had it."""
-    notes = noted(notes)  # before the journal, which may go on
-    records = journal(folder)
-    told = [record for record in records if record["event"] == "tell"]
-    ids = Counter(record["id"] for record in told)
-    assert set(ids.values()) <= {1}
-    assert {note["told"] for note in notes if "told" in note} <= set(ids)
-    assert set(Counter((record["first"], record["second"]) for record in told).values()) <= {1}
-    answered = set()
-    for record in records:
+    was told, none while another had it. Returns the ids that were noted as told."""
+    noted = [record for note in notes for record in whole_lines(note)]  # before the journal
+    ids, answered, until = Counter(), Counter(), {}
+    for record in whole_lines(folder / "journal.jsonl"):
         pair = record.get("first"), record.get("second")
         assert not (record["event"] == "ask" and pair in answered)
-        answered |= {pair} if record["event"] == "tell" else set()
-    until: dict[tuple[str, ...], float] = {}
-    for note in sorted((note for note in notes if "asked" in note), key=lambda note: note["at"]):
+        if record["event"] == "tell":
+            ids[record["id"]] += 1
+            answered[pair] += 1
+    assert {*ids.values(), *answered.values()} <= {1}
+    told = [note["told"] for note in noted if "told" in note]
+    assert {*told} <= {*ids}
+    for note in sorted((note for note in noted if "asked" in note), key=lambda note: note["at"]):
         pair = tuple(note["pair"])
         assert note["at"] >= until.get(pair, 0), f"asked twice: {note}"
         until[pair] = note["until"]
+    assert own.Study.open(folder).n_told == len(ids)
+    return told
 
 
 @pytest.mark.parametrize(
     ("kills", "n_items"), [(10, 50), pytest.param(200, 100, marks=pytest.mark.slow)]
 )
 def test_three_writers_killed_at_random_moments(tmp_path, processes, kills, n_items):
-    folder, draw, killed = tmp_path / "study", random.Random(0), Counter()
-    begin(folder, n_items)
+    folder, draw, killed = begin(tmp_path / "study", n_items), random.Random(0), Counter()
     notes = [tmp_path / f"notes{i}" for i in range(3)]
-    for note in notes:
-        note.touch()
+    now = [tmp_path / f"notes{i}.now" for i in range(3)]
     before = [0, 0, 0]
 
     def start(i):
+        notes[i].touch()
         before[i] = notes[i].stat().st_size
         arguments = str(folder), str(notes[i]), LEASE, 60.0, i > 0
         worker = processes.Process(target=work, args=arguments)
@@ -86,7 +78,6 @@ def test_three_writers_killed_at_random_moments(tmp_path, processes, kills, n_it
         return worker
 
     workers = [start(i) for i in range(3)]
-    now = [tmp_path / f"notes{i}.now" for i in range(3)]
     for _ in range(kills):
         i = draw.randrange(3)
         first_ask = draw.random() < 0.2  # else it has told something since it began
@@ -101,37 +92,27 @@ def test_three_writers_killed_at_random_moments(tmp_path, processes, kills, n_it
         workers[i].join()
         killed[now[i].read_text()] += 1
         now[i].unlink()
-        own.Study.open(folder)
         check(folder, notes)
         workers[i] = start(i)
     for worker in workers:
         worker.kill()
         worker.join()
-    check(folder, notes)
-    study = own.Study.open(folder)
-    n_noted = sum("told" in note for note in noted(notes))
-    assert study.n_told == sum(record["event"] == "tell" for record in journal(folder))
-    assert study.n_told >= n_noted > 0
-    print(f"killed within {dict(killed)}; {study.n_told} told, {n_noted} noted")
-    assert kills < 100 or min(killed[letter] for letter in "at") > 0
+    assert check(folder, notes)
+    assert kills < 100 or min(killed[letter] for letter in "at") > 0, killed
 
 
 def test_four_workers_share_a_study_to_its_end(tmp_path, processes):
-    folder, n = tmp_path / "study", 9
-    begin(folder, n)
+    folder, n = begin(tmp_path / "study", 9), 9
     notes = [tmp_path / f"notes{i}" for i in range(4)]
-    workers = [
-        processes.Process(target=work, args=(str(folder), str(note), 60.0, 60.0)) for note in notes
-    ]
+    arguments = [(str(folder), str(note), 60.0, 60.0) for note in notes]
+    workers = [processes.Process(target=work, args=each) for each in arguments]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
         assert worker.exitcode == 0
-    told = Counter(note["told"] for note in noted(notes) if "told" in note)
-    assert set(told.values()) == {1}
-    assert len(told) == n * (n - 1)
-    check(folder, notes)
+    told = check(folder, notes)
+    assert len(told) == len({*told}) == n * (n - 1)
     study = own.Study.open(folder)
     assert study.stopped == "nothing left to ask"
     assert study.cost == pytest.approx(0.5 * n * (n - 1))

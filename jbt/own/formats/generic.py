@@ -182,7 +182,7 @@ def layout(given: GenericColumns, keys: tuple[str, ...]) -> Layout:
     columns = replace(given, winner=winner, scores=scores, swapped=swapped)
     return Layout(
         pool=pool_of,
-        keys=items or answers,
+        keys=items or answers or (),
         by_place=items is None,
         of_models=False,
         text=text_of,

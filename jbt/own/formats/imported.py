@@ -240,7 +240,7 @@ class Imported:
     @cached_property
     def measures(self) -> list[str]:
         """Covariates that at least one item has."""
-        return list(self.items)[4:]
+        return [str(name) for name in self.items][4:]
 
     @cached_property
     def contents(self) -> list[str]:

@@ -172,31 +172,22 @@ def test_a_coin_that_ties_is_as_consistent_as_the_card_says():
     assert measure.low < measure.coin < measure.high
 
 
-def test_too_few_prompts_have_no_interval_and_the_report_says_so(tmp_path):
-    verdicts, items, anchors = random_tables(1)
-    few = [t[t.pool.isin([f"q{i}" for i in range(9)])] for t in (verdicts, items, anchors)]
-    cards = own.report_card(own.read(*few, covariates=["words"]), ["words"])
-    assert cards.table.low.isna().all()
-    report = cards.report("Cards", ["read"])
-    assert "seen on too few prompts (< 10)" in report.text(verbose=True)
-    report.write(tmp_path, cards.to_frame(), cards.figure())
-    assert len(pd.read_csv(tmp_path / "table.csv")) == len(cards.to_frame())
-
-
-def test_the_answer_names_the_best_judge_first_and_what_is_missing():
+def test_the_report_names_the_best_judge_first_and_what_is_missing(tmp_path):
     tables = random_tables(2)
     cards = own.report_card(own.read(*tables, covariates=["words"]), ["words"])
     right, preferred = cards.report("Cards", []).answer
     accuracy = cards.measure("accuracy").set_index("judge").share
     assert right.startswith(f"Right on labelled pairs: {accuracy.idxmax()} ")
     assert preferred.startswith("The longer won: ann ")
-    without = own.report_card(own.read(*tables[:2]))
-    right, preferred = without.report("Cards", []).answer
+    few = [table[table.pool.isin([f"q{i}" for i in range(9)])] for table in tables[:2]]
+    cards = own.report_card(own.read(*few))
+    assert cards.table.low.isna().all()
+    report = cards.report("Cards", ["read"])
+    assert "seen on too few prompts (< 10)" in report.text(verbose=True)
+    right, preferred = report.answer
     assert "not known without labelled pairs" in right
     assert preferred.startswith("The first shown won: ")
-
-
-def test_a_covariate_that_was_not_read_is_refused():
-    tables = own.read(*random_tables(0))
+    report.write(tmp_path, cards.to_frame(), cards.figure())
+    assert len(pd.read_csv(tmp_path / "table.csv")) == len(cards.to_frame())
     with pytest.raises(ValueError, match="no covariate 'words' was read"):
-        own.report_card(tables, ["words"])
+        own.report_card(own.read(*few), ["words"])

@@ -1,9 +1,10 @@
 """What a user's tables support: `jbt doctor`, before anything is fitted.
 
-A check counts something in the tables. It yields its name; whether something is wrong, overall or
-in each fit (a pool with a judge); the finding with its consequence, in one sentence; and the
-command to type next, if one says more or fixes the problem. A new check is a function here and a
-line in `CHECKS`: the report, the notes of other reports, JSON, table and figure are made from that.
+A check counts something in the tables and is yielded as its name; whether something is wrong,
+overall or in each fit (a pool with a judge); the finding with its consequence, in one sentence; and
+the command to type next, if one says more or fixes the problem. To add a check, yield it in the
+function of its subject, or in a new one in `SUBJECTS`: the report, the notes of other reports,
+JSON, table and figure are made from that.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class Book:
         """Records of the answers, errors among them, in the order told."""
         self.cost = 0.0
         """Sum of the costs told."""
-        self._cells = items.rows.to_dict("records")
+        self._cells: Any = items.rows.to_dict("records")
         pools = np.array(items.tables.pools, object)[items.layout.pool]
         names = zip(pools, items.tables.items["item"], strict=True)
         self._row = {name: row for row, name in enumerate(names)}
@@ -147,7 +147,7 @@ class Book:
         layout = self.items.layout
         first, second = (self._row[record["pool"], record[side]] for side in ("first", "second"))
         judge = record["judge"] if self.settings.judges else None
-        places = int(layout.place[first]), int(layout.place[second])
+        places = layout.place[[first, second]].tolist()
         at = int(layout.pool[first]), *places, self.items.judges.index(judge)
         return Query(
             id=number,
@@ -270,15 +270,14 @@ class Book:
         all open pairs of the pool would cost, if the budget allows; infinite where pairs may be
         asked again and there is no budget."""
         s, prices = self.settings, self.items.prices
-        unit = prices if s.judges else np.ones(len(prices))
-        left = math.inf
+        unit, left = prices if s.judges else np.ones(len(prices)), [math.inf]
         if s.repeats == "never":
-            left = float(((~self.closed(pool)).sum((0, 1)) * unit).sum())
+            left.append(float(((~self.closed(pool)).sum((0, 1)) * unit).sum()))
         if s.purse is not None:
-            left = min(left, max(s.purse - self.cost, 0.0) / prices[0] * unit[0])
+            left.append(max(s.purse - self.cost, 0.0) / prices[0] * unit[0])
         if s.budget is not None:
-            left = min(left, max(s.budget - int(self.n_told.sum()), 0) * unit.max())
-        return left
+            left.append(max(s.budget - self.n_told.sum(), 0) * unit.max())
+        return min(left)
 
     def expired(self) -> list[int]:
         """Queries whose lease has ended, the oldest first; or whose lease was given by a clock that

@@ -135,7 +135,7 @@ class Engine:
         task = self.tasks[pool]
         with runtime.precision("float64"):
             counts = self._counts(pool, book.told[pool], book.wins[pool])
-            shown = task.verdicts(counts) if self._axis else np.asarray(counts.shown)
+            shown: Any = task.verdicts(counts) if self._axis else np.asarray(counts.shown)
             null = null_space(task.design, shown, variant=task.variant).directions
         moved = np.abs(null[:, task.design.n_contents :]) > MOVED
         return ~moved.any(0).reshape(-1, len(self._items.judges))

@@ -61,16 +61,16 @@ class StudySummary:
         status of the fit; n_one, pairs shown in one order only (count)."""
         self.curve = pd.DataFrame(curve, columns=["pool", "verdicts", "certainty"])
         """pool, verdicts (count), certainty: at some of the refits."""
-        tables = zip(*(_of_pool(study, *pool) for pool in enumerate(looks)), strict=True)
-        self.ranking, self.biases = (pd.concat(pools, ignore_index=True) for pools in tables)
-        """ranking: a row for each content, each pool's best first: pool, content; rank, 1 for the
-        best, shared by contents of equal theta; best and worst plausible rank (`PLAUSIBLE`), NaN
-        where the verdicts do not separate a covariate from quality; membership, the posterior
-        probability of being among the k best; theta (MAP), logits; n_shown, verdicts on its items.
-
-        biases: a row for each coefficient: pool; judge, None where the study names none; name of
-        the covariate, with its transformation, or kappa; estimate (MAP), logits; identified,
-        whether the pool's verdicts identify it, else the prior chooses it."""
+        tables = [_of_pool(study, pool, look) for pool, look in enumerate(looks)]
+        self.ranking = pd.concat([ranking for ranking, _ in tables], ignore_index=True)
+        """A row for each content, each pool's best first: pool, content; rank, 1 for the best,
+        shared by contents of equal theta; best and worst plausible rank (`PLAUSIBLE`), NaN where
+        the verdicts do not separate a covariate from quality; membership, the posterior probability
+        of being among the k best; theta (MAP), logits; n_shown, verdicts on its items."""
+        self.biases = pd.concat([biases for _, biases in tables], ignore_index=True)
+        """A row for each coefficient: pool; judge, None where the study names none; name of the
+        covariate, with its transformation, or kappa; estimate (MAP), logits; identified, whether
+        the pool's verdicts identify it, else the prior chooses it."""
 
     def report(self, title: str, lead: Sequence[str] = ()) -> Report:
         """The answer, what it rests on, and the ranking of each pool."""
@@ -148,15 +148,12 @@ class StudySummary:
 
     def record(self) -> dict[str, Any]:
         """The content of the JSON file."""
-
-        def of_pool(table: pd.DataFrame, pool: str) -> Any:
-            return table[table.pool == pool].drop(columns="pool").to_dict("records")
-
         facts = {k: v for k, v in vars(self).items() if not isinstance(v, pd.DataFrame)}
         pools: Any = self.pools.drop(columns="n_one").to_dict("records")
         for pool in pools:
-            pool["ranking"] = of_pool(self.ranking, pool["pool"])
-            pool["biases"] = of_pool(self.biases, pool["pool"])
+            for name in ("ranking", "biases"):
+                table = getattr(self, name).set_index("pool").loc[[pool["pool"]]]
+                pool[name] = table.to_dict("records")
         return files.plain(facts | {"pools": pools, "curve": self.curve.to_dict("records")})
 
     def figure(self) -> Figure:
@@ -199,11 +196,10 @@ def _of_pool(study: Study, pool: int, look: Look) -> tuple[pd.DataFrame, pd.Data
     best, worst = np.full((2, m), np.nan)
     if identified[:-1].all() and study.book.n_told[pool]:
         best, worst = plausible_ranks(drawn)
-    order = np.argsort(-theta, kind="stable")
     ranking = {
         "pool": name,
         "content": contents,
-        "rank": 1 + np.searchsorted(-theta[order], -theta - metrics.TIED),
+        "rank": 1 + (theta > theta[:, None] + metrics.TIED).sum(1),
         "best": best,
         "worst": worst,
         "membership": membership,
@@ -220,7 +216,8 @@ def _of_pool(study: Study, pool: int, look: Look) -> tuple[pd.DataFrame, pd.Data
         "estimate": estimates.T.ravel(),
         "identified": identified.T.ravel(),
     }
-    return pd.DataFrame(ranking).iloc[order], pd.DataFrame(biases)
+    ranked = pd.DataFrame(ranking).sort_values("theta", ascending=False, kind="stable")
+    return ranked, pd.DataFrame(biases)
 
 
 def plausible_ranks(

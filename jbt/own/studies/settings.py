@@ -17,7 +17,6 @@ from jbt.acquisition import PanelRule
 from jbt.acquisition.panel_rules import resolve
 from jbt.acquisition.rules import Score, name_of
 from jbt.border import files
-from jbt.own.fits.batch import Model
 from jbt.own.fits.pools import check_sizes
 from jbt.own.tables import limits
 from jbt.own.tables import tables as own_tables
@@ -94,12 +93,6 @@ class StudySettings:
     """Root of every random draw, from 0 to 2^32 - 1."""
 
     @property
-    def model(self) -> Model:
-        """What may bias the judges, as every other fit has it; kappa is always estimated."""
-        known = {name: getattr(self, name) for name in ("covariates", "transform", "standardise")}
-        return Model(**known, position="yes")
-
-    @property
     def prices(self) -> tuple[float, ...]:
         """Price of a verdict of each judge."""
         return self.price or (1.0,) * max(len(self.judges), 1)
@@ -108,7 +101,8 @@ class StudySettings:
         """As JSON has it; a rule of the user's own by the name of its function."""
         values, rule = {**vars(self)}, self.rule
         if not isinstance(rule, str):
-            values["rule"] = f"{name_of(getattr(rule, 'score', rule))}, your own"
+            score: Any = getattr(rule, "score", rule)
+            values["rule"] = f"{name_of(score)}, your own"
         return values
 
     @classmethod
@@ -138,9 +132,10 @@ class StudySettings:
 
     def _problems(self) -> Iterator[str]:
         """Yield what is wrong; raise `ValueError` where a value is not of its kind."""
-        self.model.check()
-        check_word("orders", self.orders, get_args(Orders))
-        check_word("repeats", self.repeats, get_args(Repeats))
+        own_tables.check_names(self.covariates)
+        check_word("standardise", self.standardise, (True, False))
+        for name, kind in (("orders", Orders), ("repeats", Repeats), ("transform", Transform)):
+            check_word(name, getattr(self, name), get_args(kind))
         for name in ("k", "refit_every", "attempts", *["budget"] * (self.budget is not None)):
             check_count(name, getattr(self, name))
         for name in ("lam", "lam_b", "price", *["purse"] * (self.purse is not None)):
@@ -262,10 +257,11 @@ class StudyItems:
 
     def digests(self) -> dict[str, str | None]:
         """SHA-256 of each table, whatever file or frame it came from."""
-        columns = {name: frame.to_dict("list") for name, frame in self.given.items()}
-        texts = {k: json.dumps(v, ensure_ascii=False, sort_keys=True) for k, v in columns.items()}
-        digests = {k: hashlib.sha256(text.encode()).hexdigest() for k, text in texts.items()}
-        return {"items": None, "anchors": None, **digests}
+        digests: dict[str, str | None] = {"items": None, "anchors": None}
+        for name, frame in self.given.items():
+            text = json.dumps(frame.to_dict("list"), ensure_ascii=False, sort_keys=True)
+            digests[name] = hashlib.sha256(text.encode()).hexdigest()
+        return digests
 
     def write(self, folder: Path) -> None:
         """Write the tables to a study's folder.

@@ -88,14 +88,14 @@ class Study:
         """
         folder = Path(folder)
         given, journal = StudySettings.of(settings), Journal(folder)
-        tables = None
-        if not journal.path.exists():
-            if items is None:
-                raise ValueError(
-                    f"{folder} holds no study: jbt ask {shlex.quote(str(folder))} --items FILE, or "
-                    "Study.open with items, begins one"
-                )
-            tables = StudyItems.of(items, anchors, given)
+        begins = not journal.path.exists()
+        if begins and items is None:
+            raise ValueError(
+                f"{folder} holds no study: jbt ask {shlex.quote(str(folder))} --items FILE, or "
+                "Study.open with items, begins one"
+            )
+        tables = None if items is None else StudyItems.of(items, anchors, given)
+        if begins and tables is not None:
             if words := names_that_are_words(tables.tables.items["item"]):
                 raise ValueError(
                     f"items: {', '.join(map(repr, words[:SHOWN]))}: a word for who won "
@@ -124,8 +124,8 @@ class Study:
                 f"{folder} holds a study with other settings: {'; '.join(differ)}"
                 + hint * (items is not None)
             )
-        if items is not None:
-            study.items.check_same(tables or StudyItems.of(items, anchors, given), folder)
+        if tables is not None:
+            study.items.check_same(tables, folder)
         return study
 
     # --- asking and telling
@@ -150,29 +150,30 @@ class Study:
             raise ValueError(
                 f"lease must be above 0 and at most {LONGEST_LEASE:.0f} s, got {lease!r}"
             )
-        with self._thread:
-            return self._ask(n, lease)
-
-    def _ask(self, n: int, lease: float) -> list[Query]:
         # Two locks: other asks wait while this one chooses, which takes as long as the rule does;
         # an answer waits only while records are appended.
-        if "engine" not in vars(self):  # compile while other processes may ask
-            self._read()
-            self._choose(n)
-        with self._journal.held(ASKING):
-            self._read()
-            again, new = self._choose(n)
-            with self._journal.held(APPENDING):
-                self._read()  # what was told meanwhile
-                again = [number for number in again if number in self.book.waiting]
-                held = {"until": round(time.time() + lease, 3), "lease": lease}
-                records = [{"event": "lease", "id": number, **held} for number in again]
-                first = max(self.book.queries, default=0) + 1
-                for number, (at, picked) in enumerate(new, first):
-                    record = {"event": "ask", "id": number, **self.book.named(at)}
-                    records.append({**record, "picked": picked, **held})
-                self._append(records)
-                return [self.book.queries[record["id"]] for record in records]
+        with self._thread:
+            if "engine" not in vars(self):  # compile while other processes may ask
+                self._read()
+                self._choose(n)
+            with self._journal.held(ASKING):
+                self._read()
+                again, new = self._choose(n)
+                with self._journal.held(APPENDING):
+                    self._read()  # what was told meanwhile
+                    held = {"until": round(time.time() + lease, 3), "lease": lease}
+                    records = [
+                        {"event": "lease", "id": number, **held}
+                        for number in again
+                        if number in self.book.waiting
+                    ]
+                    for number, (at, picked) in enumerate(
+                        new, max(self.book.queries, default=0) + 1
+                    ):
+                        record = {"event": "ask", "id": number, **self.book.named(at)}
+                        records.append({**record, "picked": picked, **held})
+                    self._append(records)
+                    return [self.book.queries[record["id"]] for record in records]
 
     def _choose(self, n: int) -> tuple[list[int], list[tuple[At, bool]]]:
         """What to ask next, at most n: ids whose lease has ended, and new queries as

@@ -5,7 +5,6 @@ python -m benchmarks.study
 
 from __future__ import annotations
 
-import json
 import resource
 import tempfile
 import time
@@ -16,6 +15,7 @@ import pandas as pd
 
 from benchmarks import timing
 from jbt import own, runtime
+from jbt.own.studies.journal import Journal
 
 SIZES = (30, 100, 300)
 VERDICTS = 400
@@ -58,14 +58,15 @@ def long_journal(folder: Path) -> float:
     """Seconds to open a study with `LONG` answers."""
     n = 120
     own.Study.open(folder, items(n), k=5, covariates=["words"], budget=10**6, repeats="fresh")
-    path, rng = folder / "journal.jsonl", np.random.default_rng(2)
-    with path.open("a") as file:
-        for number in range(1, LONG + 1):
-            first, second = (f"m{i}" for i in rng.choice(n, 2, replace=False))
-            pair = {"id": number, "pool": "all", "first": first, "second": second}
-            ask = {"event": "ask", **pair, "picked": True, "until": 0.0}
-            tell = {"event": "tell", **pair, "winner": "first", "cost": 1.0, "time": 0.0}
-            file.write(json.dumps(ask) + "\n" + json.dumps(tell) + "\n")
+    rng, records = np.random.default_rng(2), []
+    for number in range(1, LONG + 1):
+        first, second = (f"m{i}" for i in rng.choice(n, 2, replace=False))
+        pair = {"id": number, "pool": "all", "first": first, "second": second}
+        records.append({"event": "ask", **pair, "picked": True, "until": 0.0})
+        records.append({"event": "tell", **pair, "winner": "first", "cost": 1.0, "time": 0.0})
+    journal = Journal(folder)
+    list(journal.news())
+    journal.append(records)
     begin = time.perf_counter()
     study = own.Study.open(folder)
     seconds = time.perf_counter() - begin

@@ -2,226 +2,213 @@
 
 import itertools
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.linalg import null_space
 from scipy.optimize import linprog
+from scipy.special import expit
+from scipy.stats import binom
 
 from jbt import own, runtime
-from jbt.kernel.fit import fit_map
-from jbt.own.leaderboards.counted import better_by_counts, through_others
-from jbt.own.leaderboards.intervals import intervals
-from jbt.own.leaderboards.problem import Fitted, Problem, Settings, Setup, places
-from jbt.types import Design, Prior, Rows, Status, Variant
-
-fit = jax.jit(fit_map)
+from jbt.own.leaderboards.counted import better_by_counts
+from jbt.types import Prior, Rows
 
 
-def table(pairs, n_prompts):
+def table(*pairs, prompts=range(20), judge="j"):
     """Each (better, worse) once a prompt, the better one first on every other prompt."""
-    return pd.DataFrame(
-        [(f"q{q}", *((a, b) if q % 2 else (b, a)), a) for q in range(n_prompts) for a, b in pairs],
-        columns=["pool", "first", "second", "winner"],
-    )
+    rows = [
+        (f"{judge} {q}", *((a, b) if q % 2 else (b, a)), a, judge)
+        for q in prompts
+        for a, b in pairs
+    ]
+    return pd.DataFrame(rows, columns=["pool", "first", "second", "winner", "judge"])
 
 
-def ranked(verdicts, **options):
-    (board,) = own.leaderboard(own.read(verdicts), **options)
-    return {
-        model: (low, high)
-        for model, low, high in zip(
-            board.models["model"], board.models["rank_low"], board.models["rank_high"], strict=True
-        )
-    }, board
+def ranked(*verdicts, items=None, covariates=(), **options):
+    tables = own.read(pd.concat(verdicts, ignore_index=True), items, covariates=covariates)
+    return own.leaderboard(tables, covariates, **options)
 
 
-def test_a_chain_of_unanimous_wins_is_separated_and_ranked():
-    ranks, board = ranked(table([("ma", "mb"), ("mb", "mc")], 20), position="no")
+def ranks(board):
+    models = board.models.sort_values("model")
+    return list(zip(models["rank_low"], models["rank_high"], strict=True))
+
+
+CHAIN = "ab", "bc", "cd"
+SWEEP = table("ab", "ac", "ad", "bd", "cd", prompts=range(30))
+TURNED = {"first": "second", "second": "first"}
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "position", "expected"),
+    [
+        # That a is above d follows from the others.
+        (table(*CHAIN), "no", [(1, 1), (2, 2), (3, 3), (4, 4)]),
+        (table(*CHAIN, prompts=range(2)), "no", [(1, 4)] * 4),
+        (table(*CHAIN, prompts=range(5)), "no", [(1, 4)] * 4),
+        # Both orders of a pair bound an unknown position: a half is the most that both can have.
+        (
+            pd.concat([table(*CHAIN), table(*CHAIN).rename(columns=TURNED)]),
+            "yes",
+            [(1, 1), (2, 2), (3, 3), (4, 4)],
+        ),
+        (
+            pd.concat([SWEEP, table("bc", prompts=range(10)), table("cb", prompts=range(10))]),
+            "auto",
+            [(1, 1), (2, 3), (2, 3), (4, 4)],
+        ),
+    ],
+    ids=["chain", "two prompts", "five prompts", "both orders", "sweep"],
+)
+def test_unanimous_wins_rank_where_they_are_many(verdicts, position, expected):
+    (board,) = boards = ranked(verdicts, position=position)
+    assert ranks(board) == expected
+    runaway = board.models["runaway"].to_numpy()
+    has_middle = expected[1] == (2, 3)
+    assert runaway.tolist() == ([True, False, False, True] if has_middle else [True] * 4)
     assert set(board.models["status"]) == {"separated"}
-    assert ranks == {"ma": (1, 1), "mb": (2, 2), "mc": (3, 3)}
-
-
-def test_the_first_and_the_last_of_a_sweep_are_ranked():
-    pairs = [("ma", "mb"), ("ma", "mc"), ("ma", "md"), ("mb", "md"), ("mc", "md")]
-    mixed = [table([("mb", "mc")], 10), table([("mc", "mb")], 10)]
-    ranks, board = ranked(pd.concat([table(pairs, 30), *mixed], ignore_index=True))
-    assert ranks == {"ma": (1, 1), "mb": (2, 3), "mc": (2, 3), "md": (4, 4)}
-    assert board.models["model"][board.models["runaway"]].tolist() == ["ma", "md"]
-    won = {"ma": 90, "mb": 40, "mc": 40, "md": 0}
-    assert dict(zip(board.models["model"], board.models["n_won"], strict=True)) == won
-    report = own.leaderboard(own.read(table(pairs, 30))).report("", []).text()
-    assert "(won 90 of 90)" in report
-
-
-@pytest.mark.parametrize("n_prompts", [2, 5])
-def test_few_unanimous_wins_are_not_clear(n_prompts):
-    chain = table([("ma", "mb"), ("mb", "mc"), ("ma", "mc")], n_prompts)
-    ranks, _ = ranked(chain, position="no")
-    assert set(ranks.values()) == {(1, 3)}
-
-
-def one_pair(prompts, won, difference=0.0):
-    zeros, n = np.zeros(len(prompts), int), len(prompts)
-    with runtime.precision("float64"):
-        rows = Rows.build(zeros, zeros + 1, np.full((n, 1), difference), np.asarray(won, float))
-    return rows, np.asarray(prompts)
-
-
-def significant(prompts, won, level, difference=0.0, c=(0.0, 0.0), kappa=(0.0, 0.0)):
-    pairs = ~np.eye(2, dtype=bool)
-    upper = np.where(pairs, np.inf, 0.0)
-    ends = np.array([c, kappa], float).T
-    rows, cluster = one_pair(prompts, won, difference)
-    better, counted = better_by_counts(rows, cluster, pairs, upper, ends, level)
-    assert not better[0, 1]  # second is better
-    return better[1, 0], counted[1, 0]
+    if position == "yes":
+        assert board.of_kind("kappa")["low"].isna().all()
+    if has_middle:
+        assert board.models["n_won"].tolist() == [90, 40, 40, 0]
+        assert "(won 90 of 90)" in boards.report("", []).text()
 
 
 def test_it_is_the_sign_test_over_prompts():
-    for n in range(1, 12):
-        for lost in range(3):
-            won = np.r_[np.ones(max(n - lost, 0)), np.zeros(min(lost, n))]
-            tail = sum(
-                len(list(itertools.combinations(range(n), i))) for i in range(min(lost, n) + 1)
-            )
-            p = tail / 2**n
-            if p < 0.4:
-                assert significant(range(n), won, p * 1.001)[0]
-                assert not significant(range(n), won, p * 0.999)[0]
-    # A prompt counts once, and only if all its verdicts are won.
-    assert not significant([0] * 50, np.ones(50), 0.01)[0]
-    assert not significant([0, 0, 1, 1, 2, 2], [1, 0, 1, 0, 1, 0], 0.4)[0]
+    """A judge each for every number of prompts won and lost, under a prior that decides every
+    difference. A prompt counts once, and is won if all its verdicts are."""
+    cases = list(itertools.product(range(1, 15), range(3)))
+    verdicts = [
+        table("xy", prompts=np.repeat(range(won), 1 + won % 2), judge=f"{won}, {lost}")
+        for won, lost in cases
+    ] + [table("yx", prompts=range(won, won + lost), judge=f"{won}, {lost}") for won, lost in cases]
+    split = [table(pair, prompts=range(15), judge="split") for pair in ("xy", "xy", "yx")]
+    boards = ranked(*verdicts, *split, prior=Prior(1e6, 1e6), position="no")
+    significant = {board.judge: ranks(board) == [(1, 1), (2, 2)] for board in boards}
+    assert not significant.pop("split")
+    for won, lost in cases:
+        p = binom.cdf(lost, won + lost, 0.5)
+        assert significant[f"{won}, {lost}"] == (p <= 0.025), (won, lost)
+    assert 10 < sum(significant.values()) < 35
 
 
 def test_a_bias_that_may_explain_the_wins_counts():
-    prompts, won = range(10), np.ones(10)
-    assert significant(prompts, won, 0.001)[0]
-    assert significant(prompts, won, 0.001, difference=1.0, c=(-5, 0.0))[0]  # it favours the other
-    p = (1 / (1 + np.exp(-1.0))) ** 10
-    assert significant(prompts, won, p * 1.001, difference=2.0, c=(-1, 0.3), kappa=(0, 0.4))[0]
-    assert not significant(prompts, won, p * 0.999, difference=2.0, c=(-1, 0.3), kappa=(0, 0.4))[0]
-    assert significant(prompts, won, 0.5, kappa=(-np.inf, np.inf)) == (False, False)
+    """Ten prompts won, whose chance is at most that by the ends of c and kappa."""
 
+    def p(difference=0.0, c=(0.0, 0.0), kappa=(0.0, 0.0)):
+        """The level at which the win begins to count."""
+        first, pairs = np.zeros(10, int), ~np.eye(2, dtype=bool)
+        with runtime.precision("float64"):
+            rows = Rows.build(first, first + 1, np.full((10, 1), difference), np.ones(10))
+        arguments = rows, np.arange(10), pairs, np.where(pairs, np.inf, 0), np.array([c, kappa]).T
+        low, high = 0.0, 1.0
+        for _ in range(40):
+            level = (low + high) / 2
+            better, _ = better_by_counts(*arguments, level)
+            low, high = (low, level) if better[1, 0] else (level, high)
+        return high
 
-def test_both_orders_of_a_pair_bound_an_unknown_position():
-    """min(sigmoid(kappa), sigmoid(-kappa)) is at most a half, whatever kappa."""
-    verdicts = table([("ma", "mb"), ("mb", "mc")], 20)
-    turned = verdicts.rename(columns={"first": "second", "second": "first"})
-    ranks, board = ranked(pd.concat([verdicts, turned], ignore_index=True), position="yes")
-    assert np.isnan(board.of_kind("kappa").iloc[0].low)
-    assert ranks == {"ma": (1, 1), "mb": (2, 2), "mc": (3, 3)}
-
-
-def test_a_chain_leads_through_others():
-    better = np.zeros((5, 5), bool)
-    better[1, 0] = better[2, 1] = better[3, 2] = True  # 0 above 1 above 2 above 3
-    expected = np.tril(np.ones((5, 5), bool), -1)
-    expected[4] = False
-    np.testing.assert_array_equal(through_others(better), expected)
+    assert p() == pytest.approx(2.0**-10)
+    assert p(1.0, c=(-5.0, 0.0)) == pytest.approx(2.0**-10)  # it favours the other
+    assert p(2.0, c=(-1.0, 0.3), kappa=(0.0, 0.4)) == pytest.approx(expit(1.0) ** 10)
+    assert p(kappa=(-np.inf, np.inf)) == pytest.approx(1)
 
 
 def undetermined(z, outcome, along):
     """`flat`, `separated` or nothing for the combination along' beta: whether it varies over the
     null space of the rows z, or over their recession cone (Albert and Anderson 1984)."""
-    null = null_space(z) if len(z) else np.eye(z.shape[1])
-    if np.abs(along @ null).max(initial=0) > 1e-9:
+    if np.abs(along @ null_space(z)).max(initial=0) > 1e-9:
         return "flat"
-    won = np.where(outcome == 1, 1, -1)[:, None] * z
     decided = outcome != 0.5
+    won = np.where(outcome == 1, 1, -1)[:, None] * z
+    ties = {"A_eq": z[~decided], "b_eq": np.zeros((~decided).sum())} if (~decided).any() else {}
     for sign in (1, -1):
-        best = linprog(
-            -sign * along, -won[decided], np.zeros(decided.sum()), z[~decided] if (~decided).any()
-            else None, np.zeros((~decided).sum()) if (~decided).any() else None, bounds=(-1, 1)
-        )  # fmt: skip
-        if -best.fun > 1e-7:
+        at_most = {"A_ub": -won[decided], "b_ub": np.zeros(decided.sum())}
+        if -linprog(-sign * along, **at_most, **ties, bounds=(-1, 1)).fun > 1e-7:
             return "separated"
     return ""
 
 
 def test_statuses_are_those_of_a_linear_programme():
-    """36 tables of five models, few verdicts each, with a covariate and the position free."""
+    """18 judges, a few verdicts each on five models, with a covariate and the position free."""
     rng, seen = np.random.default_rng(5), set()
-    names = np.array(list("abcde"))
-    for _ in range(36):
-        n_rows = int(rng.integers(5, 22))
-        first = rng.integers(0, 5, n_rows)
-        second = (first + rng.integers(1, 5, n_rows)) % 5
-        x = rng.choice([0.0, 1.0, 2.0], (n_rows, 5))
-        quality = 1.5 * np.arange(5)
-        p = 1 / (1 + np.exp(quality[second] - quality[first]))
-        outcome = np.where(rng.random(n_rows) < 0.1, 0.5, rng.random(n_rows) < p)
-        pools = [f"q{r}" for r in range(n_rows)]
-        words = {0: "second", 0.5: "tie", 1: "first"}
-        verdicts = pd.DataFrame(
-            {
-                "pool": pools,
-                "first": names[first],
-                "second": names[second],
-                "winner": [words[v] for v in outcome],
-            }
-        )
-        items = pd.DataFrame(
-            [(q, name, v) for q, row in zip(pools, x, strict=True)
-             for name, v in zip(names, row, strict=True)],
-            columns=["pool", "item", "x"],
-        )  # fmt: skip
-        tables = own.read(verdicts, items, covariates=["x"])
-        settings = Settings(covariates=("x",), standardise=False, position="yes")
-        with runtime.precision("float64"):
-            fit = Setup.of(tables, settings).problem(0).fit()
-            status = intervals(fit).parameters["status"]
-        z = np.zeros((n_rows, 7))
-        at = np.arange(n_rows)
-        place = [tables.contents.index(name) for name in names]
-        z[at, np.take(place, first)] += 1
-        z[at, np.take(place, second)] -= 1
-        z[:, 5] = x[at, first] - x[at, second]
-        z[:, 6] = 1
-        known = np.abs(z[:, :5]).sum(0) > 0
-        centre = np.diag(known) - np.outer(known, known) / known.sum()
-        combinations = np.eye(7)
-        combinations[:5, :5] = centre
-        # The constant of the models without a verdict moves nothing.
-        z_known = z[:, np.r_[known, True, True]]
-        for p in np.flatnonzero(np.r_[known, True, True]).tolist():
-            along = combinations[p][np.r_[known, True, True]]
-            expected = undetermined(z_known, outcome, along)
-            given = status[p] if status[p] in ("flat", "separated") else ""
-            assert given == expected or status[p] == "covariate_constant", (p, status)
+    names, quality = np.array(list("abcde")), 1.5 * np.arange(5)
+    verdicts, items, worlds = [], [], {}
+    for judge in map(str, range(18)):
+        n = int(rng.integers(4, 20))
+        first = rng.integers(0, 5, n)
+        second = (first + rng.integers(1, 5, n)) % 5
+        x = rng.choice([0.0, 1.0, 2.0], (n, 5))
+        won = rng.random(n) < expit(quality[first] - quality[second])
+        outcome = np.where(rng.random(n) < 0.1, 0.5, won)
+        pools = [f"{judge} {r}" for r in range(n)]
+        sides = {"pool": pools, "first": names[first], "second": names[second]}
+        verdicts.append(pd.DataFrame({**sides, "p_first": outcome, "judge": judge}))
+        items += [
+            (q, name, v)
+            for q, row in zip(pools, x, strict=True)
+            for name, v in zip(names, row, strict=True)
+        ]
+        at = np.arange(n)
+        z = np.eye(5)[first] - np.eye(5)[second]
+        worlds[judge] = np.column_stack([z, x[at, first] - x[at, second], np.ones(n)]), outcome
+    items = pd.DataFrame(items, columns=["pool", "item", "x"])
+    boards = ranked(*verdicts, items=items, covariates=["x"], standardise=False, position="yes")
+    for board in boards:
+        z, outcome = worlds[board.judge]
+        known = np.r_[np.abs(z[:, :5]).sum(0) > 0, True, True]
+        # About the mean of the known models, whose constant moves nothing.
+        n_known = known[:5].sum()
+        combinations = np.eye(known.sum())
+        combinations[:n_known, :n_known] -= 1 / n_known
+        status = board.models.set_index("model")["status"].loc[names[known[:5]]]
+        status = [*status, *board.coefficients["status"]]
+        for along, given in zip(combinations, status, strict=True):
+            expected = undetermined(z[:, known], outcome, along)
+            given_kind = given if given in ("flat", "separated") else ""
+            assert given_kind == expected or given == "covariate_constant", board.judge
             seen.add(expected)
     assert seen == {"flat", "separated", ""}
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("theta", [(4, 0.3, 0, -0.3), (6, 2, -2, -6), (3.01, 3, 0, -0.3)])
+@pytest.mark.parametrize(
+    ("theta", "bias"),
+    [
+        ((4, 0.3, 0, -0.3), False),
+        ((4, 0.3, 0, -0.3), True),
+        ((6, 2, -2, -6), True),
+        ((3.01, 3, 0, -0.3), True),
+    ],
+)
 def test_ranks_by_counts_cover(theta, bias):
     """Ranks that counts decide in part hold the truth as often as intervals of 95 % do."""
-    rng, theta, m = np.random.default_rng(7), np.array(theta), 4
+    rng, theta, names = np.random.default_rng(7), np.array(theta), np.array(list("abcd"))
     c, kappa = (0.6, 0.3) if bias else (0.0, 0.0)
-    variant, prior, covered = Variant(jnp.asarray([bias]), jnp.asarray(bias)), Prior(1.0, 0.1), []
-    rank = 1 + (theta[:, None] < theta).sum(1)
-    for study in range(80):
+    verdicts, items = [], []
+    for study in range(30):
         prompts, per, sd = ((12, 10, 0.0), (30, 4, 0.7))[study % 2]
         prompt = np.repeat(np.arange(prompts), per)
-        first = rng.integers(0, m, len(prompt))
-        second = (first + rng.integers(1, m, len(prompt))) % m
-        x = rng.normal(size=(prompts, m))
+        first = rng.integers(0, 4, len(prompt))
+        second = (first + rng.integers(1, 4, len(prompt))) % 4
+        x = rng.normal(size=(prompts, 4))
         apparent = theta + sd * rng.normal(size=x.shape) + c * x
-        apart, difference = (v[prompt, first] - v[prompt, second] for v in (apparent, x))
-        won = rng.random(len(prompt)) < 1 / (1 + np.exp(-apart - kappa))
-        with runtime.precision("float64"):
-            rows = Rows.build(first, second, difference[:, None], won.astype(float))
-            design = Design.of_contents(m, 1)
-            mode = fit(rows, design, prior, variant).parameters
-            at = places(theta=(m,), c=(1, 1), kappa=(1,))
-            problem = Problem.of(rows, variant, prior, at, prompt)
-            ends = intervals(Fitted(problem, variant, mode.as_numpy(), Status.CONVERGED))
-        low, high = 1 + ends.better.sum(1), m - ends.better.sum(0)
-        by_counts = ends.ranked & (ends.comparable.sum(1) < m - 1)
-        covered += ((low <= rank) & (rank <= high))[by_counts].tolist()
-    assert len(covered) > 60
-    assert np.mean(covered) > 0.95 - 3 * np.sqrt(0.95 * 0.05 / len(covered))
+        won = rng.random(len(prompt)) < expit(
+            apparent[prompt, first] - apparent[prompt, second] + kappa
+        )
+        pool = np.array([f"{study} {p}" for p in range(prompts)])
+        rows = {"pool": pool[prompt], "first": names[first], "second": names[second]}
+        winner = np.where(won, "first", "second")
+        verdicts.append(pd.DataFrame({**rows, "winner": winner, "judge": f"{study}"}))
+        of_items = {"pool": np.repeat(pool, 4), "item": np.tile(names, prompts), "x": x.ravel()}
+        items.append(pd.DataFrame(of_items))
+    options = {"covariates": ["x"], "position": "yes"} if bias else {"position": "no"}
+    boards = ranked(*verdicts, items=pd.concat(items, ignore_index=True), **options)
+    models = pd.concat(board.models for board in boards)
+    by_counts = models[(models["status"] != "converged") & models["rank_low"].notna()]
+    rank = 1 + (theta[:, None] < theta).sum(1)
+    truth = by_counts["model"].map(dict(zip(names, rank, strict=True)))
+    covered = (by_counts["rank_low"] <= truth) & (truth <= by_counts["rank_high"])
+    assert len(covered) > 25
+    assert covered.mean() > 0.95 - 3 * np.sqrt(0.95 * 0.05 / len(covered))

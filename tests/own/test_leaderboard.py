@@ -1,585 +1,457 @@
-"""Leaderboards: against SciPy, against what the verdicts identify, and as files."""
+"""Leaderboards: against a plain reference, what they withhold and why, and as files."""
 
 import csv
 import dataclasses
 import json
-import math
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.optimize import minimize
-from scipy.special import expit, log_expit
+from scipy.special import expit
+from scipy.stats import t as student
+from support.boards import PRIOR, Plain, estimates, written
 
 from jbt import cli, own
-from jbt.own.leaderboards import checks, intervals
+from jbt.own.fits.judges import Judges
 from jbt.types import Prior, Status
 
-QUALITY = {"A": 0.8, "B": 0.2, "C": -0.3, "D": -0.7}
-BIAS, POSITION = 0.6, 0.4
+heavy = pytest.mark.heavy
 
 
-def simulated(n_pools=40, *, models=QUALITY, judges=("j",), seed=0, length=None, answers=1):
-    """A verdicts and an items table: every model answers every prompt, all ordered pairs judged.
-
-    Args:
-      length: of an answer, from (rng, model, version); default varies within a model.
-      answers: of a model to a prompt.
-    """
-    rng = np.random.default_rng(seed)
-    length = length or (lambda rng, model, version: rng.uniform(50, 150) + 40 * version)
-    verdicts, items = [], []
-    for pool in range(n_pools):
-        each = [(m, v, length(rng, m, v)) for m in models for v in range(answers)]
-        for model, version, words in each:
-            items.append(f"p{pool},{model}{version or ''},{model},{words:.3f}")
-        for judge in judges:
-            for a in each:
-                for b in each:
-                    if a[0] == b[0]:
-                        continue
-                    logit = models[a[0]] - models[b[0]] + BIAS * (a[2] - b[2]) / 30 + POSITION
-                    won = "first" if rng.random() < expit(logit) else "second"
-                    names = [f"{m}{v or ''}" for m, v, _ in (a, b)]
-                    verdicts.append(f"p{pool},{names[0]},{names[1]},{won},{judge}")
-    return (
-        "pool,first,second,winner,judge\n" + "\n".join(verdicts) + "\n",
-        "pool,item,content,words\n" + "\n".join(items) + "\n",
-    )
+def ranked(verdicts, items=None, covariates=("words",), *, ties="half", joint=False, **options):
+    """The leaderboards; with `joint` that of all judges last."""
+    tables = own.read(verdicts, items, covariates=covariates, ties=ties)
+    if joint:
+        options["together"] = tables, Judges.of(tables)
+    return own.leaderboard(tables, covariates, **{"prior": PRIOR, **options})
 
 
-def ranked(written, *, prior=None, covariates=("words",), **options):
-    """The leaderboards of two files."""
-    tables = own.read(*written, covariates=covariates)
-    return own.leaderboard(tables, covariates, prior=prior, **options)
+THREE = {"A": 1.0, "B": 0.1, "C": -0.9}
+KINDS = {
+    "Bradley-Terry": ({"log_nu": -1}, {}, ("c", "kappa")),
+    "no covariate": ({}, {"covariates": (), "position": "no"}, ()),
+    "Davidson": ({"log_nu": 0.3}, {"ties": "davidson"}, ("c", "log nu", "kappa")),
+    "interaction": ({"gamma": 0.4}, {"interaction": True}, ("c", "gamma", "kappa")),
+    "relative": (
+        {"words": lambda rng, shape: rng.uniform(1, 5, shape)},
+        {"difference": "relative", "position": "no"},
+        ("c",),
+    ),
+    "judge-aware": (
+        {"theta": THREE, "judges": {"sharp": 1.0, "blunt": 0.3}},
+        {"joint": True, "judge_aware": True},
+        ("c", "kappa", "discrimination"),
+    ),
+}
+"""What is simulated, what is asked, and the coefficients."""
 
 
-def scipy_map(z, share, lam, lam_b, n_models):
-    """MAP by SciPy on the explicit design matrix, a row a verdict."""
-    precision = np.r_[np.full(n_models, lam), np.full(z.shape[1] - n_models, lam_b)]
-
-    def objective(b):
-        logit = z @ b
-        loss = -(share * log_expit(logit) + (1 - share) * log_expit(-logit)).sum()
-        return loss + (precision * b * b).sum() / 2, precision * b - z.T @ (share - expit(logit))
-
-    def hessian(b):
-        p = expit(z @ b)
-        return (z.T * (p * (1 - p))) @ z + np.diag(precision)
-
-    start = np.zeros(z.shape[1])
-    found = minimize(
-        objective, start, jac=True, hess=hessian, method="trust-exact", options={"gtol": 1e-9}
-    )
-    assert np.abs(found.jac).max() < 1e-6
-    return found.x
-
-
-@pytest.mark.heavy
-def test_it_equals_scipy(tables):
-    written = tables(*simulated())
-    (board,) = ranked(written, prior=Prior(0.5, 0.2))
-    words, models = {}, sorted(QUALITY)
-    with written[1].open() as f:
-        for row in csv.DictReader(f):
-            words[row["pool"], row["item"]] = float(row["words"])
-    mean, sd = np.mean(list(words.values())), np.std(list(words.values()))
-    z, share = [], []
-    with written[0].open() as f:
-        for row in csv.DictReader(f):
-            sides = row["first"], row["second"]
-            x = [(words[row["pool"], s] - mean) / sd for s in sides]
-            owner = [(m == sides[0]) - (m == sides[1]) for m in models]
-            z.append([*map(float, owner), x[0] - x[1], 1.0])
-            share.append(float(row["winner"] == "first"))
-    z, share = np.array(z), np.array(share)
-    expected = scipy_map(z, share, 0.5, 0.2, len(models))
-    naive = scipy_map(z[:, :4], share, 0.5, 0.2, len(models))
-    at = [models.index(m) for m in board.models["model"]]
-    np.testing.assert_allclose(board.models["theta"], expected[at], atol=1e-6)
-    np.testing.assert_allclose(board.models["theta_naive"], naive[at], atol=1e-6)
-    assert board.of_kind("c").iloc[0].estimate == pytest.approx(expected[4], abs=1e-6)
-    assert board.of_kind("kappa").iloc[0].estimate == pytest.approx(expected[5], abs=1e-6)
-    assert board.models["theta"].sum() == pytest.approx(0, abs=1e-9)
-    # Well identified by the verdicts: the truth is inside.
-    assert board.of_kind("c").iloc[0].low < BIAS * sd / 30 < board.of_kind("c").iloc[0].high
-    assert board.of_kind("kappa").iloc[0].low < POSITION < board.of_kind("kappa").iloc[0].high
-    assert board.of_kind("c").iloc[0].profile_range > 10
-    assert board.coefficients["status"].tolist() == ["converged"] * 2
-    assert board.n_clusters == 40
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(k, marks=[heavy] * (k in ("interaction", "relative"))) for k in KINDS],
+)
+def test_estimates_and_intervals_equal_a_plain_reference(kind):
+    world, options, coefficients = KINDS[kind]
+    verdicts, items = written(**world)
+    verdicts["count"] = 1 + np.arange(len(verdicts)) % 2
+    board = ranked(verdicts, items, **options)[-1]
+    relative = kind == "relative"
+    plain = Plain(verdicts, items, coefficients, relative=relative)
+    expected, found = plain.estimates(), estimates(board).loc[plain.names]
+    half = student.ppf(0.975, found["degrees"].astype(float)) * expected["error"]
+    expected["low"], expected["high"] = expected["about"] - half, expected["about"] + half
+    columns = ["estimate", "low", "high"]
+    np.testing.assert_allclose(found[columns].astype(float), expected[columns], atol=1e-8)
+    naive = Plain(verdicts, items, [c for c in coefficients if c == "log nu"]).mode()[
+        : len(plain.models)
+    ]
+    theta_naive = board.models.set_index("model")["theta_naive"].loc[plain.models]
+    np.testing.assert_allclose(theta_naive, naive, atol=1e-8)
+    assert board.status == Status.CONVERGED
     assert not board.reasons()
-    assert board.anchors is None
-    assert (board.models["low"] < board.models["theta"]).all()
-    assert (board.models["theta"] < board.models["high"]).all()
-    np.testing.assert_array_equal(board.models["rank"], [1, 2, 3, 4])
-    assert (board.models["rank_low"] <= board.models["rank"]).all()
-    assert (board.models["rank"] <= board.models["rank_high"]).all()
-    assert (
-        board.models["rank_high"][0] < board.models["rank_low"].iloc[-1]
-    )  # best and worst differ significantly
+    assert bool(board.by_quality) == (kind in ("Bradley-Terry", "interaction"))
+    if relative:
+        (c,) = board.of_kind("c").itertuples()
+        assert c.unit == "root mean square of the relative difference of words"
 
 
-@pytest.mark.heavy
-def test_alpaca_eval_equals_scipy(data):
-    folder = data / "alpaca_eval"
-    written = folder / "verdicts.csv", folder / "items.csv"
-    tables = own.read(*written, covariates=["words"])
-    (board,) = own.leaderboard(tables, ["words"], transform="log1p")
-    with written[1].open() as f:
-        items = list(csv.DictReader(f))
-    length = np.log1p([float(r["words"]) for r in items])
-    length = dict(
-        zip(
-            [(r["pool"], r["item"]) for r in items],
-            (length - length.mean()) / length.std(),
-            strict=True,
-        )
+@heavy
+def test_alpaca_eval_is_at_the_maximum(data):
+    """37 models, 805 prompts, graded verdicts in one order: the posterior, which is strictly
+    concave, has no slope at the estimates."""
+    verdicts, items = (
+        pd.read_csv(data / f"alpaca_eval/{name}.csv") for name in ("verdicts", "items")
     )
-    model = {(r["pool"], r["item"]): r["content"] for r in items}
-    with written[0].open() as f:
-        verdicts = list(csv.DictReader(f))
-    number = {m: i for i, m in enumerate(board.models["model"])}
-    z, share = np.zeros((len(verdicts), len(number) + 1)), np.zeros(len(verdicts))
-    for i, row in enumerate(verdicts):
-        first, second = ((row["pool"], row[side]) for side in ("first", "second"))
-        z[i, number[model[first]]] += 1
-        z[i, number[model[second]]] -= 1
-        z[i, -1] = length[first] - length[second]
-        share[i] = float(row["p_first"])
-    expected = scipy_map(z, share, 1.0, 0.1, len(number))
-    np.testing.assert_allclose(board.models["theta"], expected[:-1], atol=1e-6)
-    assert board.of_kind("c").iloc[0].estimate == pytest.approx(expected[-1], abs=1e-6)
-    naive = scipy_map(z[:, :-1], share, 1.0, 0.1, len(number))
-    np.testing.assert_allclose(board.models["theta_naive"], naive, atol=1e-6)
-    assert len(board.models["model"]) == 37
+    board = ranked(verdicts, items, transform="log1p", prior=Prior(1.0, 0.1))[0]
+    items = items.set_index(["pool", "item"])
+    x, names = np.log1p(items["words"]), sorted(items["content"].unique())
+    x = (x - x.mean()) / x.std(ddof=0)
+    z = 0
+    for side, sign in (("first", 1), ("second", -1)):
+        at = pd.MultiIndex.from_frame(verdicts[["pool", side]])
+        owner = pd.get_dummies(pd.Categorical(items["content"].loc[at], names))
+        z = z + sign * np.column_stack([owner, x.loc[at]]).astype(float)
+    table = estimates(board)
+    for at, b in (
+        (slice(None), table.loc[[*names, "c"], "estimate"]),
+        (slice(-1), board.models.set_index("model").loc[names, "theta_naive"]),
+    ):
+        b = b.to_numpy(float)
+        precision = np.r_[np.ones(37), [0.1]][at]
+        slope = z[:, at].T @ (verdicts["p_first"] - expit(z[:, at] @ b)) - precision * b
+        assert np.abs(slope).max() < 1e-7
+    assert table.loc[[*names, "c"], ["low", "high"]].notna().all(axis=None)
     assert board.of_kind("kappa").empty
     assert board.n_clusters == 805
-    assert np.isfinite(
-        [
-            board.models["low"],
-            board.models["high"],
-            board.models["rank_low"],
-            board.models["rank_high"],
-        ]
-    ).all()
 
 
-@pytest.mark.heavy
-def test_where_the_prior_chose_there_is_no_interval(tables):
-    """A length that belongs to the model cannot be told from its quality."""
-    steps = {"A": 60.0, "B": 120.0, "C": 150.0, "D": 90.0}
-    (board,) = ranked(tables(*simulated(length=lambda rng, model, version: steps[model])))
-    c = board.of_kind("c").iloc[0]
-    assert c.status == "flat"
-    assert math.isfinite(c.estimate)
-    assert math.isnan(c.low)
-    assert math.isnan(c.high)
-    assert c.profile_range < 1e-6
-    assert set(board.models["status"]) == {"flat"}
-    for v in (
-        board.models["low"],
-        board.models["high"],
-        board.models["rank_low"],
-        board.models["rank_high"],
-    ):
-        assert np.isnan(v).all()
-    assert np.isfinite(board.models["theta"]).all()
-    assert np.isfinite(board.models["low_naive"]).all()  # the naive fit is identified all the same
-    assert board.of_kind("kappa").iloc[0].status == "converged"
+def only_some_prompts():
+    """D on 3 prompts, and a flag that differs on 2."""
+    verdicts, items = written(39)
+    others = ~verdicts[["first", "second"]].eq("D").any(axis=1)
+    items["flag"] = items["words"].where(items["pool"].isin(["p1", "p2"]), 7.0)
+    return verdicts[others | verdicts["pool"].isin(["p0", "p1", "p2"])], items
+
+
+def with_winner(winner, models="ABCD"):
+    """Verdicts on these models are all `first`, `second`, ..., or the side that has the model."""
+    verdicts, items = written()
+    for side in ("first", "second"):
+        verdicts.loc[verdicts[side].isin(list(models)), "winner"] = winner or side
+    return verdicts, items
+
+
+ONE_WAY = [(f"p{i}", "A", "B", "first" if i % 3 else "tie") for i in range(30)]
+WITHHELD = {
+    # A length that belongs to the model cannot be told from its quality.
+    "flat": (
+        written(words=lambda rng, shape: np.array([2.0, 4.0, 5.0, 3.0])),
+        {},
+        {"A": "flat", "words": "flat", "kappa": "converged"},
+        "",
+    ),
+    "the prior": (
+        written(),
+        {"prior": Prior(1, 1e4)},
+        {"words": "prior_selected", "kappa": "prior_selected"},
+        "ABCD",
+    ),
+    "few prompts": (
+        written(5),
+        {"prior": Prior(0.01, 0.001)},
+        {"A": "few_clusters", "words": "few_clusters"},
+        "",
+    ),
+    "few prompts of some": (
+        only_some_prompts(),
+        {"covariates": ("words", "flag"), "prior": Prior(0.01, 0.001)},
+        {"D": "few_clusters", "words": "converged", "flag": "few_clusters"},
+        "ABC",
+    ),
+    # Under a prior so weak that its share does not show; ranks are by the prompts won.
+    "one always wins": (
+        with_winner(None, "A"),
+        {"prior": Prior(1e-5, 1e-5)},
+        {"A": "separated", "B": "separated"},
+        "ABCD",
+    ),
+    "no verdicts": (with_winner("error"), {}, {"A": "no_verdicts", "words": "no_verdicts"}, ""),
+    # The likelihood rises to infinity with theta and nu, which half wins would hide.
+    "Davidson, one way": (
+        (pd.DataFrame(ONE_WAY, columns=["pool", "first", "second", "winner"]),),
+        {"covariates": (), "ties": "davidson", "position": "no", "prior": Prior(1e-4, 1e-4)},
+        {"A": "separated", "B": "separated", "log nu": "separated"},
+        "",
+    ),
+}
+"""What is ranked and how, statuses, and the models with plausible ranks."""
+
+
+@pytest.mark.parametrize("why", WITHHELD)
+def test_intervals_are_withheld_with_a_reason(why):
+    tables, options, statuses, compared = WITHHELD[why]
+    (board,) = boards = ranked(*tables, **options)
+    models, coefficients = board.models, board.coefficients
+    table = pd.concat([models.set_index("model"), coefficients.set_index("covariate")])
+    assert table["status"].loc[list(statuses)].to_dict() == statuses
+    has_interval = table["status"] == "converged"
+    for end in ("low", "high"):
+        np.testing.assert_array_equal(table[end].notna(), has_interval)
+    assert "".join(sorted(models["model"][models["rank_low"].notna()])) == compared
+    no_ranking = board.status != Status.CONVERGED
+    assert no_ranking == (why == "no verdicts")
     reasons = board.reasons()
-    assert reasons[0].startswith("words: flat")
-    assert reasons[1].startswith("theta of every model: flat")
-    record = board.record()
-    assert record["c"][0]["low"] is None
-    assert record["models"][0]["rank"] == 1
-    assert record["models"][0]["rank_low"] is None
+    for status in set(table["status"]) - {"converged"}:
+        assert any(status in reason for reason in reasons)
+    of_words = [entry for entry in board.record()["c"] if entry["covariate"] == "words"]
+    assert all((entry["low"] is None) == (entry["status"] != "converged") for entry in of_words)
+    assert (board.record()["models"][0]["rank"] is None) == no_ranking
+    if why == "flat":
+        assert of_words[0]["profile_range"] < 1e-6
+        assert models["low_naive"].notna().all()  # the naive fit is identified all the same
+    text = boards.report("", []).text()
+    assert ("jbt plan prompts says how many more prompts" in text) == ("few" in why)
+    runaways = {"one always wins": ["A"], "Davidson, one way": ["A", "B"]}.get(why, [])
+    assert models["model"][models["runaway"]].tolist() == runaways
 
 
-def test_where_the_prior_outweighs_the_verdicts_there_is_no_interval(tables):
-    (board,) = ranked(tables(*simulated()), prior=Prior(1.0, 1e4))
-    assert board.coefficients["status"].tolist() == ["prior_selected"] * 2
-    assert abs(board.of_kind("c").iloc[0].estimate) < 0.1
-    assert math.isnan(board.of_kind("c").iloc[0].low)
+def test_repeats_do_not_narrow_an_interval():
+    """All verdicts twice, with twice the prior: the prompts say no more, and vary more than
+    verdicts do, which costs degrees of freedom."""
+    verdicts, items = written()
+    once = ranked(verdicts, items)[0].models
+    again = ranked(verdicts.assign(count=2), items, prior=Prior(1.0, 0.4))[0].models
+    np.testing.assert_allclose(again["theta"], once["theta"], atol=1e-8)
+    ratio = (again["high"] - again["low"]) / (once["high"] - once["low"])
+    assert ratio.between(1 - 1e-8, 1.05).all()
+    assert (again["rank_low"] <= once["rank_low"]).all()
+    np.testing.assert_array_equal(again["n_verdicts"], 2 * once["n_verdicts"])
 
 
-def test_too_few_pools_have_no_intervals(tables):
-    verdicts, items = (
-        "\n".join(
-            line if i == 0 else f"p{int(line[1 : line.index(',')]) % 5}{renamed(line)}"
-            for i, line in enumerate(text.splitlines())
-        )
-        for text in simulated()
+@heavy
+def test_the_order_of_covariates_changes_no_interval():
+    verdicts, items = written()
+    items["lines"] = items["words"] + np.random.default_rng(1).normal(size=len(items))
+    boards = [
+        ranked(verdicts, items, names)[0] for names in (("words", "lines"), ("lines", "words"))
+    ]
+    for name, key in (("models", "model"), ("coefficients", "covariate")):
+        one, other = (getattr(b, name).set_index(key)[["low", "high", "degrees"]] for b in boards)
+        np.testing.assert_allclose(other.loc[one.index], one, atol=1e-8)
+
+
+def test_models_are_the_contents():
+    verdicts, items = written()
+    named = ranked(verdicts, items)[0].models
+    items["content"] = items["item"]
+    for frame, columns in ((verdicts, ["first", "second"]), (items, ["item"])):
+        for column in columns:
+            frame[column] = frame[column] + frame["pool"]
+    np.testing.assert_allclose(ranked(verdicts, items)[0].models["theta"], named["theta"])
+
+
+def test_anchors_test_the_assumption():
+    """B answers as A does: that rounding orders them is no disagreement of the rankings."""
+
+    def doubled(table):
+        """A's answers are also those of another model, and C's have a second version."""
+        for name, copy in (("A", "B"), ("C", "C2")):
+            of_name = table[table.eq(name).any(axis=1)]
+            table = pd.concat([table, of_name.replace(name, copy)], ignore_index=True)
+        return table
+
+    theta = {"A": 0.5, "C": 0.0, "D": 0.3}
+    length = np.array([0, 2.0, 0])
+    drawn = written(
+        16, theta=theta, words=lambda rng, shape: rng.normal(size=shape) + length, seed=2
     )
-    (board,) = boards = ranked(tables(verdicts, items))
-    assert "jbt plan prompts says how many more prompts" in boards.report("", []).text()
-    assert board.n_clusters == 5
-    assert {*board.models["status"], *board.coefficients["status"]} == {"few_clusters"}
-    assert board.models[["low", "rank_low"]].isna().all(axis=None)
-    assert np.isfinite(board.models["rank"]).all()
+    verdicts, items = map(doubled, drawn)
+    items["content"] = items["item"].str[0]
+    rng = np.random.default_rng(0)
+    pairs = [rng.choice(["A", "B", "C", "C2", "D"], 2, replace=False) for _ in range(16)]
+    anchors = pd.DataFrame(pairs, columns=["better", "worse"])
+    anchors.insert(0, "pool", [f"p{n}" for n in range(16)])
+    tables = own.read(verdicts, items, anchors, covariates=["words"])
+    board = own.leaderboard(tables, ["words"])[0]
+    models = board.models.set_index("model")
+    assert abs(models["theta"]["A"] - models["theta"]["B"]) < 1e-9
+    assert models.loc["A", ["rank", "rank_low"]].equals(models.loc["B", ["rank", "rank_low"]])
+    words = items.set_index(["pool", "item"])["words"]
+    right, longer = [], []
+    for pool, *sides in anchors.itertuples(index=False):
+        longer.append(np.sign(words[pool, sides[0]] - words[pool, sides[1]]))
+        better, worse = (side[0] for side in sides)
+        apart = [models[t][better] - models[t][worse] for t in ("theta", "theta_naive")]
+        if better != worse:
+            right.append([0.0 if abs(d) < 1e-9 else np.sign(d) for d in apart])
+    corrected, naive = np.array(right).T
+    disputed = corrected * naive < 0
+    check = board.anchors
+    assert 0 < len(right) < 16
+    assert disputed.any()
+    found = check.n_pairs, check.corrected, check.naive, check.n_disputed, check.corrected_right
+    shares = [np.mean((1 + r) / 2) for r in (corrected, naive)]
+    expected = len(right), *shares, disputed.sum(), (corrected[disputed] > 0).sum()
+    assert found == pytest.approx(expected)
+    assert check.larger_better == pytest.approx((np.mean([d > 0 for d in longer if d]),))
+    assert check.larger_won[0] > 0.5
 
 
-@pytest.mark.heavy
-def test_what_few_pools_tell_of_has_no_interval(tables):
-    """A model in 3 of 40 pools; a covariate that differs in 2 of them."""
-    verdicts, items = simulated(length=lambda rng, *_: rng.uniform(50, 150))
-    there = {f"p{pool}" for pool in range(3)}
-    table = [row.split(",") for row in verdicts.splitlines()]
-    kept = [row for row in table if row[0] in there or "D" not in row[1:3]]
-    listed = [row.split(",") for row in items.splitlines()]
-    for row in listed[1:]:
-        row.append(row[3] if row[0] in there - {"p0"} else "7")
-    listed[0].append("flag")
-    written = ("\n".join(map(",".join, rows)) + "\n" for rows in (kept, listed))
-    weak = Prior(0.01, 0.001)
-    (board,) = ranked(tables(*written), covariates=("words", "flag"), prior=weak)
-    status = dict(zip(board.models["model"], board.models["status"], strict=True))
-    assert status == {"A": "converged", "B": "converged", "C": "converged", "D": "few_clusters"}
-    assert board.of_kind("c")["status"].tolist() == ["converged", "few_clusters"]
-    without = list(board.models["model"]).index("D")
-    assert np.isnan([board.models["low"][without], board.models["rank_low"][without]]).all()
-    assert "seen on too few prompts for an interval (fewer than 5" in " ".join(board.reasons())
+COEFFICIENT = ["estimate", "low", "high", "profile_range", "status", "degrees"]
+JSON = {
+    "c": ["covariate", "unit", *COEFFICIENT],
+    "models": [
+        *("model", "theta", "low", "high", "theta_naive"),
+        *("rank", "rank_low", "rank_high", "rank_naive"),
+        *("win_rate", "average_words", "n_verdicts", "n_won"),
+    ],
+    "by_quality": ["covariate", "c", "stronger", "weaker", "gamma"],
+}
 
 
-def renamed(line):
-    """The rest of a line, its items told apart by their prompt."""
-    pool, *cells = line.split(",")
-    if len(cells) == 3:
-        return f",{cells[0]}.{pool},{cells[1]},{cells[2]}"
-    return f",{cells[0]}.{pool},{cells[1]}.{pool},{cells[2]},{cells[3]}"
-
-
-def test_a_model_that_always_wins_is_named(tables):
-    verdicts, items = simulated()
-    rows = verdicts.splitlines()
-    for i, row in enumerate(rows[1:], 1):
-        pool, first, second, _, judge = row.split(",")
-        if "A" in (first, second):
-            rows[i] = f"{pool},{first},{second},{'first' if first == 'A' else 'second'},{judge}"
-    # Under a prior so weak that its share does not tell.
-    (board,) = ranked(tables("\n".join(rows), items), prior=Prior(1e-5, 1e-5))
-    assert board.models["model"][board.models["runaway"]].tolist() == ["A"]
-    assert board.models["status"][0] == "separated"
-    assert np.isnan(board.models["low"]).all()  # the mean over the models goes with it
-    assert board.models["rank_low"][0] == board.models["rank_high"][0] == 1  # by the prompts it won
-    assert (board.models["rank_low"][1:] > 1).all()
-    assert board.models["n_won"][0] == board.models["n_verdicts"][0]
-    assert (board.models["rank_high"][1:] == 4).any()
-    assert any("with A" in reason for reason in board.reasons())
-
-
-def test_repeats_do_not_narrow_an_interval(tables):
-    """All verdicts twice, with twice the prior: the pools say no more, and vary more than verdicts
-    do, which costs degrees of freedom."""
-    verdicts, items = simulated()
-    twice = "\n".join(
-        line + (",count" if i == 0 else ",2") for i, line in enumerate(verdicts.splitlines())
-    )
-    (once,) = ranked(tables(verdicts, items))
-    (again,) = ranked(tables(twice, items), prior=Prior(2.0, 0.2))
-    np.testing.assert_allclose(again.models["theta"], once.models["theta"], atol=1e-8)
-    ratio = (again.models["high"] - again.models["low"]) / (
-        once.models["high"] - once.models["low"]
-    )
-    assert ((ratio > 1 - 1e-8) & (ratio < 1.05)).all()
-    assert (again.models["rank_low"] <= once.models["rank_low"]).all()
-    np.testing.assert_array_equal(again.models["n_verdicts"], 2 * once.models["n_verdicts"])
-
-
-@pytest.mark.heavy
-def test_relative_differences_do_not_depend_on_who_is_called_first(tables):
-    verdicts, items = simulated()
-    other = {"first": "second", "second": "first"}
-    turned = []
-    for i, row in enumerate(verdicts.splitlines()):
-        pool, first, second, won, judge = row.split(",")
-        turn = i and i % 3 == 0
-        turned.append(f"{pool},{second},{first},{other[won]},{judge}" if turn else row)
-    options = {"difference": "relative", "position": "no"}
-    (before,) = ranked(tables(verdicts, items), **options)
-    (after,) = ranked(tables("\n".join(turned), items), **options)
-    np.testing.assert_allclose(after.models["theta"], before.models["theta"], atol=1e-8)
-    assert after.of_kind("c").iloc[0].estimate == pytest.approx(
-        before.of_kind("c").iloc[0].estimate, abs=1e-8
-    )
-    assert (
-        before.of_kind("c").iloc[0].unit == "root mean square of the relative difference of words"
-    )
-    # A verdict that stands for three is three verdicts.
-    rows = verdicts.splitlines()
-    counted = [row + (",count" if i == 0 else f",{1 + i % 3}") for i, row in enumerate(rows)]
-    repeated = rows[:1] + [row for i, row in enumerate(rows) if i for _ in range(1 + i % 3)]
-    each = [ranked(tables("\n".join(t), items), **options)[0] for t in (counted, repeated)]
-    assert each[0].of_kind("c").iloc[0].estimate == pytest.approx(
-        each[1].of_kind("c").iloc[0].estimate, abs=1e-8
-    )
-    assert before.of_kind("kappa").empty
-    raw = ranked(tables(verdicts, items), **options, standardise=False)[0].of_kind("c").iloc[0]
-    assert raw.unit == "unit of words"
-    assert abs(raw.estimate) > abs(before.of_kind("c").iloc[0].estimate)
-
-
-@pytest.mark.heavy
-def test_anchors_test_the_assumption(tables, tmp_path):
-    written = tables(*simulated(10, answers=2))
-    anchors = tmp_path / "anchors.csv"
-    anchors.write_text("pool,better,worse\np0,A,D\np0,A1,D1\np1,D,B\np1,A1,A\n")
-    read = own.read(*written, anchors, covariates=["words"])
-    (board,) = own.leaderboard(read, ["words"])
-    assert board.anchors.n_pairs == 3
-    assert board.anchors.naive == board.anchors.corrected == pytest.approx(2 / 3)
-    assert board.anchors.n_disputed == board.anchors.corrected_right == 0
-    assert board.anchors.larger_won[0] > 0.5
-
-
-def test_the_command_writes_what_it_prints(tables, tmp_path, capsys):
-    verdicts, items = simulated(judges=("one", "two"))
-    silent = "p0,A,B,error,silent\n"
-    v, i = tables(verdicts + silent, items)
+def test_the_command_writes_what_it_prints(tmp_path, capsys):
+    verdicts, items = written(judges={"one": 1.0, "two": 1.0})
+    verdicts.loc[len(verdicts)] = ["p0", "A", "B", "error", "silent"]
+    verdicts.to_csv(tmp_path / "v.csv", index=False)
+    items.to_csv(tmp_path / "i.csv", index=False)
     out, file = tmp_path / "out", tmp_path / "board.json"
-    options = ["--verdicts", str(v), "--items", str(i), "--covariates", "words"]
-    assert cli.main(["leaderboard", *options, "--out", str(out), "--json", str(file)]) == 0
+    options = ["--verdicts", str(tmp_path / "v.csv"), "--items", str(tmp_path / "i.csv")]
+    options += ["--covariates", "words", "--json", str(file)]
+    assert cli.main(["leaderboard", *options, "--out", str(out)]) == 0
     printed = capsys.readouterr().out
-    written = json.loads(file.read_text())
-    assert list(written) == ["settings", "leaderboards"]
-    assert [b["judge"] for b in written["leaderboards"]] == ["one", "two", "silent"]
+    written_file = json.loads(file.read_text())
+    assert list(written_file) == ["settings", "leaderboards"]
+    boards = written_file["leaderboards"]
+    assert [board["judge"] for board in boards] == ["one", "two", "silent"]
     assert "no ranking: no_verdicts" in printed
-    assert written["leaderboards"][2]["models"][0]["theta"] is None
-    assert "jackknife over 40 pools (each left out in turn), t with " in printed
+    assert boards[2]["models"][0]["theta"] is None
+    assert "jackknife over 20 pools (each left out in turn), t with " in printed
     assert "nothing here tests the assumption of the correction" in printed
-    report = (out / "report.md").read_text()
-    assert "MAP with lam = 1, lam\\_b = 0.1" in report
+    assert "MAP with lam = 1, lam\\_b = 0.1" in (out / "report.md").read_text()
     assert (out / "figure.png").read_bytes().startswith(b"\x89PNG")
     with (out / "table.csv").open() as f:
         rows = list(csv.DictReader(f))
     assert [row["judge"] for row in rows] == ["one"] * 4 + ["two"] * 4 + ["silent"] * 4
-    first = written["leaderboards"][0]["models"][0]
+    first = boards[0]["models"][0]
     assert float(rows[0]["theta"]) == pytest.approx(first["theta"])
     assert rows[0]["rank_high"] == str(first["rank_high"])
+    for name, columns in JSON.items():
+        assert list(boards[0][name][0]) == columns
+    assert list(boards[0]["kappa"]) == ["estimate", "low", "high"]
 
-    assert cli.main(["leaderboard", *options, "--judge", "one", "--json", str(file)]) == 0
-    alone = json.loads(file.read_text())
+    assert cli.main(["leaderboard", *options, "--judge", "one"]) == 0
+    (alone,) = json.loads(file.read_text())["leaderboards"]
     sections = ["judge", "c", "kappa", "models", "reasons", "outside", "by_quality"]
-    assert list(alone) == ["settings", "leaderboards"]
-    (alone,) = alone["leaderboards"]
     assert list(alone) == sections
-    assert list(alone["by_quality"][0]) == ["covariate", "c", "stronger", "weaker", "gamma"]
-    assert list(alone["c"][0]) == [
-        *("covariate", "unit", "estimate", "low", "high", "profile_range", "status"),
-        "degrees",
-    ]
-    assert list(alone["kappa"]) == ["estimate", "low", "high"]
-    assert list(first) == [
-        *("model", "theta", "low", "high", "theta_naive"),
-        *("rank", "rank_low", "rank_high", "rank_naive"),
-        *("win_rate", "average_words", "n_verdicts", "n_won"),
-    ]
-    assert alone["models"] == written["leaderboards"][0]["models"]
+    assert alone["models"] == boards[0]["models"]
 
 
-def test_win_rates_and_averages_of_a_leaderboard(tables):
-    v, i = tables(*simulated())
-    read = own.read(v, i, covariates=["words"])
-    (board,) = boards = own.leaderboard(read, ["words"], transform="log", against="B")
-    theta = dict(zip(board.models["model"], board.models["theta"], strict=True))
-    for model, mean, against in zip(
-        board.models["model"], board.win_rates(), board.win_rates("B"), strict=True
-    ):
-        chances = [1 / (1 + np.exp(b - theta[model])) for m, b in theta.items() if m != model]
-        assert mean == pytest.approx(np.mean(chances), abs=1e-12)
-        if model == "B":
-            assert np.isnan(against)
-        else:
-            assert against == pytest.approx(1 / (1 + np.exp(theta["B"] - theta[model])), abs=1e-12)
-    items = pd.read_csv(i)
-    items["content"] = items["content"] if "content" in items else items["item"]
-    means = items.groupby("content")["words"].mean()
-    np.testing.assert_allclose(board.models["average_words"], means[list(board.models["model"])])
-    (line,) = boards.report("Board", []).answer
-    assert line.startswith(f"j: best, with plausible ranks: {board.models['model'][0]} 1 [1, ")
-    assert "win rate against B" in boards.report("Board", []).text()
-    with pytest.raises(ValueError, match="no model 'Z' among the 4"):
-        own.leaderboard(read, ["words"], against="Z")
+@pytest.mark.parametrize("ties", ["half", "davidson"])
+def test_win_rates_and_averages(ties):
+    """Of two models theta apart, by Davidson's chances, a tie being half a win."""
+    verdicts, items = written(log_nu=0.3)
+    (board,) = boards = ranked(verdicts, items, ties=ties, against="B")
+    models = board.models.set_index("model")
+    nu = np.exp(board.of_kind("log nu")["estimate"]).sum()  # 0 without ties
+    apart = models["theta"].to_numpy()[:, None] - models["theta"].to_numpy()
+    chance = (np.exp(apart / 2) + nu / 2) / (2 * np.cosh(apart / 2) + nu)
+    np.testing.assert_allclose(board.win_rates(), (chance.sum(1) - 0.5) / 3, atol=1e-12)
+    against = pd.Series(board.win_rates("B"), models.index)
+    assert np.isnan(against.pop("B"))
+    np.testing.assert_allclose(against, chance[models.index != "B", models.index == "B"])
+    means = items.groupby("item")["words"].mean()
+    np.testing.assert_allclose(models["average_words"], means[models.index])
+    assert "win rate against B" in boards.report("", []).text()
+    assert ("two equal answers tie in" in boards.report("", []).text()) == (ties == "davidson")
 
 
-def test_the_answer_counts_ranks_from_outside_the_plausible_ones(tables):
-    read = own.read(*tables(*simulated()), covariates=["words"])
-    boards = own.leaderboard(read, ["words"], transform="log")
-    (board,) = boards
+def test_without_ties_davidsons_leaderboard_is_bradley_terrys():
+    (board,) = boards = ranked(*written(), ties="davidson")
+    (half,) = ranked(*written())
+    np.testing.assert_allclose(board.models["theta"], half.models["theta"], atol=1e-10)
+    assert board.of_kind("log nu")["status"].tolist() == ["no_ties"]
+    assert board.record()["log_nu"]["estimate"] is None
+    assert "no ties: nu is 0" in boards.report("", []).text()
+    assert half.of_kind("log nu").empty
+
+
+def test_the_answer_counts_ranks_from_outside_the_plausible_ones():
+    (board,) = boards = ranked(*written())
     rank = np.arange(1.0, 5.0)
     ends = {"rank": rank, "rank_low": np.maximum(rank - 1, 1), "rank_high": rank + 1}
-    for naive, said in (
+    for naive, answer in (
         ([1, 2, 3, 4], "the correction changes no rank"),
         ([2, 1, 3, 4], "changes 2 of 4 ranks, 0 from outside its plausible ranks, most"),
         ([4, 3, 2, 1], "changes 4 of 4 ranks, 2 from outside its plausible ranks, most"),
     ):
         models = board.models.assign(rank_naive=np.array(naive, float), **ends)
         boards[0] = dataclasses.replace(board, models=models)
-        assert said in boards.report("Board", []).answer[0]
+        assert answer in boards.report("Board", []).answer[0]
 
 
-def test_models_are_the_items_where_there_is_no_content(tables):
-    verdicts, items = simulated()
-    (named,) = ranked(tables(verdicts, items))
-    lines = [",".join((pool, item, words)) for pool, item, _, words in split(items)]
-    (unnamed,) = ranked(tables(verdicts, "\n".join(lines)))
-    assert unnamed.models["model"].tolist() == named.models["model"].tolist()
-    np.testing.assert_allclose(unnamed.models["theta"], named.models["theta"])
-
-
-def split(table):
-    return [line.split(",") for line in table.splitlines()]
-
-
-def test_without_a_covariate_nothing_is_corrected(tables):
-    (board,) = ranked(tables(*simulated()), covariates=(), position="no")
-    np.testing.assert_allclose(board.models["theta"], board.models["theta_naive"])
-    assert board.of_kind("c").empty
-
-
-def test_wrong_options(tables, capsys):
-    v, i = tables(*simulated(10))
-    table = ["--verdicts", str(v), "--items", str(i)]
-    for options, message in ((["--no-merge-pools"], "a leaderboard always merges all pools"),):
-        assert cli.main(["leaderboard", *table, *options]) == 2
-        assert message in capsys.readouterr().err
-    one = "pool,item,content\np,x,A\np,y,A\n"
-    with pytest.raises(ValueError, match="only one model"):
-        own.leaderboard(own.read(*tables("pool,first,second,winner\np,x,y,first\n", one)))
-    below = "pool,item,words\np,x,-1\np,y,2\n"
-    read = own.read(*tables("pool,first,second,winner\np,x,y,first\n", below), covariates=["words"])
-    with pytest.raises(ValueError, match="not negative"):
-        own.leaderboard(read, ["words"], difference="relative")
-
-
-def test_a_judge_without_verdicts_has_no_ranking(tables):
-    verdicts, items = simulated()
-    (board,) = ranked(
-        tables(
-            "\n".join(
-                line.replace(",first,j", ",error,j").replace(",second,j", ",error,j")
-                for line in verdicts.splitlines()
-            ),
-            items,
-        )
-    )
-    assert board.status == Status.NO_VERDICTS
-    assert board.record()["models"][0]["rank"] is None
-
-
-def mirrored(n_pools=20):
-    """Two models, A and B, with one record against C and D each, question by question."""
-    rng = np.random.default_rng(0)
-    verdicts, items, anchors = ["pool,first,second,winner"], ["pool,item,words"], []
-    for pool in range(n_pools):
-        words = dict(zip("CD", rng.uniform(50, 150, 2).round(1), strict=True))
-        words |= dict.fromkeys("AB", round(rng.uniform(50, 150), 1))
-        items += [f"p{pool},{m},{words[m]}" for m in "ABCD"]
-        for other in "CD":
-            won = "first" if rng.random() < 0.6 else "second"
-            verdicts += [f"p{pool},{m},{other},{won}" for m in "AB"]
-        anchors.append(f"p{pool},{'AB'[pool % 2]},{'BA'[pool % 2]}")
-    return "\n".join(verdicts), "\n".join(items), "\n".join(["pool,better,worse", *anchors])
-
-
-@pytest.mark.heavy
-def test_rounding_between_tied_models_is_no_disagreement(tables, tmp_path):
-    """A and B are tied; that one fit leaves them 1e-16 apart this way, and the other that way, is
-    not a pair on which the rankings differ, nor makes either significantly better."""
-    verdicts, items, anchors = mirrored()
-    (tmp_path / "anchors.csv").write_text(anchors)
-    read = own.read(*tables(verdicts, items), tmp_path / "anchors.csv", covariates=["words"])
-    (board,) = own.leaderboard(read, ["words"])
-    tied = [list(board.models["model"]).index(m) for m in "AB"]
-    assert abs(np.diff(board.models["theta"][tied])[0]) < 1e-9
-    assert (board.anchors.naive, board.anchors.corrected) == (0.5, 0.5)
-    assert board.anchors.n_disputed == 0
-    assert (
-        len({board.models["rank_low"][i] for i in tied})
-        == len({board.models["rank"][i] for i in tied})
-        == 1
-    )
-    # What rounding does, put there on purpose.
-    theta = np.zeros((2, len(read.contents)))
-    a, b = (read.contents.index(m) for m in "AB")
-    theta[0, a], theta[1, b] = 6e-16, 6e-16
-    x = np.zeros((len(read.items), 1))
-    checked = checks.check_anchors(read, 0, x, *theta)
-    assert (checked.n_disputed, checked.naive, checked.corrected) == (0, 0.5, 0.5)
-
-
-def test_a_model_outside_the_others_is_pointed_out(tables, capsys, tmp_path):
+def test_a_model_outside_the_others_is_pointed_out():
     """D's answers are four times as long as the others': its rank hangs on the transform."""
-    verdicts, items = simulated(
-        length=lambda rng, m, _: rng.uniform(50, 150) * (4 if m == "D" else 1)
+    tables = written(
+        log_nu=-1,
+        words=lambda rng, shape: rng.uniform(5, 15, shape) * np.array([1, 1, 1, 4]),
+        c=0.1,
     )
-    verdicts = verdicts.replace("p0,A,B,first", "p0,A,B,tie").replace("p0,A,B,second", "p0,A,B,tie")
-    v, i = tables(verdicts, items)
-    (board,) = ranked((v, i))
+    (board,) = boards = ranked(*tables, robust=True)
     (one,) = board.outside.itertuples()
-    assert (one.model, one.covariate) == ("D", "words")
-    assert one.distance > 5
-    assert one.inside == 0
-    (near,) = ranked((v, i), transform="log1p")
-    assert 2 < near.outside["distance"][0] < one.distance
-    file = tmp_path / "board.json"
-    options = ["--verdicts", str(v), "--items", str(i), "--covariates", "words"]
-    assert cli.main(["leaderboard", *options, "--robust", "--json", str(file)]) == 0
-    printed = capsys.readouterr().out
-    assert "D lies outside the other models in words: on average" in printed
-    assert "0% of its answers in their middle 95%" in printed
-    assert "ranks under other choices" in printed
-    (written,) = json.loads(file.read_text())["leaderboards"]
-    columns = ["model", "asked", "log1p", "none", "relative", "ties_dropped"]
-    assert [list(row) for row in written["robust"]] == [columns] * 4
-    ranks = {row["model"]: row for row in written["robust"]}
-    for row in written["models"]:
-        assert ranks[row["model"]]["asked"] == ranks[row["model"]]["none"] == row["rank"]
-    for name, asked in (
+    assert (one.model, one.covariate, one.inside) == ("D", "words", 0)
+    others = tables[1].loc[tables[1]["item"] != "D", "words"]
+    of_d = tables[1].loc[tables[1]["item"] == "D", "words"]
+    assert one.distance == pytest.approx((of_d.mean() - others.mean()) / others.std(ddof=0))
+    assert "D lies outside the other models in words" in boards.report("", []).text()
+    ranks = board.robust.set_index("model")
+    assert ranks.columns.tolist() == ["asked", "log1p", "none", "relative", "ties_dropped"]
+    for name, options in (
+        ("asked", {}),
+        ("none", {}),
         ("log1p", {"transform": "log1p"}),
         ("relative", {"difference": "relative"}),
     ):
-        (other,) = ranked((v, i), **asked)
-        assert [ranks[m][name] for m in other.models["model"]] == other.models["rank"].tolist()
-    assert written["outside"][0]["model"] == "D"
+        models = ranked(*tables, **options)[0].models.set_index("model")
+        assert ranks[name].to_dict() == models["rank"].to_dict()
 
 
-@pytest.mark.heavy
-def test_one_c_has_one_interval(tables, tmp_path):
-    """identify --merge-pools took verdicts on one prompt for independent."""
-    v, i = tables(*repeated(simulated(20, judges=("one", "two")), 4))
-    options = ["--verdicts", str(v), "--items", str(i), "--covariates", "words"]
-    found = {}
-    for command, more in (("leaderboard", []), ("identify", ["--merge-pools"])):
-        file = tmp_path / f"{command}.json"
-        assert cli.main([command, *options, *more, "--joint", "--json", str(file)]) == 0
-        found[command] = json.loads(file.read_text())
-    boards = found["leaderboard"]["leaderboards"]
-    for board, one in zip(boards[:2], found["identify"]["pools"], strict=True):
-        c = board["c"][0]
-        assert one["judge"] == board["judge"]
-        assert one["withheld"] is None
-        np.testing.assert_allclose(one["c_interval"], [c["low"], c["high"]], atol=1e-8)
-        assert one["c_map"] == pytest.approx(c["estimate"], abs=1e-6)
-    of_c = [one for one in boards[2]["judges"] if one["covariate"] == "words"]
-    for one, joint in zip(of_c, found["identify"]["joint"], strict=True):
-        np.testing.assert_allclose(joint["c_interval"], [one["low"], one["high"]], atol=1e-8)
+TWO = pd.DataFrame({"pool": "p", "first": ["x"], "second": ["y"], "winner": ["first"]})
+SIDES = pd.DataFrame({"pool": "p", "item": ["x", "y"], "words": [-1.0, 2.0]})
 
 
-def repeated(written, times):
-    """Every verdict as often: the prompts say no more, the profile likelihood thinks they do."""
-    verdicts, items = written
-    lines = verdicts.splitlines()
-    counted = [line + (f",{times}" if i else ",count") for i, line in enumerate(lines)]
-    return "\n".join(counted), items
+@pytest.mark.parametrize(
+    ("items", "options", "message"),
+    [
+        (SIDES.assign(content="A"), {}, "only one model"),
+        (SIDES, {"difference": "relative"}, "not negative"),
+        (SIDES, {"against": "Z"}, "no model 'Z' among the 2"),
+        (SIDES, {"covariates": (), "interaction": True}, "needs a covariate"),
+        (SIDES, {"robust": True, "interaction": True}, "not go with --joint"),
+        (SIDES, {"difference": "relative", "interaction": True}, "not go with --joint"),
+        (SIDES, {"ties": "davidson", "interaction": True}, "davidson does not go with --joint"),
+        (SIDES, {"judge_aware": True}, "--judge-aware needs all judges together: add --joint"),
+        (SIDES, {"beside": ("ppi",)}, r"no trusted pair \(--anchors\) of two models was judged"),
+    ],
+)
+def test_wrong_options(items, options, message):
+    with pytest.raises(ValueError, match=message):
+        ranked(TWO, items, **options)
 
 
-@pytest.mark.heavy
-def test_degrees_of_freedom_do_not_depend_on_the_order_of_judges_and_covariates():
-    rng, m = np.random.default_rng(0), 3
-    a = rng.normal(size=(9, m + 4))
-    inverse, df = np.linalg.inv(a.T @ a), rng.uniform(2, 30, m + 4)
-    at = np.r_[:m, m + rng.permutation(4)]
-    centre = intervals.centring(np.ones(m, bool), m + 4)
-    one = intervals.degrees_of_freedom(df, inverse, centre, m)
-    other = intervals.degrees_of_freedom(df[at], inverse[np.ix_(at, at)], centre, m)
-    np.testing.assert_allclose(other, np.r_[one[at], one[len(df) :]])
+def test_wrong_commands_are_one_line(tmp_path, capsys):
+    path, graded = tmp_path / "verdicts.csv", tmp_path / "graded.csv"
+    TWO.assign(winner="tie").to_csv(path, index=False)
+    TWO.drop(columns="winner").assign(p_first=0.3).to_csv(graded, index=False)
+    davidson = ["--ties", "davidson"]
+    for command, file, options, message in (
+        ("leaderboard", path, ["--no-merge-pools"], "a leaderboard always merges all pools"),
+        ("leaderboard", graded, davidson, "line 2: p_first 0.3 is graded: Davidson's ties need"),
+        ("fit", path, davidson, "--ties davidson is for jbt leaderboard only: half or drop"),
+    ):
+        assert cli.main([command, "--verdicts", str(file), *options]) == 2
+        (line,) = (s for s in capsys.readouterr().err.splitlines() if s.startswith("error: "))
+        assert message in line
+    assert cli.main(["doctor", "--verdicts", str(path), *davidson]) == 0
+    assert "--ties davidson" not in capsys.readouterr().out  # no command that would refuse it
+
+
+@heavy
+def test_one_c_has_one_interval():
+    """identify --merge-pools takes verdicts on one prompt for dependent, as a leaderboard does."""
+    verdicts, items = written(theta=THREE, judges={"one": 1.0, "two": 1.0})
+    items["content"] = items["item"]
+    verdicts["count"] = 4  # the prompts say no more, the profile likelihood thinks they do
+    boards = ranked(verdicts, items, prior=Prior(), joint=True)
+    tables = own.read(verdicts, items, covariates=["words"], merge_pools=True)
+    batch = own.Batch.of(tables, ["words"])
+    identified = own.identify(batch, joint=(batch, Judges.of(tables)))
+    for board, one in zip(boards, identified.alone, strict=False):
+        (c,) = board.of_kind("c").itertuples()
+        found = one.record()
+        assert found["judge"] == board.judge
+        assert found["withheld"] is None
+        assert found["by_quality"] == board.by_quality[0].record()
+        np.testing.assert_allclose(found["c_interval"], [c.low, c.high], atol=1e-8)
+    joint = boards[-1].of_kind("c")[["low", "high"]].to_numpy()
+    found = [one.record()["c_interval"] for one in identified.together]
+    np.testing.assert_allclose(found, joint, atol=1e-8)

@@ -35,21 +35,22 @@ LESS_EXACT = {"fit, joint": 1e-4}
 WORDS = ["--covariates", "words"]
 SHORT = ["--rules", "top_k_aware", "random", "--seeds", "2", "--budgets", "4", "8"]
 COMMANDS = {
-    "doctor": (["doctor", *WORDS], 30),
-    "judge": (["judge", *WORDS], 30),
-    "gate": (["gate", *WORDS], 35),
-    "plan labels": (["plan", "labels", *WORDS], 25),
-    "plan prompts": (["plan", "prompts", *WORDS], 30),
-    "leaderboard": (["leaderboard", *WORDS], 20),
-    "leaderboard, Davidson": (["leaderboard", *WORDS, "--ties", "davidson"], 20),
-    "leaderboard, joint": (["leaderboard", *WORDS, "--joint"], 10),
-    "identify": (["identify", *WORDS], 15),
-    "identify, joint": (["identify", *WORDS, "--joint"], 10),
-    "fit": (["fit", *WORDS], 15),
-    "fit, joint": (["fit", *WORDS, "--joint"], 10),
-    "replay": (["replay", *WORDS, *SHORT], 10),
+    "doctor": ([], 15),
+    "judge": ([], 15),
+    "gate": ([], 12),
+    "plan labels": ([], 10),
+    "plan prompts": ([], 12),
+    "leaderboard": ([], 12),
+    "leaderboard, Davidson": (["--ties", "davidson"], 12),
+    "leaderboard, interaction": (["--interaction"], 12),
+    "leaderboard, joint": (["--joint"], 8),
+    "identify": ([], 8),
+    "identify, joint": (["--joint"], 6),
+    "fit": ([], 8),
+    "fit, joint": (["--joint"], 6),
+    "replay": (SHORT, 6),
 }
-"""Options of each command and number of trials; with those of `import` and of a study, 300."""
+"""Options of each command beside the covariate, and number of trials, of five changes each."""
 
 RENAMED = {"items renamed", "pools renamed"}
 DRAWN = {"replay": {*RENAMED, *SIDES}}
@@ -68,28 +69,25 @@ def without_draws(name, result, changes):
     return result
 
 
-def run(argv, tables, folder):
-    """Exit code and result of a command."""
+def run(argv, folder, code=0):
+    """The result of a command."""
     result = folder / "result.json"
     result.unlink(missing_ok=True)
-    code = cli.main([*argv, *tables, "--json", str(result)])
-    return code, json.loads(result.read_text()) if result.exists() else None
+    assert cli.main([*argv, "--json", str(result)]) == code
+    return json.loads(result.read_text())
 
 
 def check(name, base, folder, rng, trials):
     """Compare the result of a world with those of the world rewritten in several ways at once."""
-    argv, allowed = COMMANDS[name][0], [c for c in CHANGES if c not in DRAWN.get(name, ())]
-    code, result = run(argv, base.write(folder / "base", rng), folder)
-    assert code == 0
+    argv = [*name.split(",")[0].split(), *WORDS, *COMMANDS[name][0]]
+    allowed = [c for c in CHANGES if c not in DRAWN.get(name, ())]
+    result = run([*argv, *base.write(folder / "base", rng)], folder)
     for _ in range(trials):
         changes = draw(rng, allowed, 5)
         other = rewritten(base, changes, rng)
-        code, other_result = run(argv, other.write(folder / "other", rng), folder)
-        assert code == 0, changes
-        wanted, found = (
-            matched(without_draws(name, r, changes))
-            for r in (expected(result, other), other_result)
-        )
+        other_result = run([*argv, *other.write(folder / "other", rng)], folder)
+        results = expected(result, other), other_result
+        wanted, found = (matched(without_draws(name, r, changes)) for r in results)
         faults = differences(wanted, found, LESS_EXACT.get(name, TOLERANCE))
         assert not faults, (changes, len(faults), faults[:5])
 
@@ -130,8 +128,12 @@ def read_rows(path):
         return list(csv.DictReader(file))
 
 
-def import_trials(base, folder, rng, trials):
+@pytest.mark.parametrize(
+    ("n_pools", "trials"), [(4, 4), pytest.param(12, 20, marks=pytest.mark.heavy)]
+)
+def test_rewritten_tables_are_imported_as_they_are(n_pools, trials, tmp_path):
     """The tables that `jbt import` writes have what the rewritten ones say."""
+    rng, base = np.random.default_rng(n_pools), world(1, n_pools)
     for number in range(trials):
         changes = draw(rng, [name for name in CHANGES if name != "anchors filled in"], 5)
         other = rewritten(base, changes, rng)
@@ -140,24 +142,12 @@ def import_trials(base, folder, rng, trials):
         for row in other.verdicts:
             for side in ("first", "second"):
                 row[f"{side} length"] = words[row["pool"], row[side]]
-        out = folder / f"out{number}"
+        out, path = tmp_path / f"out{number}", other.save(tmp_path, "verdicts", other.verdicts, rng)
         argv = ["--counts", "words", "first length", "second length", "--out", str(out)]
-        argv += other.named()
-        folder.mkdir(exist_ok=True)
-        path = other.save(folder, "verdicts", other.verdicts, rng)
-        assert cli.main(["import", str(path), *argv]) == 0, changes
+        assert cli.main(["import", str(path), *argv, *other.named()]) == 0, changes
         assert verdicts_of(read_rows(out / "verdicts.csv")) == expected_verdicts, changes
         items = {(r["pool"], r["item"]): float(r["words"]) for r in read_rows(out / "items.csv")}
         assert items == {key: float(value) for key, value in words.items()}, changes
-
-
-@pytest.mark.heavy
-def test_rewritten_tables_are_imported_as_they_are(tmp_path):
-    import_trials(world(0, 12), tmp_path, np.random.default_rng(2), 40)
-
-
-def test_a_few_rewritten_tables_are_imported_as_they_are(tmp_path):
-    import_trials(world(1, 4), tmp_path, np.random.default_rng(3), 4)
 
 
 # --- studies
@@ -170,7 +160,7 @@ OF_ANSWERS = {"rows permuted", "winner by name", "winner by share"}
 
 def study(other, changes, folder, rng):
     """Ask for every pair, tell the answers of a judge who goes by the old names, and return the
-    last exit code and the status."""
+    status."""
     folder.mkdir()
     items = other.save(folder, "items", other.items, rng)
     queries, of_old = folder / "queries.csv", {new: old for old, new in other.names.items()}
@@ -188,20 +178,19 @@ def study(other, changes, folder, rng):
             CHANGES[name](answers, rng)
     path = answers.save(folder, "answers", answers.verdicts, rng)
     assert cli.main(["tell", str(folder / "study"), str(path)]) == 4
-    code, status = run(["status", str(folder / "study")], [], folder)
+    status = run(["status", str(folder / "study")], folder, code=4)
     del status["curve"]  # by the order of the answers
-    return code, status
+    return status
 
 
 @pytest.mark.heavy
 def test_a_study_of_rewritten_items_and_answers_ends_alike(tmp_path):
     rng = np.random.default_rng(4)
     base = world(2, 3)
-    _, status = study(base, [], tmp_path / "base", rng)
-    for number in range(10):
+    status = study(base, [], tmp_path / "base", rng)
+    for number in range(6):
         changes = draw(rng, sorted(OF_ITEMS | OF_ANSWERS), 5)
         other = rewritten(base, [name for name in changes if name in OF_ITEMS], rng)
-        code, other_status = study(other, changes, tmp_path / f"{number}", rng)
-        assert code == 4, changes
+        other_status = study(other, changes, tmp_path / f"{number}", rng)
         faults = differences(matched(expected(status, other)), matched(other_status), TOLERANCE)
         assert not faults, (changes, len(faults), faults[:5])

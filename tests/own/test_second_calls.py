@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from support.boards import written
 
 from jbt import own, runtime
 from jbt.estimators import clusters
@@ -16,29 +17,13 @@ from jbt.own.fits.pools import fit as fit_pools
 from jbt.own.shared_coefficients.arrays import in_chunks
 from jbt.types import Design, Prior, Rows, Variant
 
-MODELS = "abcdef"
+THETA = {"a": 0.8, "b": 0.4, "c": 0.1, "d": -0.2, "e": -0.4, "f": -0.7}
 
 
-def frames(n_pools, models, seed=0):
-    """Every model answers every prompt with a length of its own, all ordered pairs judged; and
-    trusted pairs."""
-    rng = np.random.default_rng(seed)
-    verdicts, items, anchors = [], [], []
-    for pool in range(n_pools):
-        words = {m: rng.uniform(50, 150) for m in models}
-        items += [(f"p{pool}", m, words[m]) for m in models]
-        anchors.append((f"p{pool}", "a", "b"))
-        for a in models:
-            for b in models:
-                if a != b:
-                    ahead = (ord(b) - ord(a)) / 4 + (words[a] - words[b]) / 60
-                    won = rng.random() < 1 / (1 + np.exp(-ahead))
-                    verdicts.append((f"p{pool}", a, b, "first" if won else "second"))
-    return (
-        pd.DataFrame(verdicts, columns=["pool", "first", "second", "winner"]),
-        pd.DataFrame(items, columns=["pool", "item", "words"]),
-        pd.DataFrame(anchors, columns=["pool", "better", "worse"]),
-    )
+def tables_of(n_pools, models):
+    verdicts, items = written(n_pools, theta={m: THETA[m] for m in models}, seed=n_pools)
+    anchors = pd.DataFrame({"pool": verdicts["pool"].unique(), "better": "a", "worse": "b"})
+    return own.read(verdicts, items, anchors, covariates=["words"])
 
 
 CALLS = {
@@ -52,48 +37,42 @@ CALLS = {
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", CALLS)
-def test_a_second_call_compiles_nothing(name, caplog):
-    def compiled(n_pools, models):
+def test_a_second_call_compiles_nothing(caplog):
+    def compiled(name, n_pools, models):
         caplog.clear()
-        tables = own.read(*frames(n_pools, models, seed=n_pools), covariates=["words"])
+        tables = tables_of(n_pools, models)
         with jax.log_compiles(), caplog.at_level(logging.WARNING):
             CALLS[name](tables, own.Batch.of(tables, ["words"]))
         return [r.getMessage() for r in caplog.records if r.getMessage().startswith("Compiling")]
 
     jax.clear_caches()
-    first = compiled(21, "abcde")
-    assert len(first) > 2 or name in ("report_card", "doctor")
-    assert not compiled(19, "abcde")
-    if name == "leaderboard":
-        assert not compiled(16, MODELS)
-
-
-def problem(n_rows=100, m=5):
-    rng = np.random.default_rng(0)
-    first = rng.integers(0, m, n_rows)
-    second = (first + rng.integers(1, m, n_rows)) % m
-    return Rows.build(first, second, rng.normal(size=(n_rows, 1)), rng.random(n_rows).round())
+    first = {name: compiled(name, 21, "abcde") for name in CALLS}
+    assert min(len(first[name]) for name in ("leaderboard", "fit")) > 2
+    again = {name: compiled(name, 19, "abcde") for name in CALLS}
+    again["six models"] = compiled("leaderboard", 16, "abcdef")
+    assert not any(again.values()), again
 
 
 def test_padding_changes_no_number(x64):
-    rows, prior = problem(), Prior(0.5, 0.2)
-    design, variant = Design.of_contents(5, 1), Variant(jnp.ones(1, bool), jnp.asarray(True))
+    rng, n, m, prior = np.random.default_rng(0), 100, 5, Prior(0.5, 0.2)
+    first = rng.integers(0, m, n)
+    second = (first + rng.integers(1, m, n)) % m
+    rows = Rows.build(first, second, rng.normal(size=(n, 1)), rng.random(n).round())
+    design, variant = Design.of_contents(m, 1), Variant(jnp.ones(1, bool), jnp.asarray(True))
     fit = jax.jit(fit_map)
     alone = fit(rows, design, prior, variant).parameters
     wider, longer = padding.pad_contents(design), padding.pad_rows(rows, 256)
     assert (wider.n_contents, len(longer.shown)) == (8, 256)
     padded = fit(longer, wider, prior, variant).parameters
-    assert not np.asarray(padded.theta[5:]).any()
-    cut = padding.cut_parameters(padded, 5).as_numpy()
+    assert not np.asarray(padded.theta[m:]).any()
+    cut = padding.cut_parameters(padded, m).as_numpy()
     np.testing.assert_allclose(cut, alone.as_numpy(), atol=1e-11)
     np.testing.assert_array_equal(alone.as_numpy(), alone.flat())
 
-    z = np.zeros((100, 7))
-    z[np.arange(100), rows.first], z[np.arange(100), rows.second] = 1, -1
-    z[:, 5], z[:, 6] = np.asarray(rows.difference)[:, 0], 1
+    differences = np.eye(m)[first] - np.eye(m)[second]
+    z = np.column_stack([differences, np.asarray(rows.difference), np.ones(n)])
     p = 1 / (1 + np.exp(-z @ alone.as_numpy()))
-    dense = np.linalg.inv((z.T * (p * (1 - p))) @ z + np.diag([0.5] * 5 + [0.2] * 2))
+    dense = np.linalg.inv((z.T * (p * (1 - p))) @ z + np.diag([0.5] * m + [0.2] * 2))
     inverse = clusters.inverse_hessian(alone, rows, design, prior, variant)
     np.testing.assert_allclose(inverse, dense, atol=1e-10)
 
@@ -108,8 +87,7 @@ def test_sizes_are_few_and_hold_what_they_are_of():
 
 
 def test_chunks_return_each_pool_once():
-    pools = jnp.arange(11.0), jnp.arange(22.0).reshape(11, 2)
-    shapes = []
+    pools, shapes = (jnp.arange(11.0), jnp.arange(22.0).reshape(11, 2)), []
 
     def twice(stack):
         shapes.append(len(stack[0]))
@@ -124,15 +102,12 @@ def test_chunks_return_each_pool_once():
 @pytest.mark.heavy
 def test_a_pool_is_fitted_alike_among_others():
     """The pools added to fill up a chunk are no part of the result."""
-    some = own.read(*frames(6, "abc"), covariates=["words"])
-    batch = own.Batch.of(some, ["words"], standardise=False)
-    fits = fit_pools(batch, prior=Prior())
+    batch = own.Batch.of(tables_of(6, "abc"), ["words"], standardise=False)
+    fits, (group,) = fit_pools(batch, prior=Prior()), batch.groups
     with runtime.precision("float64"):
         for i in (0, 5):
-            group = jax.tree.map(
-                lambda leaf, i=i: leaf[i],
-                (batch.groups[0].comparisons, batch.groups[0].design, batch.groups[0].variant),
-            )
-            alone = jax.jit(fit_map)(group[0], group[1], Prior(), group[2]).parameters
+            parts = group.comparisons, group.design, group.variant
+            comparisons, design, variant = jax.tree.map(lambda leaf, i=i: leaf[i], parts)
+            alone = jax.jit(fit_map)(comparisons, design, Prior(), variant).parameters
             np.testing.assert_allclose(fits[i].theta, alone.theta, atol=1e-9)
             np.testing.assert_allclose(fits[i].c, alone.c, atol=1e-9)

@@ -7,7 +7,6 @@ import csv
 import gzip
 import io
 import json
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from support.boards import written
 
 ROLES = ("pool", "judge", "first", "second", "winner")
 """Columns that an option can name."""
@@ -98,41 +98,31 @@ class World:
 def world(seed: int, n_pools: int) -> World:
     """Verdicts of two judges on pools of four items: ties, failures, counts, unknown orders."""
     rng = np.random.default_rng(seed)
-    verdicts, items, anchors = [], [], []
-    quality = dict(zip(ITEMS, rng.permutation([0.0, 0.6, 1.1, 1.9]), strict=True))
-    pools = [f"prompt{n}" for n in range(n_pools)]
-    for pool in pools:
-        words = {item: int(rng.integers(20, 300)) for item in ITEMS}
-        items += [
-            {"pool": pool, "item": item, "words": str(words[item]), "lists": str(n)}
-            for n, item in enumerate(ITEMS)
-        ]
-        for judge, (c, kappa) in zip(JUDGES, ((0.01, 0.4), (0.004, -0.3)), strict=True):
-            for first in ITEMS:
-                for second in ITEMS:
-                    if first == second or rng.random() < 0.1:
-                        continue
-                    logit = quality[first] - quality[second] + kappa
-                    logit += c * (words[first] - words[second])
-                    winner = "first" if rng.random() < 1 / (1 + math.exp(-logit)) else "second"
-                    winner = rng.choice([winner, "tie", "error"], p=[0.86, 0.1, 0.04])
-                    verdicts.append(
-                        {"pool": pool, "judge": judge, "first": first, "second": second}
-                        | {
-                            "winner": str(winner),
-                            "count": str(rng.choice([1, 2, 3], p=[0.9, 0.07, 0.03])),
-                        }
-                        | {"order": str(rng.choice(["shown", "unknown"], p=[0.85, 0.15]))}
-                    )
-        for _ in range(4):
-            one, other = rng.choice(ITEMS, 2, replace=False)
-            better, worse = sorted((one, other), key=lambda item: -quality[item])
-            anchors.append({"pool": pool, "better": str(better), "worse": str(worse)})
-    return World(verdicts, items, unique(anchors))
-
-
-def unique(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    return list({tuple(row.items()): row for row in rows}.values())
+    theta = dict(zip(ITEMS, rng.permutation([0.0, 0.6, 1.1, 1.9]), strict=True))
+    judges = dict(zip(JUDGES, (1.0, 0.6), strict=True))
+    verdicts, items = written(
+        n_pools,
+        theta=theta,
+        words=lambda rng, shape: rng.integers(20, 300, shape),
+        c=0.007,
+        log_nu=-1.5,
+        judges=judges,
+        seed=seed,
+    )
+    verdicts = verdicts[rng.random(len(verdicts)) < 0.9]
+    n = len(verdicts)
+    verdicts = verdicts.assign(
+        winner=verdicts["winner"].where(rng.random(n) > 0.04, "error"),
+        count=rng.choice([1, 2, 3], n, p=[0.9, 0.07, 0.03]),
+        order=rng.choice(["shown", "unknown"], n, p=[0.85, 0.15]),
+    )
+    items["lists"] = np.tile(np.arange(len(ITEMS)), n_pools)
+    anchors = []
+    for pool in np.repeat(items["pool"].unique(), 4):
+        worse, better = sorted(rng.choice(ITEMS, 2, replace=False).tolist(), key=theta.__getitem__)
+        anchors.append({"pool": pool, "better": better, "worse": worse})
+    tables = (table.astype(str).to_dict("records") for table in (verdicts, items))
+    return World(*tables, pd.DataFrame(anchors).drop_duplicates().to_dict("records"))
 
 
 # --- changes: each rewrites a world in place

@@ -145,18 +145,24 @@ def quick(text: str, separator: str, width: int) -> pd.DataFrame | None:
     are only around whole fields without a separator; None for any other file."""
     text = text.replace("\r\n", "\n").removesuffix("\n") + "\n"
     data = np.frombuffer(text.encode(), np.uint8)
-    quotes, ends = (np.flatnonzero(data == ord(c)) for c in '"\n')
     bounds = np.flatnonzero((data == ord(separator)) | (data == ord("\n")))
-    fields = np.searchsorted(bounds, quotes[::2])
+    ends_line = data[bounds] == ord("\n")
+    n_lines = int(ends_line.sum())
     if (
         any(c in text for c in "\r\0\ufeff")
-        or not np.array_equal(bounds[width - 1 :: width], ends)
-        or not np.array_equal(quotes[::2], np.append(0, bounds + 1)[fields])
-        or not np.array_equal(quotes[1::2], bounds[fields] - 1)
+        or n_lines * width != len(bounds)
+        or not ends_line[width - 1 :: width].all()
+    ):
+        return None
+    quotes = np.flatnonzero(data == ord('"'))
+    fields = np.searchsorted(bounds, quotes[::2])
+    if not (
+        np.array_equal(quotes[::2], np.append(0, bounds + 1)[fields])
+        and np.array_equal(quotes[1::2], bounds[fields] - 1)
     ):
         return None
     text = text.replace('"', "")
-    if len(ends) == 1 or re.search(rf"\n(?:[^\S\n]|{separator})*\n", f"\n{text}"):
+    if n_lines == 1 or re.search(rf"\n(?:[^\S\n]|{separator})*\n", f"\n{text}"):
         return None
     cells = pd.read_csv(
         io.StringIO(text),
@@ -170,7 +176,7 @@ def quick(text: str, separator: str, width: int) -> pd.DataFrame | None:
         skip_blank_lines=False,
         engine="c",
     )
-    return cells.set_axis(np.arange(2, len(ends) + 1))
+    return cells.set_axis(np.arange(2, n_lines + 1))
 
 
 def careful(text: str, separator: str, width: int) -> tuple[pd.DataFrame, dict[int, str]]:

@@ -78,7 +78,7 @@ def test_unanimous_wins_rank_where_they_are_many(verdicts, position, expected):
 def test_it_is_the_sign_test_over_prompts():
     """A judge each for every number of prompts won and lost, under a prior that decides every
     difference. A prompt counts once, and is won if all its verdicts are."""
-    cases = list(itertools.product(range(1, 15), range(3)))
+    cases = list(itertools.product(range(4, 12), range(3)))
     verdicts = [
         table("xy", prompts=np.repeat(range(won), 1 + won % 2), judge=f"{won}, {lost}")
         for won, lost in cases
@@ -90,7 +90,7 @@ def test_it_is_the_sign_test_over_prompts():
     for won, lost in cases:
         p = binom.cdf(lost, won + lost, 0.5)
         assert significant[f"{won}, {lost}"] == (p <= 0.025), (won, lost)
-    assert 10 < sum(significant.values()) < 35
+    assert sum(significant.values()) == 12
 
 
 def test_a_bias_that_may_explain_the_wins_counts():
@@ -130,6 +130,7 @@ def undetermined(z, outcome, along):
     return ""
 
 
+@pytest.mark.heavy
 def test_statuses_are_those_of_a_linear_programme():
     """18 judges, a few verdicts each on five models, with a covariate and the position free."""
     rng, seen = np.random.default_rng(5), set()

@@ -18,6 +18,11 @@ from jbt.types import Prior, Status
 heavy = pytest.mark.heavy
 
 
+def some_heavy(names, *of_them):
+    """Parameters, of which some have shapes of their own to compile."""
+    return [pytest.param(name, marks=[heavy] * (name in of_them)) for name in names]
+
+
 def ranked(verdicts, items=None, covariates=("words",), *, ties="half", joint=False, **options):
     """The leaderboards; with `joint` that of all judges last."""
     tables = own.read(verdicts, items, covariates=covariates, ties=ties)
@@ -48,7 +53,7 @@ KINDS = {
 
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(k, marks=[heavy] * (k in ("interaction", "relative"))) for k in KINDS],
+    some_heavy(KINDS, "interaction", "relative", "judge-aware"),
 )
 def test_estimates_and_intervals_equal_a_plain_reference(kind):
     world, options, coefficients = KINDS[kind]
@@ -167,7 +172,7 @@ WITHHELD = {
 """What is ranked and how, statuses, and the models with plausible ranks."""
 
 
-@pytest.mark.parametrize("why", WITHHELD)
+@pytest.mark.parametrize("why", some_heavy(WITHHELD, "few prompts of some", "Davidson, one way"))
 def test_intervals_are_withheld_with_a_reason(why):
     tables, options, statuses, compared = WITHHELD[why]
     (board,) = boards = ranked(*tables, **options)

@@ -110,7 +110,7 @@ def test_a_bias_that_may_explain_the_wins_counts():
         return high
 
     assert p() == pytest.approx(2.0**-10)
-    assert p(1.0, c=(-5.0, 0.0)) == pytest.approx(2.0**-10)  # it favours the other
+    assert p(1.0, c=(-5.0, -1.0)) == pytest.approx(2.0**-10)  # it favours the other
     assert p(2.0, c=(-1.0, 0.3), kappa=(0.0, 0.4)) == pytest.approx(expit(1.0) ** 10)
     assert p(kappa=(-np.inf, np.inf)) == pytest.approx(1)
 

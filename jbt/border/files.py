@@ -52,8 +52,9 @@ def write_whole(path: Path, content: Content) -> None:
 
 def write_together(contents: Mapping[Path, Content], *, overwrite: bool = False) -> None:
     """Write files that belong together, so that each is whole or absent, even after SIGKILL: all
-    are on the disk before the last of them gets its name, then the one before it, and so on. Links
-    are followed; into a terminal or a pipe text is written directly.
+    are on the disk before the last of them gets its name, then the one before it, and so on. One
+    file that the user names is written through a link; links among several are replaced. Into a
+    terminal or a pipe text is written directly.
 
     Args:
       contents: what each file holds; a function gets a temporary name.
@@ -73,7 +74,7 @@ def write_together(contents: Mapping[Path, Content], *, overwrite: bool = False)
             if path.exists() and not path.is_file():
                 _write(path, content)
                 continue
-            target = path.resolve()
+            target = path.resolve() if len(contents) == 1 else path
             discard_torn(target, older=STALE_SECONDS)
             # A name that no other writer of the file uses, on this machine or another.
             temporary[target] = target.with_name(f".{secrets.randbits(60)}.{target.name}")

@@ -26,9 +26,12 @@ def test_files_that_belong_together_are_all_there_or_none(tmp_path):
     assert one.read_text() == "before"
     link = tmp_path / "link"
     link.symlink_to(two)
+    files.write_together({link: "through"}, overwrite=True)
+    assert (two.read_text(), link.is_symlink()) == ("through", True)
     writes = {one: b"after", link: lambda path: path.write_text("after")}
     files.write_together(writes, overwrite=True)
-    assert (one.read_text(), two.read_text(), link.is_symlink()) == ("after", "after", True)
+    assert (one.read_text(), link.read_text(), link.is_symlink()) == ("after", "after", False)
+    assert two.read_text() == "through"
     assert len(list(tmp_path.iterdir())) == 3
 
 

@@ -429,7 +429,12 @@ def test_wrong_commands_are_one_line(tmp_path, capsys):
     TWO.drop(columns="winner").assign(p_first=0.3).to_csv(graded, index=False)
     davidson = ["--ties", "davidson"]
     for command, file, options, message in (
-        ("leaderboard", path, ["--no-merge-pools"], "a leaderboard always merges all pools"),
+        (
+            "leaderboard",
+            path,
+            ["--no-merge-pools"],
+            "all pools are always merged here; jbt fit ranks each pool",
+        ),
         ("leaderboard", graded, davidson, "line 2: p_first 0.3 is graded: Davidson's ties need"),
         ("fit", path, davidson, "--ties davidson is for jbt leaderboard only: half or drop"),
     ):

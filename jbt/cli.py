@@ -97,7 +97,8 @@ def _dispatch(argv: list[str]) -> int:
         known = [name for name in COMMANDS if n_words == 1 or name.startswith("plan ")]
         near = difflib.get_close_matches(command, known, n=1, cutoff=0.7)
         meant = f"did you mean jbt {near[0]}" if near else f"one of {', '.join(known)}"
-        raise ValueError(f"unknown command {command!r}: {meant}")
+        what = "plan what?" if argv == ["plan"] else f"unknown command {command!r}:"
+        raise ValueError(f"{what} {meant}")
     print(START, end="")
     return 0
 

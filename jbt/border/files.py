@@ -281,9 +281,6 @@ def plain(x: Any) -> Any:
     return None if isinstance(x, float) and not math.isfinite(x) else x
 
 
-defined = plain
-
-
 def write_json(path: Path, content: dict[str, Any] | list[Any], *, overwrite: bool = False) -> None:
     """JSON of what `plain` takes, with an entry of each top-level list a line: of many pools, that
     is written ten times as fast as with indents, and can still be read.

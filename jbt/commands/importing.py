@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -116,7 +115,7 @@ def _write_json(
     path: Path, options: ImportOptions, imported: Imported, written: list[Path]
 ) -> None:
     content = {
-        "settings": {**json.loads(json.dumps(asdict(options), default=str)), "jbt": __version__},
+        "settings": {**asdict(options), "jbt": __version__},
         "format": imported.format.name,
         "mapping": imported.mapping,
         "unused": imported.unused,

@@ -19,7 +19,16 @@ from jbt.kernel import model
 from jbt.planning.plan import WIDTHS, SimulatedPlan
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, simulate, stream
-from jbt.types import Comparisons, Design, Judge, Parameters, Pool, check_count, check_positive
+from jbt.types import (
+    Comparisons,
+    Design,
+    Judge,
+    Parameters,
+    Pool,
+    check_count,
+    check_positive,
+    check_word,
+)
 
 Z = NormalDist().inv_cdf(0.975)
 """Half-width of a 95 % interval, in standard errors."""
@@ -86,6 +95,7 @@ class PairingPlan(SimulatedPlan):
         check_fields(self)
         for name in ("half_width", "budget", "discrimination"):
             check_positive(name, getattr(self, name))
+        check_word("twice", self.twice, ("any", "boundary"))
         if self.twice == "boundary":
             if self.interaction is None:
                 one = "one bias is the same everywhere"

@@ -109,7 +109,9 @@ class SimulatedPlan:
             answers.append(Section(f"{goal}:", lines))
             cells = {kind: [self.cell(of, t) for t in places] for kind, of in kinds.items()}
             table = pd.DataFrame({self.COUNT: self.numbers, **cells})
-            tables.append(Section(head, table=table[:: -(-len(table) // MOST_SHOWN)]))
+            shown = np.linspace(0, len(table) - 1, min(len(table), MOST_SHOWN)).round().astype(int)
+            enough = [place for of in kinds.values() if (place := self.enough(of)) is not None]
+            tables.append(Section(head, table=table.iloc[np.union1d(shown, enough).astype(int)]))
         return Report("", [], [*answers, *tables, Section("Notes", self.notes(plan))])
 
     @classmethod

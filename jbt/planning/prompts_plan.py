@@ -74,8 +74,12 @@ def more_prompts(
     def chance(more: int) -> float:
         return float(power(more, truth, difference, variance, df, n_prompts, quantile))
 
-    numbers = range(MOST_COPIES * n_prompts + 1)
     if chance(0) >= wanted:
         return 0.0
-    more = bisect_left(numbers, wanted, key=chance)
-    return float(more) if more in numbers else np.inf
+    low, high, most = 0, 1, MOST_COPIES * n_prompts
+    while chance(high) < wanted:
+        if high == most:
+            return np.inf
+        low, high = high, min(2 * high, most)
+    numbers = range(low + 1, high + 1)
+    return float(numbers[bisect_left(numbers, wanted, hi=len(numbers) - 1, key=chance)])

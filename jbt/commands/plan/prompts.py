@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from jbt import planning, runtime
-from jbt.border.report import Report, Section, percent, with_interval
+from jbt.border.report import Report, Section, counted, each, percent, with_interval
 from jbt.commands.options import MergedOptions
 from jbt.own import Tables
 from jbt.own.leaderboards.intervals import LEVEL, intervals
@@ -97,18 +97,29 @@ class Separation:
         """A table of pairs; the answer counts those apart, or gives the number of the one pair."""
         level = f"{LEVEL:.0%} interval" + ", Bonferroni-corrected over all models" * self.corrected
         how = [
-            "difference: of the two models, today's (logits), and the ends of its "
-            f"{LEVEL:.0%} interval",
-            f"more: prompts like these to add until the difference is significant ({level}) with a "
-            f"power of {self.power:g}, if the true difference is today's estimate; inf: over "
-            f"{MOST_COPIES} times today's",
-            "fewest, most: the same if it is the upper and the lower end of the interval",
+            f"difference: of the two models, today's, logits, with its {LEVEL:.0%} interval",
+            f"more prompts: like these, until the difference is significant ({level}) with a power "
+            f"of {self.power:g}, if the true difference is today's estimate",
+            "over its interval: the same if it is the upper and the lower end of the interval",
             "chance: that so many are enough, for a true difference as uncertain as today's "
             "prompts leave it",
         ]
-        table = self.table.drop(columns="prompts").dropna(axis="columns", how="all")
+        table = pd.DataFrame(
+            {
+                "judge": row.judge,
+                "better": row.better,
+                "worse": row.worse,
+                "difference": with_interval(row.difference, row.low, row.high, "+.2f"),
+                "more prompts": _count(row.more),
+                "over its interval": f"{_count(row.fewest)} to {_count(row.most)}",
+                "chance": percent(row.chance) or "-",
+            }
+            for row in each(self.table)
+        ).dropna(axis="columns", how="all")
+        unknown = int((self.table["status"] != "planned").sum())
+        lines = [f"{counted(unknown, 'pair')} without a plan: {NO_INTERVAL}"] if unknown else []
         sections = [
-            Section("Prompts to add", table=table),
+            Section("Prompts to add", lines, table),
             Section("How to read this", how, detail=True),
         ]
         by_judge = self.table.groupby("judge", sort=False, dropna=False)
@@ -128,13 +139,20 @@ class Separation:
         named = f"{pair['better']} above {pair['worse']}"
         if not self.corrected:
             difference = with_interval(pair["difference"], pair["low"], pair["high"], "+.2f")
-            text = (
-                f"{named} takes {_count(pair['more'])} more prompts, {_count(pair['fewest'])} to "
-                f"{_count(pair['most'])} over the interval of the difference, {difference} logits "
-                f"on today's {prompts}"
+            today = f"{difference} logits on {prompts} prompts"
+            if pair["more"] == 0:
+                return f"{named} already: {today}"
+            if pair.name not in left.index:
+                return (
+                    f"no number of prompts up to {MOST_COPIES} times today's puts {named} if the "
+                    f"difference is as estimated, {today}"
+                )
+            return (
+                f"about {pair['more']:.0f} more prompts ({pair['fewest']:.0f} to "
+                f"{_count(pair['most'])} over the interval of the difference) put {named}: today "
+                f"{today}; as that is uncertain, they are enough with a chance of "
+                f"{percent(pair['chance'])}"
             )
-            chance = "; as that is uncertain, they are enough with a chance of "
-            return text + (f"{chance}{percent(pair['chance'])}" if len(left) else "")
         apart, double = (more == 0).sum(), ((more > 0) & (more <= prompts)).sum()
         return (
             f"{apart} of {len(pairs)} neighbours in rank are significantly apart; with twice the "
@@ -165,7 +183,9 @@ class Separation:
 
 
 def _count(n: float) -> str:
-    return f"over {MOST_COPIES} times today's" if np.isinf(n) else f"{n:.0f}"
+    if np.isinf(n):
+        return f"over {MOST_COPIES} times today's"
+    return "-" if np.isnan(n) else f"{n:.0f}"
 
 
 def separation(tables: Tables, options: PromptsOptions) -> Separation:
@@ -174,8 +194,11 @@ def separation(tables: Tables, options: PromptsOptions) -> Separation:
     leaderboard's ranks (float64).
 
     Raises:
-      ValueError: power not between 0 and 1; see `PromptsOptions.pair`, `own.covariate_values`.
+      ValueError: power not between 0 and 1, only one model; see `PromptsOptions.pair`,
+        `own.covariate_values`.
     """
+    if tables.items["content"].nunique() < 2:
+        raise ValueError("there is only one model: nothing to plan")
     if not 0 < options.power < 1:
         raise ValueError(f"power must lie between 0 and 1, got {options.power:g}")
     names, pair = tables.contents, options.pair(tables.contents)

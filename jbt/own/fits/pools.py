@@ -153,11 +153,10 @@ COLUMNS = (
 
 
 def frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
-    """A row for each estimate, of rows which may have more columns: judge, pool (empty: all pools
-    together), quantity (theta, c, kappa,
+    """A row for each estimate: judge, pool (empty: all pools together), quantity (theta, c, kappa,
     or of all judges together c_joint, kappa_joint and slope), name (of the content or covariate),
     estimate, low and high (empty where the prior chose), naive, rank and membership (of theta),
-    prior_selected, status."""
+    prior_selected, status. Other columns of the rows are left out."""
     numbers = dict.fromkeys(("estimate", "low", "high", "naive", "membership"), float)
     table = pd.DataFrame(list(rows), columns=pd.Index(COLUMNS))
     return table.astype({**numbers, "rank": "Int64"})
@@ -310,11 +309,14 @@ def _fit_group(
 def ranking(
     contents: tuple[str, ...], theta: np.ndarray, *values: np.ndarray
 ) -> tuple[Ranked, ...]:
-    """Contents by theta, the best first; `values` are the other fields of `Ranked`."""
+    """Contents by theta, the best first; of equal ones, whose thetas differ by rounding, those that
+    come first. `values` are the other fields of `Ranked`."""
     order = np.argsort(-theta, kind="stable")
     best = theta[order]
     # Rank: 1 + the number of contents before the first that is tied with this one.
     rank = 1 + np.searchsorted(-best, -best - metrics.TIED)
+    by_rank = np.lexsort((order, rank))
+    order, rank = order[by_rank], rank[by_rank]
     columns = [v[order].tolist() for v in (theta, *values)]
     return tuple(
         Ranked(contents[number], place, *numbers)

@@ -38,11 +38,12 @@ IN_A_WORD: dict[str, str] = {
     Basis.FEW_POOLS: "seen in too few pools",
     Basis.MERGED: "measured over merged pools",
     Basis.WEAK: "partly from the prior",
+    Basis.PRIOR: "a default, not a measurement",
     Basis.NOT_CONVERGED: "the fit did not converge",
     Basis.UNDEFINED: "no verdicts",
     Basis.FIXED: "fixed",
 }
-"""What an estimate of c rests on, but for defaults of the prior."""
+"""What an estimate of c rests on."""
 
 NAMED = 4
 """Most judges or items that the answer names."""

@@ -71,7 +71,7 @@ class PanelFit:
     differences: pd.DataFrame
     """A row for each judge's c less the first judge's (rescaled by the ratio of the
     discriminations), where this is identified and neither c is: covariate, judge, less (the first
-    judge), then the columns of `intervals.known`."""
+    judge), estimate, low, high."""
     agreements: dict[str, Agreement]
     """With the judges whose biases are known, of each other judge that shares a pair with them."""
     pools: tuple[PanelPool, ...]

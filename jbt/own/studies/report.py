@@ -216,7 +216,7 @@ def _of_pool(study: Study, pool: int, look: Look) -> tuple[pd.DataFrame, pd.Data
         "estimate": estimates.T.ravel(),
         "identified": identified.T.ravel(),
     }
-    ranked = pd.DataFrame(ranking).sort_values("theta", ascending=False, kind="stable")
+    ranked = pd.DataFrame(ranking).sort_values("rank", kind="stable")
     return ranked, pd.DataFrame(biases)
 
 

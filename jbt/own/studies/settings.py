@@ -277,7 +277,7 @@ class StudyItems:
                     f"cannot begin a study in {folder}: {path} exists and would be replaced by the "
                     "study's own copy; choose another folder"
                 )
-            files.write_whole(path, lambda p, data=data: p.write_bytes(data))
+            files.write_whole(path, data)
 
     def with_verdicts(self, verdicts: pd.DataFrame) -> Tables:
         """The study's tables with these verdicts."""

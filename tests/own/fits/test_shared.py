@@ -597,3 +597,14 @@ def test_names_that_judges_cannot_have(change, options, message, tables, tmp_pat
         error = capsys.readouterr().err
         assert message in error
         assert error.count("\n") == 1
+
+
+def test_the_answer_names_defaults_beside_what_is_measured(tables):
+    """One judge's c is a default of the prior, as it saw no two renderings of a content."""
+    written, items, _ = simulated(8, {"x": longer(1.0), "y": longer(1.0)}, content=(0, 1, 0))
+    frame = pd.read_csv(io.StringIO(written))
+    hidden = (frame["judge"] == "y") & (frame[["first", "second"]] == 2).any(axis=1)
+    written = frame[~hidden].to_csv(index=False)
+    batch = own.load(*tables(written, items), ["words"])
+    answer = own.analyse(batch).report("", []).answer
+    assert "(a default, not a measurement)" in answer[1]

@@ -454,14 +454,13 @@ def test_one_c_has_one_interval():
     boards = ranked(verdicts, items, prior=Prior(), joint=True)
     tables = own.read(verdicts, items, covariates=["words"], merge_pools=True)
     batch = own.Batch.of(tables, ["words"])
-    identified = own.identify(batch, joint=(batch, Judges.of(tables)))
-    for board, one in zip(boards, identified.alone, strict=False):
+    table = own.identify(batch, joint=(batch, Judges.of(tables))).table
+    alone, together = (table[table["joint"] == joint] for joint in (False, True))
+    for board, found in zip(boards, alone.itertuples(), strict=False):
         (c,) = board.of_kind("c").itertuples()
-        found = one.record()
-        assert found["judge"] == board.judge
-        assert found["withheld"] is None
-        assert found["by_quality"] == board.by_quality[0].record()
-        np.testing.assert_allclose(found["c_interval"], [c.low, c.high], atol=1e-8)
+        assert found.judge == board.judge
+        assert found.withheld is None
+        assert found.by_quality == board.by_quality[0].record()
+        np.testing.assert_allclose(found.c_interval, [c.low, c.high], atol=1e-8)
     joint = boards[-1].of_kind("c")[["low", "high"]].to_numpy()
-    found = [one.record()["c_interval"] for one in identified.together]
-    np.testing.assert_allclose(found, joint, atol=1e-8)
+    np.testing.assert_allclose(together["c_interval"].tolist(), joint, atol=1e-8)

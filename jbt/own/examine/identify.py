@@ -104,7 +104,8 @@ def _of_group(
     fits = jax.device_get(fit)
     for i, number in enumerate(pools.index.tolist()):
         made, design, variant = jax.tree.map(lambda leaf, i=i: leaf[i], fits)
-        shown: Any = made.shown if isinstance(made, Comparisons) else made
+        shown: Any = jax.tree.map(jnp.asarray, made)
+        shown = made.shown if isinstance(made, Comparisons) else shown
         pool = batch.pools[number * len(unknown)]
         contents = pool.contents + ("",) * (design.n_contents - len(pool.contents))
         facts = {"contents": contents, "judges": names, "variant": variant}

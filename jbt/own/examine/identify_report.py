@@ -36,21 +36,26 @@ class Identification:
     asked for, of all judges together (joint), but for those whose biases are known. NaN where
     undefined; c is in logits per unit.
 
-    pool, judge (None where the table names none), covariate, unit
+    pool, judge (None where the table names none), covariate, unit;
+
     rank, n_columns of the design matrix of the comparisons made, whose columns are contents,
-      covariates and, unless kappa is fixed at 0, position; nullity, null_directions in words
+    covariates and, unless kappa is fixed at 0, position; nullity, null_directions in words;
+
     profile_range: largest less smallest profile log-likelihood, nats; curve: [9] it itself, at
-      values of c within 1 of c_map
+    values of c within 1 of c_map;
+
     c_map, the estimate under the prior; c_mle, without a prior; c_interval, its 95 % interval by
-      the profile likelihood, or where pools of a file are merged, that of the leaderboard, or None
-    withheld: why there is no interval although c_mle exists; else None
+    the profile likelihood, or where pools of a file are merged, that of the leaderboard, or None;
+    withheld: why there is no interval although c_mle exists; else None;
+
     status of c_mle, see `identifiability.estimate_bias`; not_converged or not_finite where c_map is
-      undefined too
+    undefined too;
+
     joint; told_by: then, whose verdicts on the pool identify c, see `Judges.identified_by`, empty
-      where nobody's do; else None
+    where nobody's do; else None;
+
     by_quality: how c (MAP) changes with quality, see `BiasByQuality.record`, and lines, the same in
-      sentences, where pools of a file are merged and identify it; else None
-    """
+    sentences, where pools of a file are merged and identify it; else None."""
     judges: Sequence[str] = ()
     """What is known about the judges together, in sentences."""
 

@@ -445,8 +445,8 @@ def recognise(values: Mapping[str, Any]) -> Format:
     Raises:
       Refused: no format is recognised, or several are.
     """
-    *known, own = FORMATS.values()
-    matches = [f for f in known if f.recognises(values)]
+    own = FORMATS["generic"]
+    matches = [f for f in FORMATS.values() if f is not own and f.recognises(values)]
     if not matches and own.recognises(values):
         return own
     if len(matches) == 1:

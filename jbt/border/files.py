@@ -273,6 +273,10 @@ def plain(x: Any) -> Any:
     if hasattr(x, "to_dict"):  # a data frame; pandas is not imported, as --help needs none of it
         return plain(x.astype(object).where(x.notna(), None).to_dict("records"))
     if hasattr(x, "tolist"):  # an array, or a number of NumPy's
+        import numpy as np
+
+        if x.dtype.kind == "f" and np.isfinite(x).all():
+            return x.tolist()  # of many pools most is defined
         x = x.tolist()
     if isinstance(x, tuple | list):
         return [plain(value) for value in x]

@@ -264,7 +264,7 @@ def test_rates_over_pools():
         ("gate --noise 0.5", "noise must lie in [0, 0.5), got 0.5"),
         ("gate --sets 1000000", "sets must be at most 10000, got 1000000"),
         ("gate --bias 1e308", "bias must lie within -1e+06..1e+06"),
-        ("", "unknown command 'plan': one of plan gate, plan labels, plan pairing, plan prompts"),
+        ("", "plan what? one of plan gate, plan labels, plan pairing, plan prompts"),
         ("pairings", "unknown command 'plan pairings': did you mean jbt plan pairing"),
     ],
 )

@@ -63,7 +63,7 @@ def test_the_command(tmp_path, capsys):
     assert row["difference"] < 0
     assert row["low"] < row["difference"] < row["high"]
     said = capsys.readouterr().out.splitlines()[0]
-    assert said.startswith("b above a takes over 100 times today's more prompts")
+    assert said.startswith("no number of prompts up to 100 times today's puts b above a if")
 
 
 @pytest.mark.parametrize(
@@ -78,3 +78,13 @@ def test_the_command(tmp_path, capsys):
 def test_bad_options(tmp_path, capsys, options, message):
     assert cli.main([*written(tmp_path), *options]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_one_model_leaves_nothing_to_plan(capsys, tmp_path):
+    verdicts = "pool,first,second,winner\np0,a1,a2,first\np1,a1,a2,second\n"
+    items = "pool,item,content\np0,a1,A\np0,a2,A\np1,a1,A\np1,a2,A\n"
+    (tmp_path / "v.csv").write_text(verdicts)
+    (tmp_path / "i.csv").write_text(items)
+    tables = ["--verdicts", str(tmp_path / "v.csv"), "--items", str(tmp_path / "i.csv")]
+    assert cli.main(["plan", "prompts", *tables]) == 2
+    assert "there is only one model: nothing to plan" in capsys.readouterr().err

@@ -163,12 +163,13 @@ class GatePlan(JudgedPlan):
         )
 
     def answer(self, columns: Mapping[str, Any], t: int | None) -> str:
-        number = "never" if t is None else f"{self.numbers[t]}"
-        return f"{number}, {self._enabled(columns, -1 if t is None else t)}"
+        number = "never" if t is None else f"{self.numbers[t]} labels"
+        return f"{number}; {self._enabled(columns, -1 if t is None else t)}"
 
     def _enabled(self, columns: Mapping[str, Any], t: Any) -> str:
-        rates = (f"{k} {_percent(v, t)}" for k, v in columns["enable_rate"].items())
-        return f"{columns['labels_used'][t]:.1f} bought, enabled: {', '.join(rates)}"
+        rates = (f"{_percent(v, t)} of {k} pools" for k, v in columns["enable_rate"].items())
+        bought = f"{columns['labels_used'][t]:.1f} bought a pool on average"
+        return f"{bought}, enabled in {', '.join(rates)}"
 
     def cell(self, columns: Mapping[str, Any], t: int) -> str:
         return _percent(columns["enable_rate"]["helped"], t)

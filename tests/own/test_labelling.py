@@ -201,7 +201,7 @@ def test_over_pools_one_label_of_each_counts(judged, capsys, turned, n, can):
     code, said = run(capsys, *([] if n is None else ["--n", str(n)]))
     assert code == 0
     assert re.search(f"^all verdicts +{turned} .* {can}$", said, re.MULTILINE)
-    assert f"\nin a single pool at most {1 if n else 6} count\n" in said
+    assert f"\nin a single pool at most {'1 label counts' if n else '6 labels count'}\n" in said
     assert "census" not in said
 
 

@@ -209,7 +209,9 @@ def test_gate(tmp_path, capsys):
         smallest, low = found["smallest_n_labels"], found["enable_rate"]["helped"]["ci_low"]
         assert (smallest is None) == (low[1] < 0.5)
         used = found["labels_used"][0 if smallest == 5 else 1]
-        assert f"  {name + ':':10} {smallest or 'never'}, {used:.1f} bought, enabled: " in printed
+        number = f"{smallest} labels" if smallest else "never"
+        start = f"  {name + ':':10} {number}; {used:.1f} bought a pool on average, enabled in "
+        assert start in printed
     # All 28 pairs hold all disputed ones: no more is to be had of pairs.
     rates = {name: v["enable_rate"]["helped"]["estimate"] for name, v in labels.items()}
     assert rates["pairs"][1] == pytest.approx(rates["disputed"][1])

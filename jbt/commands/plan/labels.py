@@ -158,7 +158,8 @@ def _decidable(judges: pd.DataFrame, n_pools: int, pairs: bool) -> Section:
     count = f"one {noun} of each pool counts" if n_pools > 1 else f"each {noun} counts"
     lines = [f"by sign at alpha = {ALPHA:g}, which needs {needed(ALPHA)} that count: {count}"]
     if n_pools > 1:
-        lines.append(f"in a single pool at most {within} count")
+        counts = "label counts" if within == 1 else "labels count"
+        lines.append(f"in a single pool at most {within} {counts}")
     if not pairs:
         lines.append(
             "by --rule census, for labels without errors: in a pool once all its items listed here "

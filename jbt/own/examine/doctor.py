@@ -370,8 +370,9 @@ def _links(f: _Facts) -> Findings:
     for d, name in enumerate(f.covariates):
         missing, command = f.judged & ~within.varies[:, d], f.line("identify")
         constant = t.items.groupby("pool")[name].nunique() == 1
-        note = f"; it is constant in {constant.sum()} of {len(constant)} pools"
-        note *= int(constant.any())
+        note = ""
+        if constant.any():
+            note = f"; it is constant in {constant.sum()} of {len(constant)} pools"
         found = f"{name} varies within contents that are compared, which identifies c[{name}]"
         if missing.any():
             found = f"{f.where(missing)} {name} cannot be separated from quality, as it varies "

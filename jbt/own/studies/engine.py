@@ -50,7 +50,8 @@ class Engine:
 
     def __init__(self, items: StudyItems) -> None:
         self._items, s, layout = items, items.settings, items.layout
-        self._axis = (len(items.judges),) * (len(items.judges) > 1)
+        n_judges = len(items.judges)
+        self._axis = (n_judges,) if n_judges > 1 else ()
         """The axis of judges that the model has."""
         self.loop = Loop(
             rule=resolve(s.rule),
@@ -93,7 +94,7 @@ class Engine:
     def _counts(self, pool: int, shown: np.ndarray, wins: np.ndarray) -> Comparisons:
         """Counts [N, N, J] with those of the trusted pairs, as the model has them: with a single
         judge [N, N]."""
-        at = (..., *[0] * (not self._axis))
+        at = ... if self._axis else (..., 0)
         return Comparisons(*(jnp.asarray((v + self._trusted[pool])[at]) for v in (shown, wins)))
 
     def look(self, book: Book, pool: int) -> Look:

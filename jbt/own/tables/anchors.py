@@ -77,7 +77,7 @@ def read_anchors(
             same = {of_first: of_first}
             allowed = "allowed: one whole number, the same in all rows"
             sizes = sheet.values("k", lambda field: size(same[field]), allowed)
-            k = int(np.nan_to_num(sizes[0]))
+            k = int(np.nan_to_num(sizes[0]))  # NaN is refused with all other mistakes below
     else:
         sheet.refuse(
             (listed[:, 0] >= 0) & (listed[:, 0] == listed[:, 1]),

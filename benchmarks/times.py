@@ -66,8 +66,7 @@ def whole_seconds(name: str, results: Path) -> float:
 def row_of(name: str, results: Path) -> dict[str, str]:
     """A sweep's row of times.csv."""
     sweep = sweep_of(name)
-    settings = sweep.presets["full"].decided()
-    groups = sweep.groups(settings)
+    groups = sweep.at("full").decided().groups()
     compiling = compile_seconds(groups, settings.dtype)
     run = max(whole_seconds(name, results) - compiling, 1.0)
     numbers = compiling, run, times.fits(groups), smoke_seconds(name)

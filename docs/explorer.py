@@ -33,7 +33,7 @@ CONTROLS = {
     "k": (1, 3, 5, 10),
     "interaction": (0.0, 0.25, 0.5, 1.0),
 }
-"""Field of `sweeps.crossing.Settings` -> values, in the order of the grid's axes."""
+"""Field of `sweeps.crossing.Crossing` -> values, in the order of the grid's axes."""
 LABELS = {
     "bias": "bias c*, logits per unit of the covariate",
     "sd": "standard deviation of quality, logits",
@@ -75,7 +75,7 @@ class Grid:
 def simulate(
     controls: dict[str, tuple[float, ...]] = CONTROLS,
     rho: tuple[float, ...] = RHO,
-    settings: crossing.Settings = crossing.EXPLORED,
+    settings: crossing.Crossing = crossing.EXPLORED,
     **options: Any,
 ) -> Grid:
     """Run `crossing.explore` under every setting of the controls.
@@ -140,9 +140,9 @@ def limits(controls: dict[str, Sequence[float]]) -> list[float | None]:
     out: list[float | None] = []
     for values in itertools.product(*controls.values()):
         at = dict(zip(controls, values, strict=True))
-        s = crossing.Settings(**{**at, "k": int(at["k"])})
-        known = crossing.has_limit(s) and s.bias > 0
-        out.append(round(theory.crossing_law(crossing.ratio(s)), 4) if known else None)
+        s = crossing.Crossing(**{**at, "k": int(at["k"])})
+        known = s.has_limit and s.bias > 0
+        out.append(round(theory.crossing_law(s.ratio), 4) if known else None)
     return out
 
 
@@ -167,7 +167,7 @@ def page(grid: Grid, first: dict[str, float] | None = None) -> str:
     from bokeh.plotting import figure
     from bokeh.resources import INLINE
 
-    usual = crossing.Settings()
+    usual = crossing.Crossing()
     places = []
     for name, values in grid.controls.items():
         wanted = (first or {}).get(name, getattr(usual, name))
@@ -260,7 +260,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from jbt import runtime
 
         runtime.start()
-        settings = crossing.Settings(pools=options.pools)
+        settings = crossing.Crossing(pools=options.pools)
         files.write_whole(options.out, simulate(settings=settings, most_items=30).save)
     else:
         text = page(Grid.load(options.grid))

@@ -230,7 +230,7 @@ def draw_allocation(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     return ax
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "acquisition",
     "Acquisition rules with cached verdicts: budget curves, tests, allocation, ablations.",
     PRESETS,

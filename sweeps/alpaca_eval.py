@@ -57,8 +57,8 @@ NOTHING, BOTH = "nothing", "both"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(MapPrior, declare.RecordedSettings):
-    name: ClassVar[str] = "alpaca_eval"
+class Settings(MapPrior, declare.RecordedSweep):
+    data_name: ClassVar[str] = "alpaca_eval"
     files: ClassVar[tuple[str, ...]] = ("verdicts.csv", "items.csv", "leaderboard.csv")
 
     lam_b: float = 0.1
@@ -312,7 +312,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     return fig
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "alpaca_eval",
     "A leaderboard with and without length, and what prompted renderings say about the bias.",
     PRESETS,

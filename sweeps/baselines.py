@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(MapPrior, declare.Settings):
+class Settings(MapPrior, declare.Sweep):
     pools: int = 128
     """Studies simulated at every condition (count)."""
     n_prompts: int = 50
@@ -284,7 +284,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     return fig
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "baselines",
     "The corrected leaderboard beside other corrections, where its assumption holds or fails.",
     PRESETS,

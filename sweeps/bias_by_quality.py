@@ -49,8 +49,8 @@ LAPSE = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(declare.RecordedSettings):
-    name: ClassVar[str] = "alpaca_eval"
+class Settings(declare.RecordedSweep):
+    data_name: ClassVar[str] = "alpaca_eval"
     files: ClassVar[tuple[str, ...]] = ("verdicts.csv", "items.csv", "leaderboard.csv")
 
 
@@ -286,7 +286,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     return fig
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "bias_by_quality",
     "Whether AlpacaEval's judge pays stronger models more for length.",
     PRESETS,

@@ -38,7 +38,7 @@ RUNS = 30
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(PoolKind, declare.Settings):
+class Settings(PoolKind, declare.Sweep):
     covariate: tuple[Literal["continuous", "binary", "binary_latent"], ...] = COVARIATES
     """continuous: rho is its correlation with quality. binary: a median split whose own correlation
     is rho. binary_latent: the same where rho is the correlation of its latent, so that its own
@@ -74,7 +74,7 @@ class Cell:
     covariate: str
     rho: tuple[float, ...]
     """Correlations as the sweep names them; the scenario has the covariate's own."""
-    scenario: crossing.Settings
+    scenario: crossing.Crossing
     every: int
 
     def where(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def cells(s: Settings) -> list[Cell]:
     for covariate in s.covariate:
         rho = crossing.reached(s.rho, "binary" if covariate == "binary" else "continuous")
         scale = pools.BINARY_RHO_MAX if covariate == "binary_latent" else 1.0
-        base = crossing.Settings(
+        base = crossing.Crossing(
             pool=s.pool,
             max_correlation=s.max_correlation,
             covariate="continuous" if covariate == "continuous" else "binary",
@@ -111,8 +111,7 @@ def cells(s: Settings) -> list[Cell]:
         choices = [(c, s.every[0]) for c in [base, *varied]] + [(base, every) for every in s.every]
         out |= dict.fromkeys(Cell(covariate, rho, *choice) for choice in choices)
     for cell in out:
-        crossing.check_scenario(cell.scenario)
-        crossing.grid(cell.scenario)
+        cell.scenario.check()
         if len(cell.rho[:: cell.every]) < 2:
             raise ValueError(f"every {cell.every} leaves fewer than 2 correlations of rho")
     return list(out)
@@ -128,7 +127,7 @@ def groups(s: Settings) -> list[declare.Group]:
     for (covariate, link), scenarios in together.items():
         first = next(iter(scenarios)).scenario
         first.check_balance([r for cell in scenarios for r in cell.scenario.rho], covariate)
-        parts = [crossing.conditions(c.scenario, c.scenario.rho) for c in scenarios]
+        parts = [c.scenario.conditions() for c in scenarios]
         labels = {
             name: [c.where()[name] for c in scenarios for _ in c.rho]
             for name in ("covariate", *CHOICES)
@@ -136,7 +135,7 @@ def groups(s: Settings) -> list[declare.Group]:
         out.append(
             declare.Group(
                 f"{covariate}-{link}",
-                crossing.full_matrix(first),
+                first.experiment,
                 {name: np.concatenate([p[name] for p in parts]) for name in parts[0]},
                 labels | {"rho": [r for c in scenarios for r in c.rho]},
                 first.n_items,
@@ -285,7 +284,7 @@ def paper_lines(ax: Axes, table: pd.DataFrame) -> None:
         ax.axvline(value, color=colour, linestyle=":", label=label)
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "crossing_choices",
     "What the paper leaves open about the crossing: each choice, and what it moves.",
     PRESETS,

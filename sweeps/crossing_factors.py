@@ -34,7 +34,7 @@ SCENARIO_LABELS = ("covariate", "n_items", "bias", "sd", "lam", "lam_b", "k")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(PoolKind, VaryingBias, declare.Settings):
+class Settings(PoolKind, VaryingBias, declare.Sweep):
     covariate: tuple[pools.CovariateKind, ...] = ("continuous", "binary")
     """Kinds of covariate: continuous (variance 1), binary (median split, in {0, 1}, whose
     correlation with quality cannot exceed 0.798)."""
@@ -86,7 +86,7 @@ class Cell:
     factor: str
     value: float
     """NaN for the baseline; r = c* sd_x / sd for the collapse."""
-    scenario: crossing.Settings
+    scenario: crossing.Crossing
 
 
 def cells(s: Settings) -> list[Cell]:
@@ -96,7 +96,7 @@ def cells(s: Settings) -> list[Cell]:
       ValueError: a scenario that makes no sense.
     """
     same = ("pool", "max_correlation", "interaction")
-    common = crossing.Settings(**{name: getattr(s, name) for name in same})
+    common = crossing.Crossing(**{name: getattr(s, name) for name in same})
     out = []
     for covariate in s.covariate:
         base = replace(common, covariate=covariate, pools=s.pools)
@@ -113,22 +113,24 @@ def cells(s: Settings) -> list[Cell]:
                 k = max(1, n // 6)
                 scenario = replace(common, n_items=n, k=k, bias=bias, sd=sd, pools=n_pools)
                 name = f"{COLLAPSE} n_items={n} bias={bias:g} sd={sd:g}"
-                out.append(Cell("continuous", name, crossing.ratio(scenario), scenario))
+                out.append(Cell("continuous", name, scenario.ratio, scenario))
     for cell in out:
-        crossing.check_scenario(cell.scenario)
+        cell.scenario.check()
     return out
 
 
 def rho_of(s: Settings, covariate: pools.CovariateKind) -> tuple[float, ...]:
     rho = crossing.reached(s.rho, covariate)
-    return crossing.grid(crossing.Settings(covariate=covariate, rho=rho))
+    scenario = crossing.Crossing(covariate=covariate, rho=rho)
+    scenario.check()
+    return scenario.grid
 
 
 def groups(s: Settings) -> list[declare.Group]:
     if s.runs < 1:
         raise ValueError(f"runs must be at least 1, got {s.runs}")
     # One kernel a shape; the baseline, a value of every factor, is simulated once.
-    together: dict[tuple[pools.CovariateKind, int], dict[crossing.Settings, None]] = {}
+    together: dict[tuple[pools.CovariateKind, int], dict[crossing.Crossing, None]] = {}
     for cell in cells(s):
         c = cell.scenario
         together.setdefault((c.covariate, c.n_items), {})[c] = None
@@ -137,13 +139,13 @@ def groups(s: Settings) -> list[declare.Group]:
         rho = rho_of(s, covariate)
         first = next(iter(scenarios))
         first.check_balance(rho, covariate)
-        parts = [crossing.conditions(c, rho) for c in scenarios]
+        parts = [replace(c, rho=rho).conditions() for c in scenarios]
         labels = {f: [getattr(c, f) for c in scenarios for _ in rho] for f in SCENARIO_LABELS}
         (n_pools,) = {c.pools for c in scenarios}
         out.append(
             declare.Group(
                 f"{covariate}-{n_items}",
-                crossing.full_matrix(first),
+                first.experiment,
                 {name: np.concatenate([p[name] for p in parts]) for name in parts[0]},
                 {**labels, "rho": list(rho) * len(scenarios)},
                 n_items,
@@ -153,7 +155,7 @@ def groups(s: Settings) -> list[declare.Group]:
     return out
 
 
-def benefit_of(ds: xr.Dataset, scenario: crossing.Settings) -> xr.DataArray:
+def benefit_of(ds: xr.Dataset, scenario: crossing.Crossing) -> xr.DataArray:
     """Benefit in each of a scenario's pools [rho, pool]."""
     labels = {name: getattr(scenario, name) for name in SCENARIO_LABELS}
     return crossing.benefit_where(ds.isel(pool=slice(scenario.pools)), labels)
@@ -165,7 +167,7 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
         where = {"covariate": cell.covariate, "factor": cell.factor, "value": cell.value}
         small = not cell.factor.startswith(COLLAPSE)
         t.crossing(benefit, runs=s.runs if small else None, **where)
-        t.add("crossing_limit", crossing.crossing_limit(cell.scenario), **where)
+        t.add("crossing_limit", cell.scenario.crossing_limit(), **where)
         if small:
             means = stats.study_means(benefit.values, seed=s.seed, size=s.runs)
             none = ~np.isfinite(stats.first_crossing(benefit["rho"].values, means))
@@ -240,7 +242,7 @@ def draw_collapse(ax: Axes, rows: pd.DataFrame, sizes: np.ndarray) -> Axes:
     return ax
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "crossing_factors",
     "The crossing as bias, pool size, quality spread, priors and k vary, one factor at a time.",
     PRESETS,

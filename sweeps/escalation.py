@@ -56,7 +56,7 @@ STRATEGIES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(Correlated, VaryingBias, declare.Settings):
+class Settings(Correlated, VaryingBias, declare.Sweep):
     pools: int = 300
     rho: tuple[float, ...] = (0.3, 0.5, 0.7)
     price: tuple[float, ...] = (10.0, 20.0, 100.0)
@@ -268,7 +268,7 @@ def draw(ax: Axes, table: pd.DataFrame, s: Settings, price: float, rho: float) -
     return ax
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "escalation",
     "A purse spent on a cheap judge and a trusted, dearer one: whom to ask about which pair.",
     PRESETS,

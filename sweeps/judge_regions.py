@@ -81,7 +81,7 @@ Results = TypeVar("Results", xr.Dataset, xr.DataArray)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(MapPrior, RunSettings, declare.Settings):
+class Settings(MapPrior, RunSettings, declare.Sweep):
     pools: int = 400
     n_seeds: int = 2
     """Acquisition seeds a pool (count), averaged within the pool."""
@@ -437,7 +437,7 @@ def _named(rule: str) -> str:
     return f"{rule}, all" if rule in ESTIMATORS else rule
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "judge_regions",
     "The paper's rules for every kind of judge that its numbers on all verdicts allow.",
     PRESETS,

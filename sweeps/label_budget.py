@@ -68,7 +68,7 @@ EACH = {f"{m}_{labels}": (m, labels) for m, kinds in USES.items() for labels in 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(Correlated, VaryingBias, declare.Settings):
+class Settings(Correlated, VaryingBias, declare.Sweep):
     covariate: pools.CovariateKind = "binary"
     rho: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.75)
     n_labels: tuple[int, ...] = (0, 2, 4, 6, 10, 20, 40, 60)
@@ -295,7 +295,7 @@ def draw(ax: Axes, table: pd.DataFrame, s: Settings, rho: float, noise: float) -
     return ax
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "label_budget",
     "What to do with the next twenty labels: recall against labels, by the use made of them.",
     PRESETS,

@@ -63,7 +63,7 @@ TASKS: Mapping[str, Reported] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(declare.Settings):
+class Settings(declare.Sweep):
     pools: int = 512
     rho: tuple[float, ...] = tuple(round(0.1 * i - 0.3, 1) for i in range(13))
     """Correlations of quality and length, increasing."""
@@ -226,7 +226,7 @@ def draw_region(ax: Axes, rows: pd.DataFrame, table: pd.DataFrame, name: str, s:
     return ax
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "legitimate",
     "Correlations of quality and length that the paper's SummEval and Nectar numbers allow.",
     PRESETS,

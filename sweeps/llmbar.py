@@ -51,8 +51,8 @@ STEPS = 30
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(declare.RecordedSettings):
-    name: ClassVar[str] = "llmbar"
+class Settings(declare.RecordedSweep):
+    data_name: ClassVar[str] = "llmbar"
 
     folds: int = 5
     """Parts of the pairs, each corrected by weights learned from the others (count)."""
@@ -301,7 +301,7 @@ def _lines(ax: Axes, rows: pd.DataFrame, subsets: list[str], style: str, label: 
         ax.plot(at, [mean[name]] * 2, style, color="black", label="_" if i else label)
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "llmbar",
     "Judges' preference for longer answers on LLMBar, and what a supervised correction of it buys.",
     PRESETS,

@@ -57,7 +57,7 @@ FEWEST = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(Scenario, declare.Settings):
+class Settings(Scenario, declare.Sweep):
     truth: tuple[str, ...] = tuple(TRUTHS)
     """prior: quality, c* and kappa* drawn from the prior of the fit. biased: the default scenario.
     correlated: the same with a covariate correlated with quality. growing: the default scenario
@@ -320,7 +320,7 @@ def draw_errors(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     return ax
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "membership",
     "Top-k memberships against the truth, and their error by number of draws.",
     PRESETS,

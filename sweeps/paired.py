@@ -64,7 +64,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(VaryingBias, declare.Settings):
+class Settings(VaryingBias, declare.Sweep):
     pools: int = 200
     pools_other_sizes: int | None = None
     """Pools at sizes other than 15 contents (count); default as many. The paper has 3, and 6 of
@@ -388,7 +388,7 @@ def draw_shrinkage(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     return ax
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "paired",
     "What two renderings of every content identify of the bias, and what the prior still does.",
     PRESETS,

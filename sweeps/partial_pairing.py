@@ -47,7 +47,7 @@ SURE = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(VaryingBias, declare.Settings):
+class Settings(VaryingBias, declare.Sweep):
     pools: int = 200
     dtype: str = "float64"
     """Precision; the profile likelihood needs float64."""
@@ -338,7 +338,7 @@ def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     return ax
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "partial_pairing",
     "How well the bias is known when some contents are rendered twice, and what that is worth.",
     PRESETS,

@@ -50,7 +50,7 @@ HORSESHOE = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(VaryingBias, declare.Settings):
+class Settings(VaryingBias, declare.Sweep):
     pools: int = 200
     dtype: str = "float64"
     """Precision; the profile likelihood needs float64."""
@@ -307,7 +307,7 @@ def draw_spread(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
     return ax
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "prior_sensitivity",
     "What the prior decides: c_hat, recall and benefit over fixed, learned and horseshoe priors.",
     PRESETS,

@@ -42,8 +42,8 @@ TIED_MODELS = ("naive", "bias_aware")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(MapPrior, declare.RecordedSettings):
-    name: ClassVar[str] = "prd"
+class Settings(MapPrior, declare.RecordedSweep):
+    data_name: ClassVar[str] = "prd"
 
 
 PRESETS = {"smoke": Settings(pools=8), "paper": Settings(), "full": Settings()}
@@ -256,7 +256,7 @@ def draw_judges(ax: Axes, rows: pd.DataFrame, at: float, judges: list[str]) -> A
     return ax
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "real_judges",
     "Biases of three real judges, item by item and tied, compared with human labels.",
     PRESETS,

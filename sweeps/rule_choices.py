@@ -170,7 +170,7 @@ def draw_budgets(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     return ax
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "rule_choices",
     "What the paper leaves open in its acquisition rules: order, fallback, width.",
     PRESETS,

@@ -191,7 +191,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     return fig
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "several_judges",
     "How many trusted labels identify several LLM judges' length biases, on two recorded sets.",
     PRESETS,

@@ -168,7 +168,7 @@ def draw_curves(ax: Axes, table: pd.DataFrame, s: Settings, refit_every: int) ->
     return ax
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "stochastic_judge",
     "Acquisition rules when every query draws a fresh verdict and pairs may be asked again.",
     PRESETS,

@@ -314,7 +314,7 @@ def group(s: Settings, rule: str, protocol: str) -> declare.Group:
     )
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "stopping",
     "Stopping when the top k is sure enough: how often it is right, and what is saved.",
     PRESETS,

@@ -285,7 +285,7 @@ def draw_c(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
     return ax
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "two_judges",
     "A few verdicts of a trusted reference beside a cheap judge's: recall, crossings, cost.",
     PRESETS,

@@ -76,7 +76,7 @@ judge of `sweeps.crossing`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(MapPrior, declare.Settings):
+class Settings(MapPrior, declare.Sweep):
     pools: int = 400
     pool: tuple[str, ...] = tuple(KINDS)
     """Kinds of pool."""
@@ -476,7 +476,7 @@ def draw_recall(ax: Axes, rows: pd.DataFrame, kind: str, s: Settings) -> Axes:
     return ax
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "varying_bias",
     "Rankings, measurements and crossings where the judge's bias grows with quality.",
     PRESETS,

@@ -162,11 +162,11 @@ def test_names_that_are_gone_are_seen(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(
         "`jbt.model.logits` `jbt.kernel.model.logits` `jbt/model.py` `jbt/kernel/model.py`\n"
-        "`sweep.Settings` `declare.Settings` `judges.NONE` `jbt frobnicate` `jbt plan gate`\n"
+        "`sweep.Settings` `declare.Sweep` `judges.NONE` `jbt frobnicate` `jbt plan gate`\n"
         "```python\nfrom jbt import metrics, pools\n```\n"
         "```sh\n.venv/bin/jbt plan nothing\n```\n"
     )
-    there = {"jbt.kernel.model.logits", "jbt/kernel/model.py", "declare.Settings", "jbt plan gate"}
+    there = {"jbt.kernel.model.logits", "jbt/kernel/model.py", "declare.Sweep", "jbt plan gate"}
     assert {name for name, here in named(page).items() if here} == there | {"jbt.pools"}
     gone = {"jbt.model.logits", "jbt/model.py", "sweep.Settings", "judges.NONE", "jbt.metrics"}
     gone |= {"jbt frobnicate", "jbt plan nothing"}

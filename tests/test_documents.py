@@ -1,6 +1,5 @@
 """What the documents show runs, and what they point at is there."""
 
-import dataclasses
 import importlib
 import json
 import os
@@ -175,8 +174,7 @@ def test_the_example_of_an_experiment(tmp_path, monkeypatch):
     (tmp_path / "paper.csv").write_text(paper)
     monkeypatch.syspath_prepend(str(tmp_path))
     sharpness = importlib.import_module("sharpness")
-    settings = dataclasses.replace(sharpness.PRESETS["smoke"], out=tmp_path)
-    table = run.run(sharpness.SWEEP, settings)
+    table = run.run(sharpness.SWEEP.at("smoke", out=tmp_path))
     assert table.consistent.dropna().tolist() == ["yes"]
     assert table[table.quantity == "crossing"].estimate.notna().all()
     assert "sharpness.py" in provenance.code_of(sharpness.SWEEP)
@@ -211,8 +209,8 @@ def test_the_example_of_a_kind_of_pool(tmp_path, monkeypatch):
     pool = laplace(jax.random.key(0), 20_000, sd=2.0, rho=0.3)
     # 4 standard errors: of a Laplace's standard deviation (kurtosis 6) 1.1 %.
     assert float(pool.quality.std()) == pytest.approx(2.0, rel=4 * 0.008)
-    s = crossing.Settings(pool="laplace", pools=16, rho=(0.0, 0.5), out=tmp_path)
-    table = run.run(crossing.SWEEP, s)
+    s = crossing.Crossing(pool="laplace", pools=16, rho=(0.0, 0.5), out=tmp_path)
+    table = run.run(s)
     assert table.paper.isna().all()  # the paper's are not of such pools
     assert table[table.quantity == "crossing_limit"].estimate.isna().all()
 
@@ -221,8 +219,8 @@ def test_the_example_of_a_kind_of_pool(tmp_path, monkeypatch):
 def test_the_example_of_an_estimator(tmp_path, monkeypatch):
     monkeypatch.setitem(estimators.ESTIMATORS, "order_aware", None)  # and removed again
     run_example("docs/extending.md", 3)
-    s = crossing.Settings(pools=64, rho=(0.0, 0.5), position=2.0, out=tmp_path)
-    table = run.run(crossing.SWEEP, s)
+    s = crossing.Crossing(pools=64, rho=(0.0, 0.5), position=2.0, out=tmp_path)
+    table = run.run(s)
     recall = table[table.rho == 0].set_index("quantity").estimate
     # Its c is 0 like that of naive, so the bias of length stays.
     assert 0 < recall["naive_recall"] <= recall["order_aware_recall"] < recall["bias_aware_recall"]

@@ -25,9 +25,8 @@ TOGETHER = 250
 
 def gains(rho: float, bias: float, pools: int = POOLS) -> np.ndarray:
     """[pools] top-5 recall, bias-aware minus naive, in the default scenario."""
-    s = crossing.Settings(bias=bias)
-    experiment = crossing.full_matrix(s)
-    results = simulate(experiment, crossing.conditions(s, (rho,)), pool_ids=range(pools))
+    s = crossing.Crossing(bias=bias, rho=(rho,))
+    results = simulate(s.experiment, s.conditions(), pool_ids=range(pools))
     gain = results["bias_aware_recall"] - results["naive_recall"]
     return np.round(np.asarray(gain[:, 0], float) * s.k) / s.k
 

@@ -1,5 +1,24 @@
-"""Declare an experiment: its settings, the groups of conditions to simulate, its table and figure.
-`jbt.experiments.run` runs it."""
+"""Declare an experiment: one class, whose fields are its options and whose methods are its work,
+its table and its figure. `jbt.experiments.run` runs it.
+
+    @dataclass(frozen=True, kw_only=True)
+    class Sharpness(Sweep):
+        '''Benefit of correction against the judge's discrimination.'''
+
+        name = "sharpness"
+        columns = ("discrimination",)
+        presets = {"smoke": {"pools": 64}, "paper": {"pools": 30}, "full": {}}
+
+        bias: Annotated[float, check_positive] = 1.0
+        '''True bias c* (logits per unit of the covariate).'''
+
+        def groups(self): ...  # the work
+        def table(self, ds, t): ...  # rows from its results
+        def panels(self, table): ...  # of the figure
+
+A field's check is a function of its name and value, written beside its type; what needs several
+fields stands in `check`.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +27,15 @@ import hashlib
 import math
 import os
 import re
+import sys
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from jbt.experiments.paper import PaperNumber
+from jbt.experiments.paper import PaperNumber, read_paper
 from jbt.simulation.simulate import Experiment
 from jbt.types import LARGEST_COUNT, check_count
 
@@ -23,16 +44,32 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
+    from jbt.experiments.plots import Panel
     from jbt.experiments.table import Table
 
 PRESETS = ("smoke", "paper", "full")
 
-T = TypeVar("T")
+S = TypeVar("S", bound="Sweep")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings:
-    """Options every sweep has; a sweep's own fields are added by inheritance."""
+class Sweep:
+    """An experiment. Every one has the options below; a subclass adds its own as fields, and its
+    docstring is its sentence in `--help`."""
+
+    name: ClassVar[str]
+    """Name of the sweep, of its module in `sweeps` and of its folder."""
+    columns: ClassVar[tuple[str, ...]]
+    """Columns of the table that name a row's setting."""
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]]
+    """smoke, paper, full -> the fields that differ from their defaults."""
+    units: ClassVar[Mapping[str, str]] = {}
+    """Unit of each coordinate and metric that `units.UNITS` has not, or has otherwise."""
+    index: ClassVar[str | None] = None
+    """Label whose values differ between all conditions, used as their dimension in the results;
+    default "condition"."""
+    panel_size: ClassVar[Mapping[str, float]] = {}
+    """Of a panel of the figure: width, height (inches), n_columns; see `plots.facets`."""
 
     preset: Literal["smoke", "paper", "full"] = "full"
     """Defaults of all other fields: smoke ends in seconds, paper has the paper's sizes, full
@@ -70,21 +107,114 @@ class Settings:
     devices: int | None = None
     """Local devices to use (count; CPU cores count as devices); default all."""
 
-    def decided(self: T) -> T:
-        """These settings with a number for every default that depends on other fields, as a run's
+    @classmethod
+    def at(cls: type[S], preset: str = "full", **changes: Any) -> S:
+        """The sweep at a preset, with some fields changed.
+
+        Raises:
+          ValueError: no such preset or field.
+        """
+        if preset not in cls.presets:
+            known = ", ".join(cls.presets) or "nothing"
+            raise ValueError(f"{cls.name} has no preset {preset}, only {known}")
+        fields = {**cls.presets[preset], **changes, "preset": preset}
+        known = {field.name for field in dataclasses.fields(cls)}
+        if unknown := fields.keys() - known:
+            raise ValueError(f"{cls.name} has no setting {', '.join(sorted(unknown))}")
+        return cls(**fields)
+
+    @classmethod
+    def main(cls, argv: Sequence[str] | None = None) -> int:
+        """The command line; see `run.main`."""
+        from jbt.experiments.run import main
+
+        return main(cls, argv)
+
+    @classmethod
+    def description(cls) -> str:
+        """One sentence for `--help`."""
+        return " ".join((cls.__doc__ or "").partition("\n\n")[0].split())
+
+    def decided(self: S) -> S:
+        """The same with a number for every default that depends on other fields, as a run's
         configuration stores them."""
         return self
+
+    def check(self) -> None:
+        """Check all fields, before anything runs.
+
+        Raises:
+          ValueError: an option makes no sense, in one line.
+        """
+        check_fields(self)
+        for name, kind in typing.get_type_hints(type(self), include_extras=True).items():
+            for check in getattr(kind, "__metadata__", ()):
+                if callable(check):
+                    check(name, getattr(self, name))
 
     def digests(self) -> dict[str, str]:
         """Digests of further inputs that decide the numbers, input -> digest."""
         return {}
 
+    def groups(self) -> list[Group]:
+        """The work. All groups have the same metrics and labels."""
+        raise NotImplementedError
+
+    def table(self, ds: xr.Dataset, t: Table) -> None:
+        """Add the rows of the results to the table."""
+        raise NotImplementedError
+
+    def panels(self, table: pd.DataFrame) -> list[Panel]:
+        """What the figure shows, a panel each."""
+        raise NotImplementedError
+
+    def figure(self, ds: xr.Dataset, table: pd.DataFrame) -> Figure:
+        """The figure; by default the panels side by side."""
+        from jbt.experiments import plots
+
+        return plots.draw(self.panels(table), table, **self.panel_size)
+
+    def answer(self, table: pd.DataFrame) -> str:
+        """What came out, in a sentence, printed above the table; by default nothing."""
+        return ""
+
+    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The rows printed at the end, where the table is too long to read; by default all."""
+        return table
+
+    def page(self, table: pd.DataFrame) -> str:
+        """Markdown written beside the table, its rows in words; by default none."""
+        return ""
+
+    @classmethod
+    def paper(cls) -> list[PaperNumber]:
+        """The paper's numbers: those in paper.csv beside the module or package, if there is one."""
+        file = cls.beside("paper.csv")
+        return [] if file is None else read_paper(file, cls.name)
+
+    @classmethod
+    def source(cls) -> Path | None:
+        """The Python file of the class; None where it has none, as in a notebook."""
+        file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+        return Path(file).resolve() if file and file.endswith(".py") else None
+
+    @classmethod
+    def beside(cls, name: str) -> Path | None:
+        """A file beside the module, or beside its package if that is called like the sweep; None
+        if there is none."""
+        source = cls.source()
+        if source is None:
+            return None
+        home = source.parent.parent if source.parent.name == cls.name else source.parent
+        file = home / name
+        return file if file.is_file() else None
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RecordedSettings(Settings):
-    """Options of a sweep over verdicts that were recorded, not simulated."""
+class RecordedSweep(Sweep):
+    """A sweep over verdicts that were recorded, not simulated."""
 
-    name: ClassVar[str]
+    data_name: ClassVar[str]
     """Name of the data: their folder below that of the variable JBT_DATA."""
     files: ClassVar[tuple[str, ...]] = ("verdicts.csv", "items.csv", "anchors.csv")
     """The tables that the sweep reads."""
@@ -105,10 +235,12 @@ class RecordedSettings(Settings):
         """
         folder, root = self.data, os.environ.get("JBT_DATA")
         if folder is None and root:
-            folder = Path(root) / self.name
+            folder = Path(root) / self.data_name
         if folder is None or not (folder / name).is_file():
             absent = "" if folder is None else f"{folder / name} does not exist; "
-            where = f"a folder with these in {self.name}/" if self.name else "such a folder"
+            where = (
+                f"a folder with these in {self.data_name}/" if self.data_name else "such a folder"
+            )
             raise ValueError(
                 f"no data: {absent}give --data DIR, a folder with {', '.join(self.files)}, "
                 f"or set JBT_DATA to {where}"
@@ -129,8 +261,6 @@ NOT_CONFIGURATION = (
 )
 """Fields that cannot change the numbers beyond rounding; they are not compared on resume."""
 
-S = TypeVar("S", bound=Settings)
-
 
 @dataclasses.dataclass(frozen=True)
 class Group:
@@ -141,7 +271,7 @@ class Group:
     conditions: Mapping[str, np.ndarray]
     """Traced numbers of each condition, name -> [C]."""
     labels: Mapping[str, Sequence[Any] | np.ndarray]
-    """Coordinates of each condition in results.nc, name -> [C]."""
+    """Coordinates of each condition in the results, name -> [C]."""
     n_items: int
     """Items of a pool; they set the default chunk."""
     pools: int
@@ -155,7 +285,7 @@ class Group:
     """Recorded pools: arrays [pools, ...] in any structure; the experiment gets its pool's row as a
     third argument. None where pools are drawn."""
     pool_labels: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
-    """Coordinates of each pool in results.nc, name -> [pools], the same in all groups."""
+    """Coordinates of each pool in the results, name -> [pools], the same in all groups."""
 
     @property
     def n_conditions(self) -> int:
@@ -163,39 +293,23 @@ class Group:
         return len(next(iter(self.conditions.values())))
 
 
-@dataclasses.dataclass(frozen=True)
-class Sweep(Generic[S]):
-    """An experiment: its settings, its work, its table and its figure."""
+# --- conditions and their labels
 
-    name: str
-    """Name of the sweep, of its module in `sweeps` and of its folder."""
-    description: str
-    """One sentence for `--help`."""
-    presets: Mapping[str, S]
-    """smoke, paper, full -> settings."""
-    groups: Callable[[S], list[Group]]
-    """Settings -> the work. Raises `ValueError` for settings that make no sense, before anything
-    runs. All groups have the same metrics and labels."""
-    columns: Sequence[str]
-    """Columns of the table that name a row's setting."""
-    table: Callable[[xr.Dataset, S, Table], None]
-    """Adds the rows: results, settings, the table to fill."""
-    figure: Callable[[xr.Dataset, pd.DataFrame, S], Figure]
-    """Results, table, settings -> the figure."""
-    units: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Unit of each coordinate and metric that `units.UNITS` has not, or has otherwise."""
-    answer: Callable[[pd.DataFrame, S], str] | None = None
-    """Table, settings -> what came out, in a sentence, printed above the table."""
-    headline: Callable[[pd.DataFrame, S], pd.DataFrame] | None = None
-    """Table, settings -> the rows printed at the end, where the table is too long to read; default
-    all."""
-    index: str | None = None
-    """Label whose values differ between all conditions, used as their dimension in results.nc;
-    default "condition"."""
-    extra_paper_numbers: Sequence[PaperNumber] = ()
-    """Numbers of the paper that paper.csv does not hold, because another data file does."""
-    page: Callable[[pd.DataFrame, S], str] | None = None
-    """Table, settings -> Markdown, written beside the table: its rows in words."""
+
+def cases(
+    cells: Sequence[Any], **traced: Callable[[Any], Any]
+) -> dict[Literal["conditions", "labels"], dict[str, Any]]:
+    """Conditions and labels of a group, `Group(name, experiment, **cases(cells), ...)`.
+
+    Args:
+      cells: conditions, as NamedTuples of one kind. Their fields are labels of the results; those
+        that are numbers are traced too.
+      traced: further conditions, functions of a cell, or conditions in place of a field's numbers.
+    """
+    labels = {name: [getattr(cell, name) for cell in cells] for name in cells[0]._fields}
+    numbers = {n: np.array(v) for n, v in labels.items() if not isinstance(v[0], str)}
+    numbers |= {name: np.array([of(cell) for cell in cells]) for name, of in traced.items()}
+    return {"conditions": numbers, "labels": labels}
 
 
 # --- checks that sweeps share: each raises a `ValueError` of one line
@@ -279,3 +393,53 @@ def check_top(k: int, n: int) -> None:
     """Check that k of n contents can be a top set."""
     if not 1 <= k < n:
         raise ValueError(f"k must lie in 1..{n - 1}, got {k}")
+
+
+# --- until every sweep is a class
+
+
+def legacy(
+    name: str,
+    description: str,
+    presets: Mapping[str, Any],
+    groups: Any,
+    columns: Any,
+    table: Any,
+    figure: Any,
+    *,
+    units: Mapping[str, str] = {},
+    answer: Any = None,
+    headline: Any = None,
+    index: str | None = None,
+    extra_paper_numbers: Sequence[PaperNumber] = (),
+    page: Any = None,
+) -> Any:
+    """A sweep class from settings and functions."""
+    kind = type(presets["full"]) if presets else Sweep
+
+    def fields(settings: Any) -> dict[str, Any]:
+        return {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}
+
+    body = {
+        "__module__": groups.__module__,
+        "__doc__": description,
+        "name": name,
+        "columns": tuple(columns),
+        "presets": {preset: fields(settings) for preset, settings in presets.items()},
+        "units": units,
+        "index": index,
+        "groups": lambda self: groups(self),
+        "table": lambda self, ds, t: table(ds, self, t),
+        "figure": lambda self, ds, frame: figure(ds, frame, self),
+        "like": classmethod(lambda cls, settings: cls(**fields(settings))),
+    }
+    if answer:
+        body["answer"] = lambda self, frame: answer(frame, self)
+    if headline:
+        body["headline"] = lambda self, frame: headline(frame, self)
+    if page:
+        body["page"] = lambda self, frame: page(frame, self)
+    if extra_paper_numbers:
+        body["paper"] = classmethod(lambda cls: [*super(made, cls).paper(), *extra_paper_numbers])
+    made: Any = dataclasses.dataclass(frozen=True, kw_only=True)(type("Legacy", (kind,), body))
+    return made

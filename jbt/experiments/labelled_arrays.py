@@ -1,4 +1,4 @@
-"""Rows of a labelled array, each with the coordinates of its setting."""
+"""Select by label, and the rows of a labelled array, each with the coordinates of its setting."""
 
 from __future__ import annotations
 
@@ -17,6 +17,24 @@ SEEDS = "acquisition_seed"
 
 AT_ONCE = 8_000_000
 """Numbers that are resampled together; the limit keeps memory from growing with the pools."""
+
+
+def where(data: Any, **labels: Any) -> Any:
+    """The conditions of results, or the rows of a table, with these labels.
+
+    Args:
+      data: a Dataset or DataArray with conditions, or a DataFrame.
+      labels: coordinate or column -> a value, or a list of values.
+    """
+    chosen = np.array(True)
+    for name, wanted in labels.items():
+        chosen = chosen & np.isin(np.asarray(data[name]), wanted)
+    if not labels:
+        return data
+    if not hasattr(data, "sizes"):
+        return data[chosen]
+    (dimension,) = {data[name].dims[0] for name in labels}
+    return data.isel({dimension: np.flatnonzero(chosen)})
 
 
 def rows_of(

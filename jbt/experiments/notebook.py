@@ -12,20 +12,19 @@ The notebooks of the repository run at two sizes, see `PRESET`.
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import os
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any
 
 from jbt import runtime
 from jbt.border.report import Result
 from jbt.experiments import folder as store
 from jbt.experiments import provenance, results
-from jbt.experiments.declare import S, Sweep, check_fields
+from jbt.experiments.declare import Sweep
 from jbt.experiments.run import simulate_missing, table_of
 
 if TYPE_CHECKING:
@@ -75,11 +74,10 @@ def png(figure: Figure) -> bytes:
 
 
 @dataclass(frozen=True, eq=False)
-class Explored(Generic[S]):
+class Explored:
     """A sweep's results in memory."""
 
-    sweep: Sweep[S]
-    settings: S
+    sweep: Sweep
     results: xr.Dataset
     """Every metric, pools last."""
     table: pd.DataFrame
@@ -88,7 +86,7 @@ class Explored(Generic[S]):
 
     def figure(self) -> Figure:
         """Draw what a run draws."""
-        return self.sweep.figure(self.results, self.table, self.settings)
+        return self.sweep.figure(self.results, self.table)
 
     def rows(self, *quantities: str) -> pd.DataFrame:
         """The table's rows of some quantities, without columns that are empty in all of them."""
@@ -97,32 +95,29 @@ class Explored(Generic[S]):
 
 
 @runtime.defaults()
-def run(sweep: Sweep[S], **changes: Any) -> Explored[S]:
+def run(kind: type[Sweep], **changes: Any) -> Explored:
     """Run a sweep in memory: its full preset with some fields changed, its smoke preset where
     `preset="smoke"` is given. Its numbers are those of the command with the same options.
 
     Raises:
       ValueError: no such field; settings that make no sense.
     """
-    preset = changes.get("preset", "full")
-    base = sweep.presets[preset]
-    if unknown := changes.keys() - {field.name for field in dataclasses.fields(base)}:
-        raise ValueError(f"{sweep.name} has no setting {', '.join(sorted(unknown))}")
+    preset = changes.pop("preset", "full")
     with tempfile.TemporaryDirectory() as out:
-        settings = dataclasses.replace(base, **changes, out=Path(out)).decided()
-        check_fields(settings)
+        sweep = kind.at(preset, **changes, out=Path(out)).decided()
+        sweep.check()
         runtime.start()
-        groups = sweep.groups(settings)
+        groups = sweep.groups()
         results.check_groups(groups, sweep.index)
         folder = Path(out) / sweep.name
-        configuration, code = provenance.configuration_of(settings), provenance.code_of(sweep)
+        configuration, code = provenance.configuration_of(sweep), provenance.code_of(kind)
         with store.locked(folder):
             store.claim(folder, configuration, code, overwrite=False)
-            simulate_missing(sweep, groups, settings, folder)
-            results.write(sweep, groups, settings, configuration, code, folder)
+            simulate_missing(sweep, groups, folder)
+            results.write(sweep, groups, configuration, code, folder)
             with results.open_results(folder) as dataset:
                 loaded = dataset.load()
-    return Explored(sweep, settings, loaded, table_of(sweep, loaded, settings))
+    return Explored(sweep, loaded, table_of(sweep, loaded))
 
 
 def panel(draw: Callable[..., Any], *arguments: Any, **options: Any) -> Figure:

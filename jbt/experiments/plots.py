@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import numpy as np
 
 from jbt.border import plots
 from jbt.border.plots import COLOURS, CYCLE, band, forest, new_figure, points
+from jbt.experiments.labelled_arrays import where
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,14 +23,18 @@ __all__ = [
     "CYCLE",
     "RHO_LABEL",
     "RULE_STYLES",
+    "Line",
+    "Panel",
     "band",
     "crossing",
+    "draw",
     "facets",
     "forest",
     "label_ends",
     "line",
     "new_figure",
     "points",
+    "reference",
     "rule_style",
     "save",
     "ticks",
@@ -80,6 +86,86 @@ def line(
     """
     numbers = (scale * rows[c] for c in ("estimate", "ci_low", "ci_high"))
     return band(ax, rows[x].astype(float), *numbers, colour=colour, label=label, **style)
+
+
+@dataclass(frozen=True)
+class Line:
+    """Estimates of some rows of a panel against one of its columns."""
+
+    where: Mapping[str, Any]
+    """Column -> its value in these rows, or several."""
+    label: str
+    colour: str
+    """As in `band`."""
+    style: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of `line`, or of `points` where `joined` is False."""
+    joined: bool = True
+    """A line with its 95 % intervals as a band; else points, each with its interval."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Rows of a table against one of its columns, a line a series."""
+
+    x: str
+    where: Mapping[str, Any]
+    """Column -> its value in all rows of the panel, or several."""
+    lines: Iterable[Line]
+    labels: tuple[str, str, str]
+    """Of the x axis, of the y axis, and the title."""
+    level: float | None = 0.0
+    """Where a horizontal reference line is drawn."""
+    level_style: str = "-"
+    log: str = ""
+    """Axes with a logarithmic scale: x, y or xy."""
+    ticks: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """x, y -> the only ticks."""
+    legend: float | None = None
+    """Size of a legend's letters (points); by default each line is named at its end."""
+    before: Callable[[Axes], Any] | None = None
+    after: Callable[[Axes], Any] | None = None
+    """Draw what is not a line of the table, below the lines and above them: a limit, say, or a
+    number of the paper."""
+
+    def draw(self, ax: Axes, table: Any) -> None:
+        """Draw the panel."""
+        if self.level is not None:
+            ax.axhline(self.level, color="black", linewidth=0.8, linestyle=self.level_style)
+        if self.before is not None:
+            self.before(ax)
+        rows = where(table, **self.where)
+        for series in self.lines:
+            of_line, style = where(rows, **series.where), dict(series.style)
+            known = {"colour": series.colour, "label": series.label, **style}
+            if series.joined:
+                line(ax, of_line, self.x, **known)
+            else:
+                points(ax, of_line, of_line[self.x].astype(float), **known)
+        if self.after is not None:
+            self.after(ax)
+        for axis in self.log:
+            ax.set(**{f"{axis}scale": "log"})
+        if self.ticks:
+            ticks(ax, **self.ticks)
+        ax.set(**dict(zip(("xlabel", "ylabel", "title"), self.labels, strict=True)))
+        if self.legend is None:
+            label_ends(ax)
+        else:
+            ax.legend(fontsize=self.legend)
+
+
+def reference(ax: Axes, at: float, label: str, *, colour: str) -> Axes:
+    """Draw a dotted vertical line at a number, of the paper's, say."""
+    ax.axvline(at, color=COLOURS.get(colour, colour), linestyle=":", label=label)
+    return ax
+
+
+def draw(panels: Sequence[Panel], table: Any, **size: Any) -> Figure:
+    """A figure of some panels; `size` as in `facets`."""
+    figure, axes = facets(len(panels), **size)
+    for ax, panel in zip(axes, panels, strict=True):
+        panel.draw(ax, table)
+    return figure
 
 
 def ticks(ax: Axes, *, x: Sequence[int | float] = (), y: Sequence[int | float] = ()) -> Axes:

@@ -19,7 +19,7 @@ from typing import Any
 from jbt import __version__
 from jbt._moved import MOVED
 from jbt.acquisition import PANEL_RULES, RULES
-from jbt.experiments.declare import NOT_CONFIGURATION, Settings, Sweep
+from jbt.experiments.declare import NOT_CONFIGURATION, Sweep
 from jbt.simulation import judges
 from jbt.simulation.pools import POOLS
 
@@ -48,7 +48,7 @@ REPORTS = (
 """Code that cannot change a number: it shows them, or keeps old import paths."""
 
 
-def configuration_of(settings: Settings) -> dict[str, Any]:
+def configuration_of(settings: Sweep) -> dict[str, Any]:
     """All that decides the numbers: every field, the seed, the dtype, recorded data, the versions.
 
     Raises:
@@ -64,7 +64,7 @@ def _version(package: str) -> str:
     return __version__ if package == "jbt" else importlib.metadata.version(package)
 
 
-def fields_of(settings: Settings) -> dict[str, Any]:
+def fields_of(settings: Sweep) -> dict[str, Any]:
     """The part of the configuration that the user chooses: fields, seed, dtype."""
     fields = {
         f.name: getattr(settings, f.name)
@@ -84,7 +84,7 @@ def packages() -> dict[str, str]:
     }
 
 
-def code_of(sweep: Sweep[Any]) -> dict[str, str]:
+def code_of(sweep: type[Sweep]) -> dict[str, str]:
     """A digest of every source file that can change the numbers of a sweep: file -> digest.
 
     The files are the sweep's own, those of pools and rules registered from outside jbt, and those
@@ -98,7 +98,7 @@ def code_of(sweep: Sweep[Any]) -> dict[str, str]:
       Paths relative to the package's parent folder, sorted; empty where the sweep has no source
       file, as in a notebook.
     """
-    sweep_file = _source(sweep.groups)
+    sweep_file = sweep.source()
     if sweep_file is None:
         return {}
     # Pools and rules that a script has registered run too, though no sweep imports them.

@@ -37,6 +37,7 @@ from jbt.simulation.simulate import Simulation
 if TYPE_CHECKING:
     import xarray as xr
 
+
 CHUNK_BYTES = 1 << 18
 """Bytes of a metric that results.nc compresses together: few enough for HDF5 to keep in memory
 while they are written shard by shard."""
@@ -147,9 +148,8 @@ def check_room(simulations: Mapping[str, Simulation], folder: Path) -> None:
 
 
 def write(
-    sweep: Sweep[S],
+    sweep: Sweep,
     groups: Sequence[Group],
-    settings: S,
     configuration: Mapping[str, Any],
     code: Mapping[str, str],
     folder: Path,
@@ -164,7 +164,7 @@ def write(
     import h5netcdf
     from xarray.backends import H5NetCDFStore
 
-    coordinates = _coordinates(sweep, groups, settings, configuration, code)
+    coordinates = _coordinates(sweep, groups, configuration, code)
     dimension = sweep.index or "condition"
 
     def fill(path: Path) -> None:
@@ -190,9 +190,8 @@ def write(
 
 
 def _coordinates(
-    sweep: Sweep[S],
+    sweep: Sweep,
     groups: Sequence[Group],
-    settings: S,
     configuration: Mapping[str, Any],
     code: Mapping[str, str],
 ) -> xr.Dataset:
@@ -215,9 +214,9 @@ def _coordinates(
             "sweep": sweep.name,
             "config": json.dumps(configuration),
             "code": json.dumps(code),
-            "preset": settings.preset,
-            "seed": settings.seed,
-            "dtype": settings.dtype,
+            "preset": sweep.preset,
+            "seed": sweep.seed,
+            "dtype": sweep.dtype,
             **provenance.packages(),
         },
     )
@@ -307,8 +306,8 @@ def check_results(folder: Path, configuration: Mapping[str, Any]) -> None:
         )
 
 
-def saved_settings(folder: Path, asked: S) -> S:
-    """The settings that results.nc was made with; output options as in `asked`.
+def saved(folder: Path, asked: S) -> S:
+    """The sweep that results.nc was made with; output options as in `asked`.
 
     Raises:
       ValueError: results are absent, damaged or of another layout.

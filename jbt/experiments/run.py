@@ -37,8 +37,7 @@ from jbt.border import files, inputs, terminal
 from jbt.border.exits import exit_code
 from jbt.experiments import folder as store
 from jbt.experiments import parts, provenance, results, shards, times
-from jbt.experiments.declare import PRESETS, Group, S, Settings, Sweep, check_fields
-from jbt.experiments.paper import PaperNumber, read_paper
+from jbt.experiments.declare import PRESETS, Group, Sweep
 from jbt.experiments.parts import Part
 from jbt.experiments.table import Table
 from jbt.simulation.simulate import Simulation, check_chunking, check_seed
@@ -60,35 +59,31 @@ LISTING_SECONDS = 120.0
 """How long a network file system may list a folder without another machine's new files."""
 
 
-def main(sweep: Sweep[S], argv: Sequence[str] | None = None, *, prog: str | None = None) -> int:
+def main(sweep: type[Sweep], argv: Sequence[str] | None = None, *, prog: str | None = None) -> int:
     """The command line of a sweep; returns the exit code, see `exits.exit_code`. `prog` is what the
     user has typed, default `python -m sweeps.NAME`."""
     argv = sys.argv[1:] if argv is None else list(argv)
     interrupted = "\ninterrupted; the same command continues (without --overwrite)"
 
     def command() -> None:
-        run(sweep, _parsed(sweep, argv, prog or f"python -m sweeps.{sweep.name}"))
+        run(_parsed(sweep, argv, prog or f"python -m sweeps.{sweep.name}"))
 
     return exit_code(command, interrupted=interrupted)
 
 
-def _parsed(sweep: Sweep[S], argv: Sequence[str], prog: str) -> S:
+def _parsed(sweep: type[Sweep], argv: Sequence[str], prog: str) -> Sweep:
     parser = argparse.ArgumentParser(prog, add_help=False, allow_abbrev=False)
     parser.add_argument("--preset", choices=PRESETS)
     parser.add_argument("--redraw", action="store_true")
-    parser.add_argument("--out", type=Path, default=Settings.out)
+    parser.add_argument("--out", type=Path, default=Sweep.out)
     options = parser.parse_known_args(argv)[0]
-    preset = options.preset or "full"
-    if preset not in sweep.presets:
-        known = ", ".join(sweep.presets) or "nothing"
-        raise ValueError(f"{sweep.name} has no preset {preset}, only {known}")
-    defaults = dataclasses.replace(sweep.presets[preset], preset=preset)
+    defaults = sweep.at(options.preset or "full")
     folder = options.out / sweep.name
     if options.redraw and not options.preset and (folder / store.RESULTS).exists():
-        defaults = results.saved_settings(folder, defaults)
-    kind, texts = type(defaults), {"prog": prog, "description": sweep.description}
-    _check_counts(kind, argv)
-    return inputs.parse(kind, argv, default=defaults, **texts)
+        defaults = results.saved(folder, defaults)
+    _check_counts(sweep, argv)
+    texts = {"prog": prog, "description": sweep.description()}
+    return inputs.parse(sweep, argv, default=defaults, **texts)
 
 
 def _check_counts(kind: Any, argv: Sequence[str]) -> None:
@@ -104,55 +99,55 @@ def _check_counts(kind: Any, argv: Sequence[str]) -> None:
 
 
 @runtime.defaults()
-def run(sweep: Sweep[S], settings: S) -> pd.DataFrame | None:
+def run(sweep: Sweep) -> pd.DataFrame | None:
     """Run (or continue, or report again) a sweep; print its table and return it.
 
-    A part (`settings.part`, or a process other than 0 with `settings.distributed`) only computes
+    A part (`sweep.part`, or a process other than 0 with `sweep.distributed`) only computes
     its pools and returns None.
 
     Raises:
-      ValueError: wrong settings, another configuration or code in the folder, metrics whose shapes
+      ValueError: wrong options, another configuration or code in the folder, metrics whose shapes
         are not those of their axes, nothing to redraw or other settings than those of the results,
         incomplete parts.
     """
-    settings = settings.decided()
-    part = _asked_part(settings)
-    check_fields(settings)
-    check_seed(settings.seed)
-    folder = settings.out / sweep.name
-    store.check_not_own(settings.json, folder)
-    files.check_writable(settings.json, overwrite=settings.overwrite)
-    if settings.redraw:
-        _check_saved(results.saved_settings(folder, settings), settings, folder)
+    sweep = sweep.decided()
+    part = _asked_part(sweep)
+    sweep.check()
+    check_seed(sweep.seed)
+    folder = sweep.out / sweep.name
+    store.check_not_own(sweep.json, folder)
+    files.check_writable(sweep.json, overwrite=sweep.overwrite)
+    if sweep.redraw:
+        _check_saved(results.saved(folder, sweep), sweep, folder)
         with store.locked(folder) as writable:
             if writable:
                 store.discard_torn(folder)
-            return _report(sweep, settings, folder, writable)
+            return _report(sweep, folder, writable)
     runtime.start()
-    if settings.distributed:
+    if sweep.distributed:
         process = (part.index, part.count) if part else None
         with said_after(PATIENCE_SECONDS, "waiting for the other processes"):
-            part = Part(*runtime.join(settings.coordinator, process))
-    check_chunking(settings.chunk, settings.devices)
+            part = Part(*runtime.join(sweep.coordinator, process))
+    check_chunking(sweep.chunk, sweep.devices)
     with said_after(PATIENCE_SECONDS, f"{sweep.name}: preparing the conditions"):
-        groups = sweep.groups(settings)
+        groups = sweep.groups()
     results.check_groups(groups, sweep.index)
     if part and part.count > (most := max(group.pools for group in groups)):
         raise ValueError(f"part {part}: there are only {most} pools to share out")
-    Table(sweep.columns, settings, paper_of(sweep))  # raises now, not after hours, if it must
-    configuration, code = provenance.configuration_of(settings), provenance.code_of(sweep)
+    Table(sweep.columns, sweep, sweep.paper())  # raises now, not after hours, if it must
+    configuration, code = provenance.configuration_of(sweep), provenance.code_of(type(sweep))
     if part:
-        _run_part(sweep, groups, settings, configuration, code, folder, part)
-        if settings.distributed:
+        _run_part(sweep, groups, configuration, code, folder, part)
+        if sweep.distributed:
             runtime.leave()
-        if not settings.distributed or part.index:
+        if not sweep.distributed or part.index:
             return None
     wait = CLAIM_SECONDS if part else 0.0
-    with store.locked(folder, overwrite=settings.overwrite, wait=wait) as writable:
-        if settings.overwrite:
+    with store.locked(folder, overwrite=sweep.overwrite, wait=wait) as writable:
+        if sweep.overwrite:
             parts.check_idle(folder)
         if writable:
-            store.claim(folder, configuration, code, overwrite=settings.overwrite)
+            store.claim(folder, configuration, code, overwrite=sweep.overwrite)
         else:
             store.holds(folder, configuration, code)
         if (folder / store.RESULTS).exists():
@@ -163,16 +158,16 @@ def run(sweep: Sweep[S], settings: S) -> pd.DataFrame | None:
                 _check_complete(groups, folder, count, wait=LISTING_SECONDS if part else 0.0)
                 results.check_metrics(groups, {}, folder)
             else:
-                simulate_missing(sweep, groups, settings, folder)
-            results.write(sweep, groups, settings, configuration, code, folder)
+                simulate_missing(sweep, groups, folder)
+            results.write(sweep, groups, configuration, code, folder)
         if writable:
             store.discard_shards(folder)  # gone already, unless a run was killed right here
-        return _report(sweep, settings, folder, writable)
+        return _report(sweep, folder, writable)
 
 
-def _check_saved(saved: Settings, asked: Settings, folder: Path) -> None:
+def _check_saved(saved: Sweep, asked: Sweep, folder: Path) -> None:
     """Raise `ValueError` unless the saved settings are those asked for; versions may differ."""
-    before, now = (provenance.fields_of(settings) for settings in (saved, asked))
+    before, now = map(provenance.fields_of, (saved, asked))
     if differ := store.differences(before, now):
         raise ValueError(
             f"{folder / store.RESULTS} has other settings: {differ}; --redraw alone takes the "
@@ -180,7 +175,7 @@ def _check_saved(saved: Settings, asked: Settings, folder: Path) -> None:
         )
 
 
-def _asked_part(settings: Settings) -> Part | None:
+def _asked_part(settings: Sweep) -> Part | None:
     """The part asked for, if any.
 
     Raises:
@@ -207,9 +202,8 @@ def _asked_part(settings: Settings) -> Part | None:
 
 
 def _run_part(
-    sweep: Sweep[S],
+    sweep: Sweep,
     groups: list[Group],
-    settings: S,
     configuration: Mapping[str, Any],
     code: Mapping[str, str],
     folder: Path,
@@ -227,7 +221,7 @@ def _run_part(
                 print(f"{folder} is complete, nothing is left for part {part}")
                 return
             stack.enter_context(parts.begun(folder, part))
-        simulate_missing(sweep, groups, settings, folder, part)
+        simulate_missing(sweep, groups, folder, part)
     print(f"part {part} is complete in {folder}")
 
 
@@ -246,9 +240,9 @@ def _check_complete(groups: list[Group], folder: Path, count: int, *, wait: floa
 
 
 def simulate_missing(
-    sweep: Sweep[S], groups: list[Group], settings: S, folder: Path, part: Part | None = None
+    sweep: Sweep, groups: list[Group], folder: Path, part: Part | None = None
 ) -> None:
-    simulations, smoke = {}, settings.preset == "smoke"
+    simulations, smoke = {}, sweep.preset == "smoke"
     for group in groups:
         if len(ids := shards.missing(folder, group, part)):
             simulations[group.name] = Simulation(
@@ -256,10 +250,10 @@ def simulate_missing(
                 group.conditions,
                 ids,
                 data=group.data,
-                seed=settings.seed,
-                dtype=settings.dtype,
-                chunk=settings.chunk or _default_chunk(group),
-                devices=settings.devices,
+                seed=sweep.seed,
+                dtype=sweep.dtype,
+                chunk=sweep.chunk or _default_chunk(group),
+                devices=sweep.devices,
                 # It simulates next to nothing. The batch depends on nothing but the group.
                 **({"optimise": False, "batch": -(-group.pools // 2)} if smoke else {}),
             )
@@ -270,7 +264,7 @@ def simulate_missing(
     name = f"{sweep.name} {part}" if part else sweep.name
     if left:
         asked = [(g, len(simulations[g.name].pool_ids)) for g in groups if g.name in simulations]
-        print(_intention(name, sweep, settings, asked), file=sys.stderr)
+        print(_intention(name, sweep, asked), file=sys.stderr)
     done = {"total": total, "initial": total - left, "unit_scale": True}
     with terminal.bar(name=name, unit="pool", **done) as bar:
         for group in groups:
@@ -284,9 +278,7 @@ def simulate_missing(
                 begin = time.perf_counter()
 
 
-def _intention(
-    name: str, sweep: Sweep[Any], settings: Settings, left: Sequence[tuple[Group, int]]
-) -> str:
+def _intention(name: str, sweep: Sweep, left: Sequence[tuple[Group, int]]) -> str:
     """What a run is about to do, and about how long, before its first chunk.
 
     Args:
@@ -297,12 +289,12 @@ def _intention(
     programs = f"{len(left)} program" + "s" * (len(left) != 1)
     groups = f" in {len(left)} groups" if len(left) > 1 else ""
     s = "s" if conditions != [1] else ""
-    measured = times.times_of(sweep)
+    measured = times.times_of(type(sweep))
     work = sum(pools * times.fits_a_pool(group) for group, pools in left)
     return (
         f"{name}: {sum(pools for _, pools in left):,} pools{groups} under {counts} condition{s} "
         f"each, {programs} to compile; "
-        + (measured.said(settings.preset, work) if measured else "some seconds of compiling each")
+        + (measured.said(sweep.preset, work) if measured else "some seconds of compiling each")
     )
 
 
@@ -312,19 +304,11 @@ def _default_chunk(group: Group) -> int | None:
     return max(1, int(CALL_PROBLEMS / times.fits_a_pool(group)))
 
 
-def paper_of(sweep: Sweep[Any]) -> list[PaperNumber]:
-    """The paper's numbers for a sweep: those of the file paper.csv beside its module or package, if
-    there is one, and `Sweep.extra_paper_numbers`."""
-    file = times.file_beside(sweep, "paper.csv")
-    numbers = [] if file is None else read_paper(file, sweep.name)
-    return [*numbers, *sweep.extra_paper_numbers]
-
-
-def table_of(sweep: Sweep[S], dataset: xr.Dataset, settings: S) -> pd.DataFrame:
-    """The table of some results, with the paper's numbers. Numbers for these settings that no row
+def table_of(sweep: Sweep, dataset: xr.Dataset) -> pd.DataFrame:
+    """The table of some results, with the paper's numbers. Numbers for these options that no row
     matches are reported on stderr."""
-    table = Table(sweep.columns, settings, paper_of(sweep))
-    sweep.table(dataset, settings, table)
+    table = Table(sweep.columns, sweep, sweep.paper())
+    sweep.table(dataset, table)
     if unmatched := table.without_a_row():
         first = unmatched[0]
         setting = " ".join(f"{name}={value}" for name, value in first.setting.items())
@@ -337,14 +321,14 @@ def table_of(sweep: Sweep[S], dataset: xr.Dataset, settings: S) -> pd.DataFrame:
     return table.frame()
 
 
-def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.DataFrame:
+def _report(sweep: Sweep, folder: Path, writable: bool) -> pd.DataFrame:
     """Make table and figure from results.nc alone; only print the table if the folder is
     read-only."""
     table_file, figure_file = folder / store.TABLE, folder / store.FIGURE
     with results.open_results(folder) as dataset:
-        changed = store.changed(json.loads(dataset.attrs["code"]), provenance.code_of(sweep))
+        changed = store.changed(json.loads(dataset.attrs["code"]), provenance.code_of(type(sweep)))
         try:
-            table = table_of(sweep, dataset, settings)
+            table = table_of(sweep, dataset)
         except KeyError as error:
             if not changed:
                 raise
@@ -352,15 +336,15 @@ def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.Da
                 f"{folder / store.RESULTS} was simulated before {', '.join(changed)} changed, and "
                 f"lacks what its table needs now ({error}); --overwrite simulates again"
             ) from error
+        page = sweep.page(table)
         if writable:
             from jbt.experiments import plots
 
-            figure = sweep.figure(dataset, table, settings)
+            figure = sweep.figure(dataset, table)
             csv = table.to_csv(index=False, float_format="%.6g")
             files.write_whole(table_file, lambda p: p.write_text(csv))
             files.write_whole(figure_file, lambda p: plots.save(figure, p))
-            if sweep.page is not None:
-                page = sweep.page(table, settings)
+            if page:
                 files.write_whole(
                     folder / store.PAGE, lambda p: p.write_text(page, encoding="utf-8")
                 )
@@ -369,12 +353,12 @@ def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.Da
             for name in dataset.data_vars
             if str(name).startswith("status")
         }
-    if settings.json is not None:
+    if sweep.json is not None:
         text = table.to_json(orient="records", indent=1) + "\n"
-        files.write_together({settings.json: text}, overwrite=settings.overwrite)
-    if sweep.answer is not None:
-        print(sweep.answer(table, settings), end="\n\n")
-    printed = table if sweep.headline is None else sweep.headline(table, settings)
+        files.write_together({sweep.json: text}, overwrite=sweep.overwrite)
+    if answer := sweep.answer(table):
+        print(answer, end="\n\n")
+    printed = sweep.headline(table)
     shown = printed.dropna(axis=1, how="all")
     print(shown.to_string(index=False, na_rep="", float_format=lambda v: f"{v:.4g}"))
     for name, count in failed.items():
@@ -388,7 +372,7 @@ def _report(sweep: Sweep[S], settings: S, folder: Path, writable: bool) -> pd.Da
         )
     if len(printed) < len(table):
         print(f"\n{len(printed)} of {len(table)} rows; {store.TABLE} has all of them")
-    paths = [table_file, figure_file, *([folder / store.PAGE] if sweep.page else [])]
+    paths = [table_file, figure_file, *([folder / store.PAGE] if page else [])]
     listed = ", ".join(map(str, paths))
     if writable:
         print(f"\nwritten: {listed}, {folder / store.RESULTS}")

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import inspect
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 from jbt.experiments.declare import Group, Sweep
 
@@ -51,9 +48,9 @@ def fits(groups: Sequence[Group]) -> float:
     return sum(group.pools * fits_a_pool(group) for group in groups)
 
 
-def times_of(sweep: Sweep[Any]) -> Times | None:
+def times_of(sweep: type[Sweep]) -> Times | None:
     """A sweep's row of the file times.csv beside its module or package; None without one."""
-    file = file_beside(sweep, "times.csv")
+    file = sweep.beside("times.csv")
     if file is None:
         return None
     with file.open(encoding="utf-8", newline="") as lines:
@@ -61,17 +58,6 @@ def times_of(sweep: Sweep[Any]) -> Times | None:
             if row.pop("sweep") == sweep.name:
                 return Times(**{name: float(value) for name, value in row.items()})
     return None
-
-
-def file_beside(sweep: Sweep[Any], name: str) -> Path | None:
-    """A file beside a sweep's module or package, if there is one."""
-    try:
-        source = Path(inspect.getsourcefile(sweep.groups) or "")
-    except TypeError:  # made in a notebook
-        return None
-    home = source.parent
-    file = (home.parent if home.name == sweep.name else home) / name
-    return file if file.is_file() else None
 
 
 def duration(seconds: float) -> str:

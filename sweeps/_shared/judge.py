@@ -26,7 +26,7 @@ DEFAULTS_WITHOUT_JUDGE = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgeSettings(declare.Settings):
+class JudgeSettings(declare.Sweep):
     judge: str | None = None
     """One of the paper's judges. Its twin (`jbt.twins`) is simulated on pools like the paper's
     (--pool statement_bank --max-correlation 0.12, quality in statements); other options override

@@ -70,8 +70,8 @@ class Condition(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(MapPrior, declare.RecordedSettings):
-    name: ClassVar[str] = ""
+class Settings(MapPrior, declare.RecordedSweep):
+    data_name: ClassVar[str] = ""
     files: ClassVar[tuple[str, ...]] = tuple(
         f"{name}/{table}.csv" for name in DATASETS for table in ("verdicts", "items", "anchors")
     )

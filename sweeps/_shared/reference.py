@@ -41,7 +41,7 @@ FACTORS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(Correlated, VaryingBias, declare.Settings):
+class Settings(Correlated, VaryingBias, declare.Sweep):
     pools: int = 2048
     rho: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
     n_reference: tuple[int, ...] = (0, 5, 10, 20, 30, 60, 120)

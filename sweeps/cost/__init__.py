@@ -236,7 +236,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     return drawing.figure(ds, table, s)
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "cost",
     "What recall costs: a cheap judge corrected against a dear one, and a gate's labels shared.",
     PRESETS,

@@ -28,7 +28,7 @@ PRICES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(RunSettings, declare.Settings):
+class Settings(RunSettings, declare.Sweep):
     pools: int = 1000
     cheap: str = "gpt_4o_mini"
     """The judge that is corrected, one of `jbt.twins.known()`."""

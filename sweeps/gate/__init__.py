@@ -325,7 +325,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
     return drawing.figure(ds, table, s)
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "gate",
     "The trusted-anchor gate: when to switch the correction on, with what guarantee.",
     PRESETS,

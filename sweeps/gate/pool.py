@@ -48,7 +48,7 @@ HALF = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(Correlated, VaryingBias, declare.Settings):
+class Settings(Correlated, VaryingBias, declare.Sweep):
     pools: int = 1000
     pool: str = "gaussian"
     """Kind of pool, one of `jbt.simulation.pools.POOLS`. With statement_bank judges are twins of

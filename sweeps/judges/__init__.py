@@ -51,7 +51,7 @@ COLUMNS = ("judge", "model", "pool", "oracle", "n_items", "k")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(declare.Settings):
+class Settings(declare.Sweep):
     pools: int = 4096
     """Pools simulated of every judge (count)."""
     large_pools: int = 512
@@ -239,7 +239,7 @@ def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     rows.fill(ds, targets(s), twins_of(s), t)
 
 
-SWEEP = declare.Sweep(
+SWEEP = declare.legacy(
     "judges",
     "Twins of the paper's fifteen judges, beside every number of its tables.",
     PRESETS,

@@ -17,7 +17,7 @@ def svg(run: Run) -> str:
     """The figure of a run as an inline SVG, whose ids are the run's own. Coordinates have two
     decimals (points)."""
     with results.open_results(run.folder) as dataset:
-        figure = run.sweep.figure(dataset, run.numbers(), run.settings)
+        figure = run.sweep.figure(dataset, run.numbers())
     buffer = io.BytesIO()
     plots.save(figure, buffer, kind="svg")
     text = buffer.getvalue().decode()

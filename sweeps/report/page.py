@@ -257,14 +257,12 @@ def claim_lines(runs: Sequence[Run]) -> list[dict[str, str]]:
 
 def experiment(run: Run, rows: Sequence[Row]) -> dict[str, Any]:
     """What the page shows of a sweep: its command, its figure, its rows beyond the paper."""
-    shown = run.numbers()
-    if run.sweep.headline is not None:
-        shown = run.sweep.headline(shown, run.settings)
+    shown = run.sweep.headline(run.numbers())
     beyond = [rows[i] for i in shown.index if not rows[i]["paper"]]
     made, shared = lines(beyond[:SHOWN_ROWS])
     return {
         "name": run.name,
-        "description": run.sweep.description,
+        "description": run.sweep.description(),
         "record": run.record,
         "svg": svg(run),
         "shared": shared,

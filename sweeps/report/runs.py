@@ -16,9 +16,8 @@ import pandas as pd
 from jbt.commands.sweep import NO_SWEEPS
 from jbt.experiments import folder as store
 from jbt.experiments import provenance, results
-from jbt.experiments.declare import Settings, Sweep
+from jbt.experiments.declare import Sweep
 from jbt.experiments.paper import PaperNumber
-from jbt.experiments.run import paper_of
 from jbt.experiments.table import NUMBERS
 
 SWEEPS = __name__.rsplit(".", 2)[0]
@@ -35,7 +34,7 @@ def sweep_names() -> list[str]:
     return sorted(n for n in names if not n.startswith("_") and n not in NO_SWEEPS)
 
 
-def sweep_of(name: str) -> Sweep[Any]:
+def sweep_of(name: str) -> type[Sweep]:
     """The sweep of a name."""
     return importlib.import_module(f"{SWEEPS}.{name}").SWEEP
 
@@ -51,8 +50,7 @@ class Run:
 
     name: str
     folder: Path
-    sweep: Sweep[Any]
-    settings: Settings
+    sweep: Sweep
     record: dict[str, Any]
     """How it was made; see `record_of`."""
     table: pd.DataFrame
@@ -66,8 +64,8 @@ class Run:
           ValueError: its results are damaged or of another layout.
         """
         sweep, record = sweep_of(name), record_of(name, folder)
-        settings = results.saved_settings(folder, sweep.presets[record["preset"]])
-        return cls(name, folder, sweep, settings, record, read(folder / store.TABLE))
+        made = results.saved(folder, sweep.at(record["preset"]))
+        return cls(name, folder, made, record, read(folder / store.TABLE))
 
     def numbers(self) -> pd.DataFrame:
         """Its rows as numbers, NaN where they are empty."""
@@ -76,7 +74,7 @@ class Run:
     def beside(self) -> list[PaperNumber | None]:
         """The number of the paper that stands beside each row."""
         rows = self.numbers()
-        all_numbers = paper_of(self.sweep)
+        all_numbers = self.sweep.paper()
         beside: list[PaperNumber | None] = [None] * len(rows)
         setting = [c for c in rows if c not in OUTCOME]
         with_paper = rows[rows.paper.notna()]
@@ -85,7 +83,7 @@ class Run:
             numbers = [
                 n
                 for n in all_numbers
-                if row["quantity"].startswith(n.quantity) and n.stands_beside(row, self.settings)
+                if row["quantity"].startswith(n.quantity) and n.stands_beside(row, self.sweep)
             ]
             exact = [n for n in numbers if n.quantity == row["quantity"]]
             # Rows are in the order of the numbers, of which two may have the same value.
@@ -128,7 +126,7 @@ def command_of(name: str, preset: str, configuration: dict[str, Any]) -> str:
     Raises:
       ValueError: they lack a field of today's settings.
     """
-    usual = provenance.fields_of(sweep_of(name).presets[preset].decided())
+    usual = provenance.fields_of(sweep_of(name).at(preset).decided())
     if absent := [field for field in usual if field not in configuration]:
         raise ValueError(f"results of {name} are of an earlier jbt, without {', '.join(absent)}")
     options = [

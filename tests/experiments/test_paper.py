@@ -165,17 +165,17 @@ def test_every_number_of_the_paper_finds_a_row(name, monkeypatch):
     """Of the full preset, whatever its results are."""
     monkeypatch.setattr(pools, "check_balance", lambda *args, **options: None)  # it compiles
     sweep = importlib.import_module(f"sweeps.{name}").SWEEP
-    numbers, found = run.paper_of(sweep), []
+    numbers, found = sweep.paper(), []
     assert numbers
     for options in VARIANTS.get(name, [{}]):
-        settings = dataclasses.replace(sweep.presets["full"], pools=2, **options).decided()
+        settings = sweep.at(pools=2, **options).decided()
         table = table_of_noise(name, sweep, settings)
         beside = table[table.paper.notna() & (table.quantity != "crossing_same_pools")]
         of_these = [n for n in numbers if n.is_of(sweep.columns, settings)]
         assert sorted(beside.paper) == sorted(n.value for n in of_these)
         found += of_these
     assert all(number in found for number in numbers)
-    fields = {f.name for f in dataclasses.fields(sweep.presets["full"])}
+    fields = {f.name for f in dataclasses.fields(sweep)}
     for number in numbers:
         for key in number.setting:
             if key.startswith(paper.SETTINGS):
@@ -184,7 +184,7 @@ def test_every_number_of_the_paper_finds_a_row(name, monkeypatch):
 
 def table_of_noise(name, sweep, settings):
     """The table of two pools with random results."""
-    groups = sweep.groups(settings)
+    groups = settings.groups()
     labels = {k: [v for g in groups for v in g.labels[k]] for k in groups[0].labels}
     n, axes = sum(g.n_conditions for g in groups), groups[0].axes
     rng = np.random.default_rng(0)
@@ -200,4 +200,4 @@ def table_of_noise(name, sweep, settings):
         | {k: list(v) for own in axes.values() for k, v in own.items()},
     )
     dataset = dataset.swap_dims(condition=sweep.index) if sweep.index else dataset
-    return run.table_of(sweep, dataset, settings)
+    return run.table_of(sweep.like(settings), dataset)

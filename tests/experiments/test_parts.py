@@ -1,6 +1,5 @@
 """A sweep divided among processes gives the same results as one; missing parts are named."""
 
-import dataclasses
 import os
 import re
 import signal
@@ -164,7 +163,7 @@ def test_two_parts_at_once_one_killed_and_started_again(tmp_path, whole, monkeyp
 
 
 def test_parts_go_on_with_what_a_whole_run_has_begun(tmp_path, whole, monkeypatch):
-    settings = dataclasses.replace(noise.SWEEP.presets["full"], out=tmp_path)
+    settings = noise.SWEEP.at(out=tmp_path)
     many, folder = noise.groups(settings)[0], tmp_path / "noise"
     folder.mkdir()
     configuration = provenance.configuration_of(settings)

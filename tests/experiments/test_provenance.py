@@ -30,7 +30,7 @@ def table(ds, s, t):
 def figure(ds, table, s):
     return plots.new_figure()[0]
 
-SWEEP = sweep.Sweep("own", "", {{}}, groups, ("a",), table, figure, index="a")
+SWEEP = sweep.legacy("own", "", {{}}, groups, ("a",), table, figure, index="a")
 '''
 
 
@@ -65,9 +65,9 @@ class Own:
         return importlib.import_module(self.name).SWEEP
 
     def run(self, **options):
-        from jbt.experiments.declare import Settings
+        from jbt.experiments.declare import Sweep as Settings
 
-        return run.run(self.sweep(), Settings(pools=6, out=self.out, **options))
+        return run.run(self.sweep().like(Settings(pools=6, out=self.out, **options)))
 
     def interrupt(self, monkeypatch):
         """Leave the shards of all pools and no results."""
@@ -201,17 +201,16 @@ def test_digests_leave_out_what_says_nothing(tmp_path):
 
 
 def test_a_sweep_of_a_notebook_has_no_files():
-    from jbt.experiments.declare import Sweep
 
     here = {}
     exec("def groups(s): return []", here)
     sweep = Sweep("x", "", {}, here["groups"], (), None, None)
     assert provenance.code_of(sweep) == {}
-    assert run.paper_of(sweep) == []
+    assert sweep.paper() == []
 
 
 def test_configuration_and_packages_are_json():
-    fields = provenance.configuration_of(crossing.Settings(rho=(0.1, 0.2)))
+    fields = provenance.configuration_of(crossing.Crossing(rho=(0.1, 0.2)))
     assert fields["rho"] == [0.1, 0.2]
     assert "out" not in fields
     assert fields["jax version"] == json.loads(provenance.packages()["versions"])["jax"]

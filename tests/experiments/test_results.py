@@ -11,13 +11,13 @@ from support.small_sweep import TIMES, group, numbered, sweep_of
 
 from jbt.experiments import folder as store
 from jbt.experiments import provenance, results, run, shards
-from jbt.experiments.declare import Settings
+from jbt.experiments.declare import Sweep as Settings
 from jbt.simulation.simulate import Simulation
 
 
 def test_metrics_stand_at_their_conditions_coordinates_and_pools(tmp_path):
     groups = group("x", [1.0, 2.0]), group("y", [3.0], pools=3)
-    run.run(sweep_of(*groups), Settings(pools=5, out=tmp_path))
+    run.run(sweep_of(*groups).like(Settings(pools=5, out=tmp_path)))
     ds = xr.load_dataset(tmp_path / "axes" / "results.nc")
     assert ds["curve"].dims == ("condition", "time", "pool")
     assert ds["flat"].dims == ("condition", "pool")
@@ -73,9 +73,9 @@ def test_what_the_disk_does_not_hold_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(results.shutil, "disk_usage", lambda _: free)
     sweep = sweep_of(group("x", [1.0, 2.0]))
     with pytest.raises(ValueError, match=r"50 numbers would take .* GB, and .* GB free; fewer"):
-        run.run(sweep, Settings(pools=5, out=tmp_path))
+        run.run(sweep.like(Settings(pools=5, out=tmp_path)))
     free.free += 1
-    run.run(sweep, Settings(pools=5, out=tmp_path))
+    run.run(sweep.like(Settings(pools=5, out=tmp_path)))
 
 
 def test_integers_that_results_do_not_hold_are_refused(tmp_path):
@@ -115,7 +115,7 @@ def test_pools_that_no_shard_holds_are_counted(tmp_path):
 def refused(tmp_path, *groups):
     """The error of a run that must not simulate anything."""
     with pytest.raises(ValueError, match="metric") as error:
-        run.run(sweep_of(*groups), Settings(pools=5, out=tmp_path))
+        run.run(sweep_of(*groups).like(Settings(pools=5, out=tmp_path)))
     assert not list(tmp_path.glob("**/*.npz"))
     return str(error.value)
 
@@ -152,7 +152,7 @@ def test_groups_that_do_not_fit_together_are_refused_at_once(tmp_path):
     }
     for i, (message, groups) in enumerate(wrong.items()):
         with pytest.raises(ValueError, match=message):
-            run.run(sweep_of(*groups), Settings(pools=5, out=tmp_path / str(i)))
+            run.run(sweep_of(*groups).like(Settings(pools=5, out=tmp_path / str(i))))
         assert not (tmp_path / str(i)).exists()
 
 
@@ -160,7 +160,7 @@ def test_an_index_names_the_conditions_one_to_one(tmp_path):
     settings = Settings(pools=5, out=tmp_path / "none")
     for index, a, message in (("b", [1.0], "has no label b"), ("a", [1.0, 1.0], "have one a")):
         with pytest.raises(ValueError, match=message):
-            run.run(sweep_of(group("x", a), index=index), settings)
+            run.run(sweep_of(group("x", a).like(index=index), settings))
     assert not settings.out.exists()
 
 
@@ -192,15 +192,15 @@ def test_shapes_of_a_simulation_are_those_of_its_numbers():
 def test_only_results_of_this_sweep_are_drawn_again(tmp_path):
     asked = Settings(out=tmp_path)
     with pytest.raises(ValueError, match="nothing to redraw"):
-        results.saved_settings(tmp_path, asked)
+        results.saved(tmp_path, asked)
     (tmp_path / "results.nc").write_bytes(b"junk")
     with pytest.raises(ValueError, match=r"cannot be trusted.*--overwrite"):
-        results.saved_settings(tmp_path, asked)
+        results.saved(tmp_path, asked)
     groups = (group("x", [1.0]),)
-    run.run(sweep_of(*groups), dataclasses.replace(asked, pools=5, seed=7))
+    run.run(sweep_of(*groups).like(dataclasses.replace(asked, pools=5, seed=7)))
     with pytest.raises(ValueError, match=r"other settings: pools \(5 there, 4096 now\), seed"):
-        run.run(sweep_of(*groups), dataclasses.replace(asked, redraw=True))
-    saved = results.saved_settings(tmp_path / "axes", asked)
+        run.run(sweep_of(*groups).like(dataclasses.replace(asked, redraw=True)))
+    saved = results.saved(tmp_path / "axes", asked)
     assert (saved.pools, saved.seed, saved.out) == (5, 7, tmp_path)
 
 
@@ -209,17 +209,17 @@ def test_results_of_an_earlier_layout_are_refused(tmp_path, monkeypatch):
     sweep = sweep_of(group("x", [1.0]))
     with monkeypatch.context() as m:
         m.setattr(provenance, "LAYOUT", 1)
-        run.run(sweep, settings)
+        run.run(sweep.like(settings))
     with pytest.raises(ValueError, match="another configuration: results layout \\(1 there, 3 now"):
-        run.run(sweep, settings)
+        run.run(sweep.like(settings))
     with pytest.raises(ValueError, match="has another layout, of an earlier jbt"):
-        run.run(sweep, dataclasses.replace(settings, redraw=True))
+        run.run(sweep.like(dataclasses.replace(settings, redraw=True)))
 
 
 def test_a_run_killed_between_any_two_writes_goes_on(tmp_path, monkeypatch):
     """The same command again ends with the results of an undisturbed run."""
     sweep, whole = sweep_of(group("x", [1.0, 2.0])), Settings(pools=5, out=tmp_path / "whole")
-    run.run(sweep, whole)
+    run.run(sweep.like(whole))
     expected = xr.load_dataset(whole.out / "axes" / "results.nc")
 
     class Killed(BaseException):
@@ -244,8 +244,8 @@ def test_a_run_killed_between_any_two_writes_goes_on(tmp_path, monkeypatch):
         with monkeypatch.context() as m:
             m.setattr(module, name, killed)
             with pytest.raises(Killed):
-                run.run(sweep, settings)
-        run.run(sweep, settings)
+                run.run(sweep.like(settings))
+        run.run(sweep.like(settings))
         xr.testing.assert_equal(xr.load_dataset(settings.out / "axes" / "results.nc"), expected)
         assert not list(settings.out.glob("axes/.[0-9]*"))
         assert not (settings.out / "axes" / "shards").exists()

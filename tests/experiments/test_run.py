@@ -14,7 +14,7 @@ from support.small_sweep import group, sweep_of
 
 from jbt.experiments import folder as store
 from jbt.experiments import provenance, run, shards
-from jbt.experiments.declare import Settings
+from jbt.experiments.declare import Sweep as Settings
 from jbt.experiments.paper import PaperNumber
 from jbt.simulation import memory, simulate
 from sweeps import acquisition, crossing, crossing_factors
@@ -175,8 +175,8 @@ def test_another_configuration_is_refused_by_name(finished, capsys):
 @pytest.mark.heavy
 def test_continuing_with_another_chunk_and_overwriting(finished, tmp_path):
     small = [*SMALL, "--out", str(tmp_path)]
-    settings = crossing.Settings(n_items=8, k=2, rho=(0.0, 0.7), pools=48, seed=3, out=tmp_path)
-    one_group = crossing.groups(settings)[0]
+    settings = crossing.Crossing(n_items=8, k=2, rho=(0.0, 0.7), pools=48, seed=3, out=tmp_path)
+    one_group = settings.groups()[0]
     folder = tmp_path / "crossing"
     folder.mkdir()
     configuration = provenance.configuration_of(settings)
@@ -268,12 +268,12 @@ def test_what_an_active_sweep_refuses(tmp_path, capsys, options, message):
 
 def test_a_number_of_the_paper_without_a_row_is_reported(monkeypatch, capsys):
     mistyped = PaperNumber("speed", {"pools": "5"}, "1.0", 10, None, 0.05, "reported")
-    monkeypatch.setattr(run, "paper_of", lambda sweep: [mistyped])
+    monkeypatch.setattr(crossing.SWEEP, "paper", lambda: [mistyped])
     small, results = sweep_of(group("x", [1.0])), xr.Dataset(coords={"pool": range(5)})
-    run.table_of(small, results, Settings(pools=5))
+    run.table_of(small.like(Settings(pools=5)), results)
     line = "no row of this table matches 1 number of these settings, the first: speed = 1.0 at"
     assert f"{line} pools=5" in capsys.readouterr().err
-    run.table_of(small, results, Settings(pools=6))
+    run.table_of(small.like(Settings(pools=6)), results)
     assert capsys.readouterr().err == ""
 
 

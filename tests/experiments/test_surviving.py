@@ -15,7 +15,7 @@ from support.small_sweep import group, interrupted, numbered, sweep_of
 from jbt.border import files
 from jbt.experiments import folder as store
 from jbt.experiments import results, run, shards
-from jbt.experiments.declare import Settings
+from jbt.experiments.declare import Sweep as Settings
 from jbt.simulation import simulate
 
 pytestmark = pytest.mark.heavy
@@ -27,11 +27,11 @@ SWEEP = sweep_of(group("x", [1.0, 2.0]))
 def runs(tmp_path_factory):
     """Folders of a finished run, and of one that has only its two shards."""
     out = tmp_path_factory.mktemp("runs")
-    run.run(SWEEP, Settings(pools=5, out=out / "finished"))
+    run.run(SWEEP.like(Settings(pools=5, out=out / "finished")))
     with pytest.MonkeyPatch.context() as m:
         m.setattr(simulate, "CPU_PROBLEMS", 6)  # of 2 conditions: 3 pools a shard
         options = Settings(pools=5, out=out / "begun", chunk=1, devices=1)
-        interrupted(m, lambda: run.run(SWEEP, options))
+        interrupted(m, lambda: run.run(SWEEP.like(options)))
     assert len(list(out.glob("begun/axes/shards/*.npz"))) == 2
     return out
 
@@ -189,7 +189,7 @@ def test_overwrite_starts_afresh_from_damage(begun, capsys):
 def test_a_shard_of_another_run_is_named(begun, tmp_path, capsys, monkeypatch):
     """As one might collect by hand from several machines."""
     options = Settings(pools=5, seed=1, out=tmp_path / "other")
-    interrupted(monkeypatch, lambda: run.run(SWEEP, options))
+    interrupted(monkeypatch, lambda: run.run(SWEEP.like(options)))
     foreign = first_shard(options.out / "axes")
     shutil.copy(foreign, begun / "shards")
     message = refused(begun, capsys)
@@ -255,7 +255,7 @@ def test_results_without_a_digest_are_not_trusted(finished, capsys):
 
 def test_results_of_another_seed_beside_the_configuration(finished, tmp_path, capsys):
     other = Settings(pools=5, seed=8, out=tmp_path / "other")
-    run.run(SWEEP, other)
+    run.run(SWEEP.like(other))
     for name in ("results.nc", "results.sha256"):
         shutil.copy(other.out / "axes" / name, finished / name)
     message = refused(finished, capsys)

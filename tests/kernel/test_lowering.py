@@ -4,7 +4,6 @@ What is slow there on thousands of small problems must not be in them: calls of 
 problem at a time, scatters, sorts of short rows; nor float64 in a float32 program.
 """
 
-import dataclasses
 import re
 from pathlib import Path
 
@@ -111,8 +110,8 @@ SWEEPS = {
 @pytest.mark.parametrize("name", ["crossing", pytest.param("acquisition", marks=pytest.mark.heavy)])
 def test_a_kernel_is_plain_arithmetic_on_a_gpu(name):
     sweep, changes = SWEEPS[name]
-    settings = dataclasses.replace(sweep.presets["full"], n_items=30, **changes).decided()
-    assert Program(kernel_of(sweep.groups(settings)[-1])).offenders() == set()
+    settings = sweep.at(n_items=30, **changes).decided()
+    assert Program(kernel_of(settings.groups()[-1])).offenders() == set()
 
 
 @pytest.mark.heavy

@@ -82,7 +82,7 @@ def test_bad_input():
 
 
 def test_the_noise_free_crossing_is_that_of_one_bias():
-    of_one = crossing.Settings()
-    assert np.isfinite(crossing.crossing_limit(of_one))
+    of_one = crossing.Crossing()
+    assert np.isfinite(of_one.crossing_limit())
     growing = dataclasses.replace(of_one, interaction=0.5)
-    assert np.isnan(crossing.crossing_limit(growing))
+    assert np.isnan(growing.crossing_limit())

@@ -155,9 +155,9 @@ def test_float64_in_the_same_process():
 )
 def test_one_trace_a_static_shape(sweep, expected_kernels):
     """A whole grid of settings and several chunks run on one compilation of each shape."""
-    shapes = [(g.name.split("-")[0], g.n_items) for g in sweep.groups(sweep.presets["full"])]
+    shapes = [(g.name.split("-")[0], g.n_items) for g in sweep.at("full").groups()]
     assert len(shapes) == len(set(shapes))
-    groups = sweep.groups(sweep.presets["smoke"])
+    groups = sweep.at("smoke").groups()
     assert len(groups) == expected_kernels
     for group in groups:
         traces = []

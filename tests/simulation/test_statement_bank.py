@@ -207,11 +207,11 @@ def test_a_bound_out_of_reach_ends_and_is_told():
 
 
 def test_a_sweep_refuses_a_bound_out_of_reach_before_it_runs():
-    s = crossing.Settings(pool="statement_bank", covariate="binary", max_correlation=BOUND)
+    s = crossing.Crossing(pool="statement_bank", covariate="binary", max_correlation=BOUND)
     with pytest.raises(
         ValueError, match=r"= 0\.12 is out of reach at rho = 0\.75: 16 of 16 .* 1000"
     ):
-        crossing.groups(s)
+        s.check()
 
 
 SWEEPS = {
@@ -226,6 +226,11 @@ SWEEPS = {
 }
 
 
+def begun(sweep):
+    sweep.check()
+    return sweep.groups()
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", SWEEPS)
 def test_every_sweep_that_draws_pools_takes_kind_and_bound(name, monkeypatch, same_key_again):
@@ -237,13 +242,12 @@ def test_every_sweep_that_draws_pools_takes_kind_and_bound(name, monkeypatch, sa
         return pools.statement_bank(*args, **options)
 
     monkeypatch.setitem(pools.POOLS, "recorded", recorded)
-    small = swept.presets["smoke"]
-    s = dataclasses.replace(small, pool="recorded", max_correlation=0.5, **SWEEPS[name]).decided()
-    for group in swept.groups(s)[:2]:
+    s = swept.at("smoke", pool="recorded", max_correlation=0.5, **SWEEPS[name]).decided()
+    for group in s.groups()[:2]:
         condition = {k: jnp.asarray(v[0]) for k, v in group.conditions.items()}
         asked.clear()
         jax.eval_shape(group.experiment, jax.random.key(0), condition)
         assert {o["max_correlation"] for o in asked} == {0.5}
         assert all("k" in o for o in asked)
     with pytest.raises(ValueError, match=r"max_correlation must lie above 0.*, got 2\.0"):
-        swept.groups(dataclasses.replace(s, max_correlation=2.0))
+        begun(dataclasses.replace(s, max_correlation=2.0))

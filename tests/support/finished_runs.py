@@ -1,6 +1,5 @@
 """Folders of results as a run of a sweep leaves them, without metrics."""
 
-import dataclasses
 import importlib
 import json
 
@@ -17,7 +16,7 @@ def finished(folder, name, table, preset="full", **changes):
     """Write FOLDER/NAME as a finished run of a preset, with changed fields and this table; return
     FOLDER."""
     sweep = importlib.import_module(f"sweeps.{name}").SWEEP
-    settings = dataclasses.replace(sweep.presets[preset], preset=preset).decided()
+    settings = sweep.at(preset).decided()
     config = {**provenance.configuration_of(settings), **changes}
     config = {field: value for field, value in config.items() if value is not ABSENT}
     attrs = {"config": json.dumps(config), "code": "{}", "preset": preset, "device": "none"}

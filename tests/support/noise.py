@@ -14,7 +14,7 @@ import numpy as np
 
 from jbt import runtime
 from jbt.experiments import plots, run
-from jbt.experiments.declare import Group, Settings, Sweep
+from jbt.experiments.declare import Group, Sweep, legacy
 from jbt.simulation.simulate import stream
 
 SCALES = np.arange(1.0, 65.0)  # so many that a chunk may hold four pools
@@ -24,7 +24,7 @@ def experiment(key, condition):
     return {"noise": condition["scale"] * jax.random.normal(stream(key, "noise"))}
 
 
-def groups(s: Settings) -> list[Group]:
+def groups(s: Sweep) -> list[Group]:
     """One of all pools, one of fewer: parts share out both."""
     return [
         Group(name, experiment, {"scale": sign * SCALES}, {"scale": sign * SCALES}, 4, pools)
@@ -32,10 +32,10 @@ def groups(s: Settings) -> list[Group]:
     ]
 
 
-SWEEP = Sweep(
+SWEEP = legacy(
     "noise",
     "Normal draws.",
-    dict.fromkeys(("smoke", "paper", "full"), Settings(pools=200)),
+    dict.fromkeys(("smoke", "paper", "full"), Sweep(pools=200)),
     groups,
     ("scale",),
     lambda ds, s, t: t.means("noise", ds["noise"]),

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jbt.experiments import plots
-from jbt.experiments.declare import PRESETS, Group, Settings, Sweep
+from jbt.experiments.declare import PRESETS, Group, Sweep, legacy
 
 TIMES = {"curve": {"time": [1, 2, 4]}}
 
@@ -24,10 +24,10 @@ def group(name, a, *, axes=TIMES, pools=5, experiment=experiment, **labels):
 
 def sweep_of(*groups, index=None):
     """A sweep of these groups, all of its presets 5 pools."""
-    return Sweep(
+    return legacy(
         "axes",
         "",
-        {name: Settings(pools=5) for name in PRESETS},
+        {name: Sweep(pools=5) for name in PRESETS},
         lambda s: list(groups),
         (),
         lambda ds, s, t: t.add("n", ds.sizes["pool"]),

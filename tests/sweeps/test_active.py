@@ -72,7 +72,7 @@ def invented(s, effect, module=acquisition, moves=0.0):
 
 def test_the_table_averages_seeds_and_pairs_pools():
     ds = invented(SMALL, 0.05)
-    table = table_of(acquisition.SWEEP, ds, SMALL)
+    table = table_of(acquisition.SWEEP.like(SMALL), ds)
     assert list(table.columns[:10]) == list(active.COLUMNS)
     mine = table[(table.rule == "round_robin") & (table.judge == "llama")]
     mine = mine[(mine.model == "bias_aware") & (mine.budget == 120)]
@@ -115,7 +115,7 @@ def test_ranges_carry_the_error_of_the_twin_s_calibration():
     """Recall that moves by 2 a unit of the naive recall that the twin is calibrated to."""
     found = {}
     for moves in (0.0, 0.2):
-        table = table_of(acquisition.SWEEP, invented(SMALL, 0.05, moves=moves), SMALL)
+        table = table_of(acquisition.SWEEP.like(SMALL), invented(SMALL, 0.05, moves=moves))
         mine = table[(table.model == "bias_aware") & (table.budget == 120) & table.paper.notna()]
         found[moves] = mine.drop_duplicates(["quantity", "rule"]).set_index(["quantity", "rule"])
     width = {m: t.replicate_high - t.replicate_low for m, t in found.items()}
@@ -144,7 +144,7 @@ def test_all_groups_report_on_the_same_budgets():
 def test_the_papers_numbers_stand_beside_its_scenario_alone():
     for other in ({"discrimination": 0.1}, {"max_correlation": 1.0}):
         s = dataclasses.replace(SMALL, **other)
-        assert table_of(acquisition.SWEEP, invented(s, 0.05), s).paper.isna().all()
+        assert table_of(acquisition.SWEEP.like(s), invented(s, 0.05)).paper.isna().all()
 
 
 def test_p_values_of_the_paper_stand_beside_whole_families_alone():
@@ -155,7 +155,7 @@ def test_p_values_of_the_paper_stand_beside_whole_families_alone():
     for s, stand in ((whole, 5), (few, 0)):
         ds = invented(s, 0.05, stochastic_judge)
         ds["uncertain"] = (("condition", "pool"), np.full((len(ds.condition), s.pools), 0.43))
-        table = table_of(stochastic_judge.SWEEP, ds, s)
+        table = table_of(stochastic_judge.SWEEP.like(s), ds)
         papers = table[table.paper.notna()]
         assert (papers.quantity == "p_holm").sum() == stand
         assert (papers.quantity == "recall").sum() == 4
@@ -176,7 +176,7 @@ def test_a_choice_is_tested_in_the_place_of_its_rule():
         budget=(120,),
     ).decided()
     ds = invented(s, 0.002, rule_choices)
-    table = table_of(rule_choices.SWEEP, ds, s)
+    table = table_of(rule_choices.SWEEP.like(s), ds)
     of_default = table[table.judge == "default"]
 
     def recall(rule):
@@ -331,7 +331,7 @@ def test_how_often_a_study_finds_the_rule_ahead_of_all():
     rules = ("top_k_aware", *families()["baselines"])
     s = dataclasses.replace(SMALL, rule=rules, budget=(120,))
     for effect, expected in ((0.05, 1.0), (0.0, 1 / 6)):
-        table = table_of(acquisition.SWEEP, invented(s, effect), s)
+        table = table_of(acquisition.SWEEP.like(s), invented(s, effect))
         mine = table[(table.budget == 120) & (table.judge == "llama")].set_index("quantity")
         assert mine.estimate["ahead_of_all"] == pytest.approx(expected, abs=0.15)
         assert mine.estimate["told_from_all"] == pytest.approx(float(effect > 0), abs=0.1)

@@ -130,7 +130,7 @@ def test_a_model_that_hardly_ever_wins_has_no_interval():
     values["influence"] = (("analysis", "prompt", "coefficient", "pool"), influence)
     labels = {"analysis": names, "content": [*"abc"], "coefficient": ["c", "interaction"]}
     ds = xr.Dataset(values, labels | {"prompt": [str(i) for i in range(prompts)]})
-    table = table_of(bias_by_quality.SWEEP, ds, bias_by_quality.PRESETS["smoke"])
+    table = table_of(bias_by_quality.SWEEP.like(bias_by_quality.PRESETS["smoke"]), ds)
     rows = table[table.quantity == "own_c"].set_index("content")
     assert rows.ci_low.isna().tolist() == [True, False, False]
     assert rows.ci_high["b"] == pytest.approx(1.0 + 1.96 * 0.1)

@@ -65,7 +65,7 @@ def test_one_choice_at_a_time():
 
 def test_the_table_of_choices():
     ds = invented_crossings(SMALL)
-    table = table_of(crossing_choices.SWEEP, ds, SMALL)
+    table = table_of(crossing_choices.SWEEP.like(SMALL), ds)
     base = {"covariate": "continuous", "sd": 1.2, "position": 0, "link": "logit", "every": 1}
     base |= {"completeness": 1.0}
     crossings = table[(table.quantity == "crossing") & (table.covariate == "continuous")]
@@ -112,7 +112,7 @@ def test_choices_that_are_refused(change, message):
 @pytest.mark.parametrize("change", [{"link": "cauchit"}, {"completeness": 1.1}])
 def test_the_crossing_refuses_them_too(change):
     with pytest.raises(ValueError, match=r"unknown link|completeness must lie"):
-        crossing.groups(crossing.Settings(**change))
+        crossing.Crossing(**change).check()
 
 
 def invented_memberships(s) -> xr.Dataset:
@@ -145,7 +145,7 @@ def invented_memberships(s) -> xr.Dataset:
 
 def test_the_table_of_memberships():
     ds = invented_memberships(DRAWN)
-    table = table_of(membership.SWEEP, ds, DRAWN)
+    table = table_of(membership.SWEEP.like(DRAWN), ds)
     where = {"truth": "biased", "budget": 60, "membership": "counted", "n_samples": 1500}
     error = only(table, quantity="rms_error", **where)
     assert error.estimate == pytest.approx(0.02)

@@ -59,7 +59,7 @@ def only(table, **wanted):
 
 @pytest.fixture(scope="module")
 def table():
-    return table_of(SWEEP, invented(SMALL), SMALL)
+    return table_of(SWEEP.like(SMALL), invented(SMALL))
 
 
 def test_the_papers_prices_by_hand():
@@ -138,7 +138,7 @@ def test_the_papers_numbers_and_what_its_prices_make_of_them(table):
 
 def test_free_verdicts_and_labels_have_no_ratio_and_the_papers_numbers_stand_aside():
     s = dataclasses.replace(SMALL, target=(0.6,), **dict.fromkeys(settings.PRICES, 0.0))
-    table = table_of(SWEEP, invented(s), s)
+    table = table_of(SWEEP.like(s), invented(s))
     assert table[table.quantity.isin(["overhead", "times_cheaper"])].estimate.isna().all()
     assert table.paper.isna().all()
 
@@ -185,7 +185,7 @@ def test_a_run_beside_a_loop_over_pools(tmp_path):
     s = dataclasses.replace(
         SMALL, out=tmp_path, pools=3, n_seeds=1, rule=("random",), budget=(32, 870)
     )
-    table = run(SWEEP, s)
+    table = run(SWEEP.like(s))
     assert table is not None
     for judge, model in cost.cases(s):
         twin = twins.twin(judge)

@@ -51,7 +51,7 @@ def test_one_program_serves_fifty_settings(traces):
 def test_without_padding_it_is_the_run(tmp_path):
     explored = explore(bias=2)
     settings = dataclasses.replace(explored.settings, bias=2.0, preset="full", out=tmp_path)
-    table = runs.run(crossing.SWEEP, settings)
+    table = runs.run(crossing.SWEEP.like(settings))
     numbers = ["estimate", "ci_low", "ci_high"]
     np.testing.assert_allclose(explored.table[numbers], table[numbers], atol=1e-6)
 
@@ -139,5 +139,5 @@ def test_the_answer_is_the_first_line(at, paper, said):
         for p in paper
     ]
     table = pd.DataFrame([{"quantity": "naive_recall", "estimate": 0.5}, *rows])
-    assert crossing.answer(table, crossing.Settings()).endswith(said)
-    assert set(crossing.headline(table, crossing.Settings()).quantity) == {"crossing"}
+    assert crossing.Crossing().answer(table).endswith(said)
+    assert set(crossing.Crossing().headline(table).quantity) == {"crossing"}

@@ -21,7 +21,7 @@ SMOKE = pool.PRESETS["smoke"]
 @pytest.fixture(scope="module")
 def simulated():
     """Pools of the smoke preset, [pool, condition, ...]."""
-    (group,) = sweep.SWEEP.groups(dataclasses.replace(SMOKE, noise=()))
+    (group,) = sweep.SWEEP.like(dataclasses.replace(SMOKE, noise=())).groups()
     return simulate.simulate(group.experiment, group.conditions, range(12))
 
 
@@ -57,7 +57,7 @@ LEGITIMATE = dataclasses.replace(
 @pytest.mark.heavy
 def test_a_legitimate_covariate_leaves_the_verdicts_as_they_are():
     """Recall of wins alone is the same in every pool; the correction is for another covariate."""
-    (group,) = sweep.SWEEP.groups(LEGITIMATE)
+    (group,) = sweep.SWEEP.like(LEGITIMATE).groups()
     out = simulate.simulate(group.experiment, group.conditions, range(12))
     n = len(LEGITIMATE.judge)
     naive, aware = (out[f"{name}_recall"].reshape(-1, n, 2) for name in ("naive", "bias_aware"))
@@ -96,7 +96,7 @@ def test_settings_that_depend_on_others():
     assert (full.rho, full.max_correlation) == (pool.CORRELATIONS, None)
     swapped = dataclasses.replace(pool.PRESETS["full"], legitimate="covariate").decided()
     assert (swapped.rho, swapped.max_correlation) == ((0.0, 0.79), None)
-    (group,) = sweep.SWEEP.groups(dataclasses.replace(LEGITIMATE, interaction=0.5))
+    (group,) = sweep.SWEEP.like(dataclasses.replace(LEGITIMATE, interaction=0.5)).groups()
     bias, grows = (group.conditions[name] for name in ("bias", "interaction"))
     assert bias.tolist() == [twins.twin(name).bias for name in group.labels["judge"]]
     assert grows.tolist() == [0.5] * len(bias)

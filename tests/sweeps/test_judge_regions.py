@@ -50,7 +50,7 @@ def invented(s) -> xr.Dataset:
 
 
 def test_the_table_has_the_range_over_members():
-    table = table_of(SWEEP, invented(SMALL), SMALL)
+    table = table_of(SWEEP.like(SMALL), invented(SMALL))
 
     def one(quantity, judge, rule="top_k_aware", k=5):
         of = table[(table.quantity == quantity) & (table.judge == judge) & table.member.isna()]
@@ -80,12 +80,12 @@ def test_the_table_has_the_range_over_members():
 def test_without_random_there_is_no_synergy():
     s = dataclasses.replace(SMALL, rule=("top_k_aware", "thompson"))
     assert not any(g.name.startswith("naive_model") for g in judge_regions.groups(s))
-    assert "synergy" not in set(table_of(SWEEP, invented(s), s).quantity)
+    assert "synergy" not in set(table_of(SWEEP.like(s), invented(s)).quantity)
 
 
 def test_means_over_judges_weigh_their_pools():
     s = dataclasses.replace(SMALL, judge=tuple(GATED))
-    table = table_of(SWEEP, invented(s), s)
+    table = table_of(SWEEP.like(s), invented(s))
     of = table[(table.judge == "biased") & (table.rule == "naive") & (table.k == 10)]
     (least,) = of[of.quantity == "recall_least"].estimate
     # Qwen's ten pools of 33 have 0.1 more.

@@ -10,7 +10,7 @@ from scipy.special import expit
 from scipy.stats import chi2, norm, ttest_1samp
 
 from jbt import stats, twins
-from jbt.experiments.run import main, paper_of, run
+from jbt.experiments.run import main, run
 from jbt.experiments.table import Table
 from jbt.simulation import judges
 from jbt.simulation.simulate import simulate
@@ -159,7 +159,7 @@ def made():
     parts = [ds.reindex(pool=np.arange(P + 20)) for ds in (small, *ways)]
     parts += [ds.reindex(pool=np.arange(P + 20), fill_value=0.5) for ds in large]
     ds = xr.concat(parts, "condition", join="outer")
-    t = Table(sweep.COLUMNS, s, paper_of(sweep.SWEEP))
+    t = Table(sweep.COLUMNS, s, sweep.SWEEP.paper())
     sweep.table(ds, s, t)
     return t.frame(), naive, gain, t
 

@@ -46,7 +46,7 @@ def only(table, **wanted):
 @pytest.mark.heavy
 def test_the_table():
     ds = invented(SMALL)
-    table = table_of(SWEEP, ds, SMALL)
+    table = table_of(SWEEP.like(SMALL), ds)
     assert list(table.columns[:6]) == ["rho", "method", "labels", "n_labels", "noise", "quantity"]
     at = {"rho": 0.3, "quantity": "recall"}
     for method, recall in zip(ALONE, (0.55, 0.55, 0.6), strict=True):

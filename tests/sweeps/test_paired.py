@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 from jbt import twins
-from jbt.experiments.run import main, paper_of, table_of
+from jbt.experiments.run import main, table_of
 from jbt.types import Status
 from sweeps import paired, partial_pairing, prior_sensitivity
 
@@ -128,7 +128,7 @@ LEADING += ["budget", "protocol", "rho", "model"]
 
 
 def test_the_table_of_paired():
-    table = table_of(paired.SWEEP, invented(SMALL), SMALL)
+    table = table_of(paired.SWEEP.like(SMALL), invented(SMALL))
     assert list(table.columns[:11]) == LEADING
     row = only(table, quantity="profile_range", judge="llama", design="paired", n_contents=15)
     assert row.estimate == pytest.approx(15, abs=0.01)
@@ -187,8 +187,8 @@ def test_what_a_shift_by_a_half_costs():
 def test_every_number_of_the_paper_on_paired_finds_its_row():
     s = dataclasses.replace(paired.PRESETS["full"], pools=20)
     s = dataclasses.replace(s, pools_other_sizes=12)
-    table = table_of(paired.SWEEP, invented(s), s)
-    numbers = paper_of(paired.SWEEP)
+    table = table_of(paired.SWEEP.like(s), invented(s))
+    numbers = paired.SWEEP.paper()
     assert table.paper.notna().sum() == len(numbers) == 28
     assert table[table.paper.notna()].consistent.isin(["yes", "no"]).all()
     eight = {"quantity": "profile_range", "judge": "all", "n_contents": 8}
@@ -201,7 +201,7 @@ def test_every_number_of_the_paper_on_paired_finds_its_row():
 
 def test_the_table_of_partial_pairing():
     ds = invented_designs(PARTIAL)
-    table = table_of(partial_pairing.SWEEP, ds, PARTIAL)
+    table = table_of(partial_pairing.SWEEP.like(PARTIAL), ds)
     assert list(table.columns[:11]) == LEADING
     assert set(table.protocol) == {"stochastic"}
     assert set(table.judge) == {"default"}
@@ -291,7 +291,7 @@ def test_the_bias_may_grow_with_quality(sweep, options):
         assert (of_growing.conditions["interaction"] == 0.5).all()
         other = {n: v for n, v in of_growing.conditions.items() if n != "interaction"}
         assert all((of_constant.conditions[n] == v).all() for n, v in other.items())
-    assert {n.setting["settings.interaction"] for n in paper_of(sweep.SWEEP)} == {"0"}
+    assert {n.setting["settings.interaction"] for n in sweep.SWEEP.paper()} == {"0"}
 
 
 @pytest.mark.heavy
@@ -318,8 +318,8 @@ def test_the_table_of_priors():
         },
         coords={k: ("condition", v) for k, v in labels.items()},
     )
-    table = table_of(prior_sensitivity.SWEEP, ds, s)
-    assert table.paper.notna().sum() == len(paper_of(prior_sensitivity.SWEEP))
+    table = table_of(prior_sensitivity.SWEEP.like(s), ds)
+    assert table.paper.notna().sum() == len(prior_sensitivity.SWEEP.paper())
     assert list(table.columns[:5]) == ["judge", "design", "prior", "lam", "lam_b"]
     normal = table[table.prior == "normal"]
     llama = normal[(normal.judge == "llama") & (normal.design == "unpaired") & (normal.lam == 1)]
@@ -342,7 +342,7 @@ def test_the_table_of_priors():
     learned = table[(table.prior == "evidence") & (table.quantity == "log_tau2")]
     assert learned.estimate.to_numpy() == pytest.approx(5.0)
     other = dataclasses.replace(s, n_contents=20, budget=100)
-    assert table_of(prior_sensitivity.SWEEP, ds, other).paper.isna().all()
+    assert table_of(prior_sensitivity.SWEEP.like(other), ds).paper.isna().all()
     figure = prior_sensitivity.figure(ds, table, s)
     labels = [ax.get_ylabel() for ax in figure.axes]
     assert labels[0] == r"mean $\hat c$ (logits)"

@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 from jbt import runtime, stats
 from jbt.experiments import plots, results
 from jbt.experiments.declare import Group, RecordedSettings, Sweep
-from jbt.experiments.run import main, paper_of, run
+from jbt.experiments.run import main, run
 from jbt.kernel.fit import fit_map
 from jbt.simulation import simulate
 from jbt.types import Design, Prior, Rows, Variant
@@ -187,7 +187,7 @@ def test_llmbar_says_who_prefers_length_and_what_correcting_it_buys(tmp_path):
         assert estimate("agreement_corrected", features=features, **learned) == 1
     # The paper's judge is not among these: its numbers stand alone, and nothing is said of them.
     paper = table[table.paper.notna()]
-    assert sorted(paper.paper) == sorted(n.value for n in paper_of(llmbar.SWEEP))
+    assert sorted(paper.paper) == sorted(n.value for n in llmbar.SWEEP.paper())
     alone = paper[paper.judge == llmbar.PAPER_JUDGE]
     assert len(alone) == 8
     assert alone.estimate.isna().all()

@@ -177,7 +177,7 @@ def invented(s) -> xr.Dataset:
 
 def test_the_table_has_what_was_spent_and_how_often_it_was_right():
     s = dataclasses.replace(SMALL, pools=32).decided()
-    table = table_of(SWEEP, invented(s), s)
+    table = table_of(SWEEP.like(s), invented(s))
     prior = table[table.scenario == "prior"]
     at_half = prior[(prior.stop == "certainty") & (prior.level == 0.5)].set_index("quantity")
     numbers = at_half.estimate.to_dict()

@@ -58,7 +58,7 @@ def only(table, **wanted):
 
 def test_the_table():
     ds = invented(SMALL)
-    table = table_of(SWEEP, ds, SMALL)
+    table = table_of(SWEEP.like(SMALL), ds)
     leading = ["rho", "model", "placement", "n_reference", "reference_bias", "reference_position"]
     assert list(table.columns[:8]) == [*leading, "reference_discrimination", "noise"]
     joint = {"model": "joint", "placement": "boundary", "reference_bias": 0.0}

@@ -42,7 +42,7 @@ def invented(s) -> xr.Dataset:
 
 
 def test_the_table_has_benefits_and_their_crossings():
-    table = table_of(SWEEP, invented(SMALL), SMALL)
+    table = table_of(SWEEP.like(SMALL), invented(SMALL))
     local = table[(table.model == "local") & (table.design == "unpaired")]
     crossing = local[local.quantity == "crossing"].set_index("interaction").estimate
     assert crossing[0.0] == pytest.approx(0.4, abs=1e-3)

@@ -284,7 +284,7 @@ CONTROLS = {
 """Controls of `sliders`: field -> values, the first one shown, label."""
 
 
-def sliders(settings: Settings = EXPLORED) -> Sliders:
+def sliders(settings: Crossing = EXPLORED) -> Sliders:
     """Sliders over bias, its growth with quality, pool size, spread of quality and k, beside the
     figure of `explore`. One compiled program answers all of them."""
     from jbt.experiments.notebook import Sliders

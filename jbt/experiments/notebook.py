@@ -88,6 +88,12 @@ class Explored:
         """Draw what a run draws."""
         return self.sweep.figure(self.results, self.table)
 
+    def panel(self, number: int) -> Figure:
+        """Draw one panel of it alone, from 0."""
+        from jbt.experiments import plots
+
+        return plots.draw([self.sweep.panels(self.table)[number]], self.table)
+
     def rows(self, *quantities: str) -> pd.DataFrame:
         """The table's rows of some quantities, without columns that are empty in all of them."""
         rows = self.table[self.table.quantity.isin(quantities)]
@@ -122,7 +128,7 @@ def run(kind: type[Sweep], **changes: Any) -> Explored:
 
 def panel(draw: Callable[..., Any], *arguments: Any, **options: Any) -> Figure:
     """A figure with one panel, drawn by a function of Axes: `panel(acquisition.draw_allocation,
-    shown.results, shown.settings)`. Lines without a legend are named at their ends."""
+    shown.results, shown.sweep)`. Lines without a legend are named at their ends."""
     from jbt.experiments import plots
 
     figure, ax = plots.new_figure()

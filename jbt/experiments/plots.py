@@ -113,14 +113,14 @@ class Panel:
     lines: Iterable[Line]
     labels: tuple[str, str, str]
     """Of the x axis, of the y axis, and the title."""
-    level: float | None = 0.0
+    level: int | float | None = 0.0
     """Where a horizontal reference line is drawn."""
     level_style: str = "-"
     log: str = ""
     """Axes with a logarithmic scale: x, y or xy."""
-    ticks: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    ticks: Mapping[str, Sequence[int | float]] = field(default_factory=dict)
     """x, y -> the only ticks."""
-    legend: float | None = None
+    legend: int | float | None = None
     """Size of a legend's letters (points); by default each line is named at its end."""
     before: Callable[[Axes], Any] | None = None
     after: Callable[[Axes], Any] | None = None

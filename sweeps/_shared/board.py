@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from jbt.experiments.declare import RecordedSettings
+from jbt.experiments.declare import RecordedSweep
 from jbt.own import tables
 
 from . import recorded
@@ -45,7 +45,7 @@ class Board:
     """[2, V] win rate and length-controlled win rate (shares); NaN for the baseline."""
 
 
-def read(s: RecordedSettings) -> Board:
+def read(s: RecordedSweep) -> Board:
     """Read the board of at most `s.pools` prompts, evenly spaced.
 
     Raises:

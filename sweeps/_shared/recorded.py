@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from jbt.experiments.declare import RecordedSettings
+from jbt.experiments.declare import RecordedSweep
 from jbt.own import tables
 
 
@@ -37,7 +37,7 @@ class Recorded:
         return {name: v for name, v in fields.items() if isinstance(v, np.ndarray)}
 
 
-def read(s: RecordedSettings, covariates: tuple[str, ...]) -> Recorded:
+def read(s: RecordedSweep, covariates: tuple[str, ...]) -> Recorded:
     """Read at most `s.pools` of the pools, evenly spaced over the table.
 
     Raises:

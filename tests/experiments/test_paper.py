@@ -200,4 +200,4 @@ def table_of_noise(name, sweep, settings):
         | {k: list(v) for own in axes.values() for k, v in own.items()},
     )
     dataset = dataset.swap_dims(condition=sweep.index) if sweep.index else dataset
-    return run.table_of(sweep.like(settings), dataset)
+    return run.table_of(settings, dataset)

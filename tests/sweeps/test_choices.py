@@ -10,7 +10,7 @@ import xarray as xr
 
 from jbt.experiments.run import table_of
 from jbt.simulation import pools
-from sweeps import crossing, crossing_choices, membership
+from sweeps import crossing_choices, membership
 
 SMALL = dataclasses.replace(
     crossing_choices.PRESETS["smoke"],
@@ -90,29 +90,6 @@ def test_the_table_of_choices():
     assert thinned.estimate == pytest.approx(0.3, abs=0.01)
     assert len(crossing_choices.figure(ds, table, SMALL).axes) == 2
     assert 0 < len(crossing_choices.headline(table, SMALL)) < len(table)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"covariate": ("ternary",)}, "covariate must list some of continuous, binary, binary_l"),
-        ({"sd": ()}, "sd must list at least one value"),
-        ({"link": ("logit", "cauchit")}, "unknown link 'cauchit': one of logit, probit"),
-        ({"completeness": (1.0, 0.0)}, "completeness must lie above 0 and at most at 1"),
-        ({"every": (0,)}, "every must be at least 1, got 0"),
-        ({"every": (4,)}, "every 4 leaves fewer than 2 correlations"),
-        ({"rho": (0.2, 0.1)}, "rho must increase"),
-    ],
-)
-def test_choices_that_are_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        crossing_choices.groups(dataclasses.replace(SMALL, **change))
-
-
-@pytest.mark.parametrize("change", [{"link": "cauchit"}, {"completeness": 1.1}])
-def test_the_crossing_refuses_them_too(change):
-    with pytest.raises(ValueError, match=r"unknown link|completeness must lie"):
-        crossing.Crossing(**change).check()
 
 
 def invented_memberships(s) -> xr.Dataset:

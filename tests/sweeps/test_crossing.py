@@ -50,7 +50,7 @@ def test_one_program_serves_fifty_settings(traces):
 @pytest.mark.heavy
 def test_without_padding_it_is_the_run(tmp_path):
     explored = explore(bias=2)
-    settings = dataclasses.replace(explored.settings, bias=2.0, preset="full", out=tmp_path)
+    settings = dataclasses.replace(explored.sweep, bias=2.0, preset="full", out=tmp_path)
     table = runs.run(crossing.SWEEP.like(settings))
     numbers = ["estimate", "ci_low", "ci_high"]
     np.testing.assert_allclose(explored.table[numbers], table[numbers], atol=1e-6)
@@ -110,8 +110,8 @@ def test_wrong_values_are_told_by_their_names(changes, message):
 
 def test_grids_of_numpy_and_whole_numbers_pass():
     explored = explore(rho=np.linspace(0, 0.4, 2), bias=np.int64(2))
-    assert explored.settings.rho == (0.0, 0.4)
-    assert explored.settings.bias == 2.0
+    assert explored.sweep.rho == (0.0, 0.4)
+    assert explored.sweep.bias == 2.0
 
 
 def test_an_estimator_that_is_registered_later_is_in_it(monkeypatch):

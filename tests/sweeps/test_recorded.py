@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 
 from jbt import runtime, stats
 from jbt.experiments import plots, results
-from jbt.experiments.declare import Group, RecordedSettings, Sweep
+from jbt.experiments.declare import Group, RecordedSweep, legacy
 from jbt.experiments.run import main, run
 from jbt.kernel.fit import fit_map
 from jbt.simulation import simulate
@@ -43,7 +43,7 @@ def test_an_experiment_takes_its_pool_s_row_of_the_data():
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(RecordedSettings):
+class Settings(RecordedSweep):
     name: ClassVar[str] = "numbers"
     files: ClassVar[tuple[str, ...]] = ("values.csv",)
 
@@ -66,7 +66,7 @@ def table(ds, s, t):
         t.add("value", float(value), place=str(place))
 
 
-NUMBERS = Sweep(
+NUMBERS = legacy(
     "numbers",
     "",
     {"full": Settings()},

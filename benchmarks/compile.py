@@ -149,7 +149,7 @@ def main(arguments: list[str]) -> None:
 
 def _recorded(sweep: str) -> bool:
     """Whether it needs recorded verdicts."""
-    return sweep in ("alpaca_eval", "llmbar", "real_judges", "several_judges")
+    return sweep in ("alpaca_eval", "llmbar", "real_judges")
 
 
 if __name__ == "__main__":

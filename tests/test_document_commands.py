@@ -21,8 +21,8 @@ PAGES = [
 ]
 SHOWN = re.compile(r"^```sh\n(.*?)^```|`(python -m [^`\n]+)`", re.DOTALL | re.MULTILINE)
 OURS = re.compile(r"(?:\S*/)?(?:jbt|python -m (?P<module>(?:jbt\.)?sweeps\.\w+)) (?P<words>.*)")
-LEFT_OPEN = re.compile(r"\b[A-Z]{3,}\b|\.\.\.|sweeps\.sharpness")
-"""Whoever reads it has something to fill in, or makes that sweep."""
+LEFT_OPEN = re.compile(r"\b[A-Z]{3,}\b|\.\.\.|sweeps\.(sharpness|rule_choices|several_judges)")
+"""The reader has something to fill in or makes that sweep, or the page says it was removed."""
 
 
 pytestmark = pytest.mark.documents

@@ -115,7 +115,6 @@ def test_a_setting_that_is_none_is_refused():
 
 METRICS = {
     "acquisition": ("recall", "allocation", "targets", "steps"),
-    "rule_choices": ("recall", "allocation"),
     "judge_regions": ("recall", "recall_at", "share_at_boundary"),
     "stochastic_judge": ("recall", "allocation", "uncertain", "targets", "steps"),
     "crossing": ("naive_recall", "bias_aware_recall", "realised_corr"),

@@ -36,11 +36,7 @@ def test_a_fit_costs_the_cube_of_its_items():
     assert times.fits([small, large]) == 10 * small.n_conditions * (1 + 3 * 2**3)
 
 
-NOT_TIMED = {"several_judges"}
-"""Most of its time goes before the simulation, into learning the judges' biases."""
-
-
-@pytest.mark.parametrize("name", sorted(set(sweep_names()) - NOT_TIMED))
+@pytest.mark.parametrize("name", sweep_names())
 def test_every_sweep_says_how_long_it_takes(name):
     measured = times.times_of(sweep_named(name))
     assert measured is not None

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from jbt import stats, twins
+from jbt import twins
 from jbt.acquisition.loop import Queries
 from jbt.acquisition.rules import families
 from jbt.experiments import provenance
 from jbt.experiments.run import main, table_of
 from jbt.simulation import judges, pools
 from jbt.simulation.simulate import stream
-from sweeps import acquisition, rule_choices, stochastic_judge
+from sweeps import acquisition, stochastic_judge
 from sweeps._shared import active
 from sweeps._shared.judge import named_case, number
 
@@ -162,49 +162,6 @@ def test_p_values_of_the_paper_stand_beside_whole_families_alone():
         assert papers[papers.quantity == "uncertain_pairs"].consistent.tolist() == ["calibrated"]
 
 
-def test_a_choice_is_tested_in_the_place_of_its_rule():
-    baselines = ("thompson", "lucb", "global_uncertainty", "round_robin", "random")
-    assert rule_choices.family_with("round_robin") == baselines
-    assert rule_choices.family_with("lucb_width_1") == ("thompson", "lucb_width_1", *baselines[2:])
-    reading = "top_k_aware_either_order"
-    assert rule_choices.family_with(reading) == (reading,)
-    readings = ("lucb_random_fallback", "lucb_width_1", reading)
-    s = dataclasses.replace(
-        rule_choices.PRESETS["full"],
-        pools=60,
-        rule=("top_k_aware", *baselines, *readings),
-        budget=(120,),
-    ).decided()
-    ds = invented(s, 0.002, rule_choices)
-    table = table_of(rule_choices.SWEEP.like(s), ds)
-    of_default = table[table.judge == "default"]
-
-    def recall(rule):
-        at = (ds.rule == rule) & (ds.judge == "default")
-        return ds.recall.sel(budget=120).isel(condition=at.values).values.astype(float).mean(0)
-
-    base = recall("top_k_aware")
-    one = of_default[of_default.rule == readings[0]].set_index("quantity")
-    assert one.estimate["delta"] == pytest.approx((recall(readings[0]) - base).mean())
-    # The paper's LUCB is every reading of it, for its own judge.
-    family = [recall(rule) - base for rule in rule_choices.family_with(readings[0])]
-    p = stats.holm(stats.paired_permutation(np.array(family), seed=s.seed))
-    assert one.estimate["p_holm"] == p[1]
-    assert 0 < one.estimate["power_at_10_pools"] <= 1
-    papers = table[(table.quantity == "delta") & table.paper.notna()].set_index("rule").paper
-    lucbs = [papers["lucb"], papers[readings[0]], papers[readings[1]]]
-    assert lucbs == [-0.14] * 3
-    assert len(papers) == 7
-    assert table[table.quantity == "power_at_10_pools"].shape[0] == 2 * (len(s.rule) - 1)
-
-
-def test_readings_run_only_if_asked_for():
-    for module in (acquisition, stochastic_judge):
-        assert not set(rule_choices.CHOICES) & set(module.PRESETS["full"].rule)
-    assert set(rule_choices.CHOICES) < set(rule_choices.PRESETS["full"].rule)
-    acquisition.groups(dataclasses.replace(SMALL, rule=("top_k_aware", "lucb_width_1")))
-
-
 def test_uncertain_pairs_decide_the_discrimination():
     s = stochastic_judge.PRESETS["full"].decided()
     d = stochastic_judge.discrimination_of(s)
@@ -259,12 +216,6 @@ def test_bad_settings(tmp_path, capsys, options, message):
     assert main(acquisition.SWEEP, ["--out", str(tmp_path / "r"), *options]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "r").exists()
-
-
-def test_the_other_position_must_be_a_number(tmp_path, capsys):
-    options = ["--out", str(tmp_path / "r"), "--strong-position", "nan"]
-    assert main(rule_choices.SWEEP, options) == 2
-    assert "strong_position must be finite, got nan" in capsys.readouterr().err
 
 
 def test_bad_settings_of_the_stochastic_judge(tmp_path, capsys):

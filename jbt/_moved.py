@@ -21,7 +21,6 @@ MOVED = {
     "jbt.membership": "jbt.kernel.membership",
     "jbt.metrics": "jbt.kernel.metrics",
     "jbt.priors": "jbt.estimators.priors",
-    "jbt.discrimination": "jbt.estimators.discrimination",
     "jbt.clusters": "jbt.estimators.clusters",
     "jbt.reference": "jbt.estimators.reference",
     "jbt.jackknife": "jbt.stats.row_jackknife",

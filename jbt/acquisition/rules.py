@@ -8,6 +8,10 @@ asks the available pair of highest score, ties broken at random by seed. To add 
 
     run(key, task, Loop(rule=widest), budget=120)
 
+Thompson and LUCB want an unordered pair, and leave open in which order it is shown and what is
+asked once both orders have been: the order is drawn at every pick, by the tie-break, and the
+contested pair of the next largest score follows.
+
 Scores of unavailable pairs (the diagonal, padding, what the frozen protocol has answered already)
 are ignored, whatever they are. A rule may draw from the key, which is new at every pick.
 
@@ -21,19 +25,17 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import ndtri
 from jax.scipy.stats import norm
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
-from jbt.acquisition.contests import Fallback, Order, lucb, prefer, thompson
 from jbt.acquisition.views import View, contrast
 
-CHOICES = "choices"
-"""Family of the rules that read another rule differently; they run only if asked for."""
+WIDTH = 2.0
+"""Half-width of the bounds of `lucb`, in posterior standard deviations."""
 
 CHALLENGERS = 8
 """Draws in which `top_two` looks for a top set that differs from the leader's."""
@@ -66,11 +68,31 @@ def top_k_aware(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
     return view.informativeness() * view.difference_variance() * view.relevance()
 
 
-def top_k_aware_either_order(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
-    """Eq. acq of unordered pairs, the paper's alternative to choosing the order: p (1 - p) is the
-    mean over the two orders, and the tie-break draws the order."""
-    w = view.informativeness()
-    return (w + w.T) / 2 * view.difference_variance() * view.relevance()
+def prefer(chosen: Bool[Array, "*pairs"], score: Float[Array, "*pairs"]) -> Float[Array, "*pairs"]:
+    """Lower the scores of the other pairs below those of the chosen ones, if any are chosen."""
+    chosen |= ~chosen.any()
+    return jnp.where(chosen, score, score - (score.max() - score.min()) - 1)
+
+
+def thompson(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
+    """Draw qualities from the posterior, anew at every pick, and contest the sampled boundary: ask
+    the closest pair that it separates, at first the k-th against the next."""
+    quality = view.draw(key)
+    top = view.is_top(quality)
+    item_quality = view.design.of_items(quality)
+    closeness = -jnp.abs(item_quality[:, None] - item_quality)
+    return prefer(view.across(top, ~top), closeness)
+
+
+def lucb(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
+    """Ask the weakest lower bound inside the estimated top k against the strongest upper bound
+    outside; bounds are theta -+ `WIDTH` posterior standard deviations. Where pairs may be asked
+    again, the pair stays the same until the refit."""
+    theta = view.posterior.mean.theta
+    top = view.is_top(theta)
+    half_width = WIDTH * jnp.sqrt(jnp.diag(view.quality_covariance()))
+    ambiguity = view.design.of_items(jnp.where(top, half_width - theta, theta + half_width))
+    return prefer(view.across(top, ~top), ambiguity[:, None] + ambiguity)
 
 
 def global_uncertainty(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
@@ -160,11 +182,6 @@ def entropy_reduction(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
     return 0.5 * w * squared / (1 + w * view.logit_variance())
 
 
-def reading(score: Score, **choices: Order | Fallback | float) -> Rule:
-    """A rule of the paper with other choices than ours where the paper leaves them open."""
-    return Rule(partial(score, **choices), False, CHOICES, gain=False)
-
-
 RULES: Mapping[str, Rule] = {
     "top_k_aware": Rule(top_k_aware, False, "paper"),
     # the rules that the paper compares it with
@@ -181,27 +198,11 @@ RULES: Mapping[str, Rule] = {
     "entropy_reduction": Rule(entropy_reduction, False, "beyond the paper"),
     "entropy_reduction_fresh": Rule(entropy_reduction, True, "beyond the paper"),
     "top_two": Rule(top_two, False, "beyond the paper", gain=False),
-    # other choices where the paper leaves them open
-    "top_k_aware_either_order": Rule(top_k_aware_either_order, False, CHOICES),
-    "thompson_inside_first": reading(thompson, order="inside_first"),
-    "thompson_by_priority": reading(thompson, order="by_priority"),
-    "thompson_other_order": reading(thompson, fallback="other_order"),
-    "thompson_random_fallback": reading(thompson, fallback="random"),
-    "thompson_inside_first_random_fallback": reading(
-        thompson, order="inside_first", fallback="random"
-    ),
-    "lucb_width_1": reading(lucb, width=1.0),
-    "lucb_width_3": reading(lucb, width=3.0),
-    "lucb_inside_first": reading(lucb, order="inside_first"),
-    "lucb_by_priority": reading(lucb, order="by_priority"),
-    "lucb_other_order": reading(lucb, fallback="other_order"),
-    "lucb_random_fallback": reading(lucb, fallback="random"),
-    "lucb_inside_first_random_fallback": reading(lucb, order="inside_first", fallback="random"),
 }
 """Every rule by its name: score, fresh, family."""
 
-DEFAULT_RULES: tuple[str, ...] = tuple(n for n, rule in RULES.items() if rule.family != CHOICES)
-"""The rules that comparisons run by default."""
+DEFAULT_RULES: tuple[str, ...] = tuple(RULES)
+"""The rules that comparisons run by default; those that a user adds run if asked for."""
 
 
 def families() -> dict[str, tuple[str, ...]]:

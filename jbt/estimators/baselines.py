@@ -20,7 +20,13 @@ from jbt.types import Comparisons, Design, Fit, Parameters, Prior, Status, Verdi
 
 def naive(comparisons: Verdicts, design: Design, prior: Prior) -> Fit:
     """Bradley-Terry without biases, c = kappa = 0: what counting wins amounts to. Its
-    quality, `fit.parameters.theta` [M] in logits, estimates theta + x . c* (Prop. 1)."""
+    quality, `fit.parameters.theta` [M] in logits, estimates theta + x . c*, centred (Prop. 1).
+
+    That is its limit with ever more comparisons of a logistic judge at kappa* = 0, discrimination
+    1. With a position bias and both orders judged equally often, the win rate of a pair is the mean
+    of sigmoid(d + kappa) and sigmoid(d - kappa), a flatter function of the difference d: the limit
+    has smaller differences and, if every pair is judged equally often, the same order.
+    """
     return fit_map(
         comparisons, design, prior, model.variant("naive", design, n_judges(comparisons))
     )

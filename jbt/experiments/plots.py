@@ -54,19 +54,6 @@ RULE_STYLES = {
     "entropy_reduction": ("vermilion", "-"),
     "entropy_reduction_fresh": ("vermilion", "--"),
     "top_two": ("black", "--"),
-    "top_k_aware_either_order": ("blue", "-."),
-    "thompson_inside_first": ("orange", ":"),
-    "thompson_by_priority": ("orange", "-."),
-    "thompson_other_order": ("yellow", "--"),
-    "thompson_random_fallback": ("yellow", ":"),
-    "thompson_inside_first_random_fallback": ("yellow", "-."),
-    "lucb_width_1": ("green", "--"),
-    "lucb_width_3": ("green", "-."),
-    "lucb_inside_first": ("sky", "--"),
-    "lucb_by_priority": ("sky", "-."),
-    "lucb_other_order": ("purple", "--"),
-    "lucb_random_fallback": ("purple", "-."),
-    "lucb_inside_first_random_fallback": ("vermilion", ":"),
 }
 """Colour and line style of each acquisition rule; a rule without an entry is black and dotted."""
 

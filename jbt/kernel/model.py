@@ -271,15 +271,3 @@ def diagonal(values: Float[Array, "N ..."]) -> Float[Array, "N N ..."]:
     """Matrices with these diagonals."""
     eye = jnp.eye(len(values), dtype=values.dtype)
     return eye.reshape(*eye.shape, *(1,) * (values.ndim - 1)) * values
-
-
-def design_matrix(design: Design) -> Float[Array, "N N P"]:
-    """The design vector z_ij = (e_a(i) - e_a(j), x_i - x_j, 1) of every ordered pair.
-
-    Explicit and large: for tests and rank checks, not for fits.
-    """
-    owner, x = design.ownership(), design.covariates
-    n = design.n_items
-    return jnp.concatenate(
-        [owner[:, None] - owner[None, :], x[:, None] - x[None, :], jnp.ones((n, n, 1), x.dtype)], -1
-    )

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from jbt.types import Comparisons, Design, Parameters, Rows
+from jbt.types import Parameters, Rows
 
 
 def logits(parameters: Parameters, rows: Rows) -> Float[Array, "R ..."]:
@@ -68,29 +68,6 @@ def won_and_asked(
     won = _sums(rows.wins, rows.first, n_contents) + _sums(lost, rows.second, n_contents)
     asked = [_sums(rows.shown, side, n_contents) for side in (rows.first, rows.second)]
     return won, asked[0] + asked[1]
-
-
-def of_counts(comparisons: Comparisons, design: Design) -> tuple[Rows, Design]:
-    """The same verdicts as rows, one for every ordered pair of items; and their design, whose mask
-    still excludes contents that no item shows.
-
-    Args:
-      comparisons, design: one pool.
-    """
-    n, x = design.n_items, design.covariates
-    content = jnp.arange(n) if design.content is None else design.content
-    first, second = (v.reshape(-1) for v in jnp.indices((n, n)))
-    rows = Rows(
-        content[first].astype(jnp.int32),
-        content[second].astype(jnp.int32),
-        x[first] - x[second],
-        jnp.ones(n * n, design.dtype),
-        comparisons.shown.reshape(-1),
-        comparisons.wins.reshape(-1),
-    )
-    m = design.n_contents
-    zeros = jnp.zeros((m, design.n_covariates), design.dtype)
-    return rows, Design(zeros, None, design.content_mask(), m)
 
 
 def _take(values: Float[Array, "M ..."], index: Int[Array, "R ..."]) -> Float[Array, "R ..."]:

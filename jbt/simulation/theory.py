@@ -1,5 +1,5 @@
-"""Closed forms: c_map, the prior's choice of c (Eq. 3), the naive fit's estimand (Prop. 1), and
-where correction stops paying when the covariate is the only source of error.
+"""Closed forms: c_map, the prior's choice of c (Eq. 3), and where correction stops paying when the
+covariate is the only source of error.
 
 The crossing law. Compare two rankings of infinitely many items, judged without noise:
 
@@ -87,22 +87,6 @@ def map_bias(
     x = covariates - covariates.mean(0) if centred else covariates
     d = x.shape[1]
     return jnp.linalg.solve(lam * x.T @ x + lam_b * jnp.eye(d, dtype=x.dtype), lam * x.T @ phi)
-
-
-def naive_estimand(
-    theta: Float[Array, " N"], covariates: Float[Array, "N D"], c: Float[Array, " D"]
-) -> Float[Array, " N"]:
-    """The limit of the naive estimate with ever more comparisons: theta + x . c, centred [Prop. 1],
-    logits.
-
-    Exact for the logistic judge at kappa* = 0, discrimination 1. With a position bias and both
-    orders judged equally often, the naive win rate of a pair is the mean of sigmoid(d + kappa) and
-    sigmoid(d - kappa), a flatter function of the difference d than the logistic. The limit then has
-    smaller differences; if every pair is judged equally often, it keeps the order of theta + x . c,
-    as each item's expected wins still increase with it.
-    """
-    phi = theta + (covariates * c).sum(-1)
-    return phi - phi.mean()
 
 
 def crossing_law(r: float) -> float:

@@ -181,26 +181,6 @@ class Tested(NamedTuple):
     p: float
 
 
-def cluster_test(means: np.ndarray, *, level: float = 0.95) -> Tested:
-    """The mean over clusters, by Student's t. A cluster is, say, a judge: judges saw the same
-    pools, so a judge's mean gain over pools is one number, and pools do not count as independent.
-
-    Args:
-      means: [J] the mean of each cluster. Clusters count alike, whatever their size.
-
-    Raises:
-      ValueError: fewer than two clusters, or a mean that is not finite.
-    """
-    from scipy.stats import ttest_1samp
-
-    if len(means) < 2 or not np.isfinite(means).all():
-        raise ValueError(f"means must be at least 2 finite numbers, got {means}")
-    test: Any = ttest_1samp(means, 0.0)
-    interval = test.confidence_interval(level)
-    low, high = float(interval.low), float(interval.high)
-    return Tested(float(np.mean(means)), low, high, float(test.pvalue))
-
-
 def spearman(x: np.ndarray, y: np.ndarray, *, level: float = 0.95) -> Tested:
     """Spearman's rank correlation. The interval is Fisher's of its inverse hyperbolic tangent with
     variance (1 + r^2 / 2) / (n - 3) (Bonett & Wright 2000), the p-value SciPy's, by Student's t.

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support import problems
 from support.active import (
     BUDGET,
     K,
@@ -20,7 +21,6 @@ from support.active import (
 )
 
 from jbt.acquisition import Loop, choice, loop, picks, run
-from jbt.kernel import model
 from jbt.types import Comparisons
 
 after_asking = jax.jit(picks._after_asking)
@@ -30,7 +30,7 @@ def test_a_fresh_covariance_is_that_of_the_posterior_with_the_verdict(x64):
     for kind in ("plain", "shared"):
         view = view_of(1, kind)
         d = view.design
-        z = np.asarray(model.design_matrix(d))[4, 2]
+        z = problems.design_vectors(d)[4, 2]
         w = float(view.probability[4, 2] * (1 - view.probability[4, 2]))
         expected = np.linalg.inv(np.linalg.inv(view.covariance) + w * np.outer(z, z))
         four, two = jnp.array(4), jnp.array(2)

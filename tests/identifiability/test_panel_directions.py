@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import panels
+from support import panels, problems
 from support.panels import J, known, made, pairs_of, svd_rank
 
 from jbt import identifiability
-from jbt.kernel import model, rows
+from jbt.kernel import model
 from jbt.types import Comparisons, Design, Panel, Variant
 
 
@@ -84,7 +84,7 @@ def test_rows_have_the_null_space_of_their_counts(x64):
     for q in random_panels([1]):  # in which a judge gave no verdict
         panel, design, variant = unpadded(q)
         each = [
-            rows.of_counts(jax.tree.map(lambda v, g=g: v[..., g], panel.verdicts), design)
+            problems.rows_of_counts(jax.tree.map(lambda v, g=g: v[..., g], panel.verdicts), design)
             for g in range(J)
         ]
         listed = Panel.build(

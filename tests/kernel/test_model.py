@@ -41,7 +41,7 @@ def test_derivatives_equal_automatic_ones(setup):
 
 def test_score_and_information_equal_the_explicit_design_matrix(setup):
     _, comparisons, design, parameters = setup
-    z = np.asarray(model.design_matrix(design)).reshape(-1, problems.M + 4)
+    z = problems.design_vectors(design).reshape(-1, problems.M + 4)
     shown, wins = np.asarray(comparisons.shown).ravel(), np.asarray(comparisons.wins).ravel()
     p = 1 / (1 + np.exp(-z @ np.asarray(parameters.flat())))
     score, information = score_and_information(parameters, design, comparisons)

@@ -1,20 +1,17 @@
 """Several judges of the same items in one fit."""
 
 import dataclasses
-import itertools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.optimize import root
 from scipy.special import expit, log_expit
 from support import panels, problems
 from support.panels import J
 
 from jbt import estimators
-from jbt.estimators.discrimination import fit_discrimination
-from jbt.kernel import laplace, model, rows
+from jbt.kernel import laplace, model
 from jbt.kernel.fit import fit_map, fit_supremum
 from jbt.types import Comparisons, Design, Panel, Parameters, Prior, Rows, Status, Variant
 
@@ -202,7 +199,7 @@ def test_fixed_coefficients_stay_where_they_are_put(fits, x64):
 def test_rows_of_a_panel_are_its_counts(fits, x64):
     _, (panel, design, prior, variant), found = first_of(fits)
     of_counts = [
-        rows.of_counts(jax.tree.map(lambda v, g=g: v[..., g], panel.verdicts), design)
+        problems.rows_of_counts(jax.tree.map(lambda v, g=g: v[..., g], panel.verdicts), design)
         for g in range(J)
     ]
     listed = Panel.build(
@@ -250,76 +247,6 @@ def test_the_supremum_of_a_panel(fits, x64):
     assert top.grad_norm < 1e-6
 
 
-# --- discriminations
-
-
-@pytest.fixture(
-    scope="module", params=[range(20), pytest.param(range(20, 100), marks=pytest.mark.heavy)]
-)
-def discriminations(request):
-    qs = [panels.random_panel(s, shared=False, mixed=s % 3 == 0) for s in request.param]
-    free = np.array([False, True, True])
-
-    def of_one(*problem):
-        return fit_discrimination(*problem, free=jnp.asarray(free))
-
-    with jax.enable_x64(True):
-        batch = panels.as_batch(qs, shared=False, dtype="float64")
-        return qs, free, jax.device_get(jax.jit(jax.vmap(of_one))(*batch))
-
-
-def penalised(q, free, spread=0.5):
-    """Gradient of the objective in the free parameters and logs of free discriminations, NumPy."""
-    own, precision, (shown, wins) = q.free(), q.precision(), q.counts()
-    at = np.cumsum([0] + [len(judge.counts()[0]) for judge in q.judges])
-    m = q.items.m
-
-    def gradient(v):
-        n = own.sum()
-        beta, log_s = np.zeros(len(own)), np.log(q.discrimination)
-        beta[own], log_s[free] = v[:n], v[n:]
-        z = q.design_matrix(np.exp(log_s))
-        r = wins - shown * expit(z @ beta)
-        told = [r[a:b] @ (z[a:b, :m] @ beta[:m]) for a, b in itertools.pairwise(at)]
-        of_s = log_s / spread**2 - np.array(told)
-        return np.r_[(precision * beta - z.T @ r)[own], of_s[free]]
-
-    return gradient
-
-
-@pytest.mark.heavy
-def test_discriminations_equal_scipy(discriminations):
-    qs, free, found = discriminations
-    assert (found.fit.status == Status.CONVERGED).all()
-    for i, q in enumerate(qs):
-        here = np.r_[
-            flat(q, found.fit.parameters, i)[q.free()], np.log(found.discrimination[i, free])
-        ]
-        gradient = penalised(q, free)
-        exact = root(gradient, here, tol=1e-13).x
-        assert np.abs(gradient(exact)).max() < 1e-9
-        np.testing.assert_allclose(here, exact, atol=1e-8)
-        assert found.discrimination[i, 0] == pytest.approx(q.discrimination[0], rel=1e-15)
-
-
-@pytest.mark.heavy
-def test_information_about_discriminations_is_a_second_difference(discriminations):
-    """The slope of the profile, found anew at discriminations a little off."""
-    qs, free, found = discriminations
-    q = qs[1]
-    gradient, n = penalised(q, free), q.free().sum()
-    log_s = np.log(found.discrimination[1, free])
-    inner = flat(q, found.fit.parameters, 1)[q.free()]
-
-    def slope(at):
-        rest = root(lambda b: gradient(np.r_[b, at])[:n], inner, tol=1e-13).x
-        return gradient(np.r_[rest, at])[n:]
-
-    step = 1e-4 * np.eye(2)
-    numeric = np.stack([(slope(log_s + e) - slope(log_s - e)) / 2e-4 for e in step])
-    np.testing.assert_allclose(found.information[1][1:, 1:], numeric, rtol=1e-4, atol=1e-4)
-
-
 # --- bad input
 
 
@@ -350,7 +277,3 @@ def test_what_is_refused():
         fit_map(counts, design, prior, every)
     with pytest.raises(ValueError, match=r"must be \[4, 4\] for this design"):
         fit_map(panel, Design.build(np.zeros((4, 1))), prior, every)
-    with pytest.raises(ValueError, match="one for each judge"):
-        fit_discrimination(panel, design, prior, every, free=jnp.array([True]))
-    with pytest.raises(ValueError, match="spread must be finite and above 0"):
-        fit_discrimination(panel, design, prior, every, free=jnp.array([True] * 2), spread=0.0)

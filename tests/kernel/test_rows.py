@@ -11,7 +11,7 @@ from scipy.special import expit, log_expit
 from support import problems
 
 from jbt import identifiability
-from jbt.kernel import fit, laplace, model, rows
+from jbt.kernel import fit, laplace, model
 from jbt.types import Design, Parameters, Prior, Rows, Status
 
 
@@ -30,7 +30,7 @@ def both():
 
     def of_one(comparisons, design, prior, variant):
         out = []
-        for data, owner in ((comparisons, design), rows.of_counts(comparisons, design)):
+        for data, owner in ((comparisons, design), problems.rows_of_counts(comparisons, design)):
             found = fit.fit_map(data, owner, prior, variant)
             around = laplace.laplace(found.parameters, data, owner, prior, variant)
             out.append((found, found.parameters.flat(), around.covariance()))
@@ -119,7 +119,7 @@ def test_what_the_verdicts_tell_is_the_same(both):
     @jax.jit
     @jax.vmap
     def estimates(comparisons, design):
-        pairs = ((comparisons, design), rows.of_counts(comparisons, design))
+        pairs = ((comparisons, design), problems.rows_of_counts(comparisons, design))
         return [identifiability.estimate_bias(*pair) for pair in pairs]
 
     with jax.enable_x64(True):
@@ -137,7 +137,7 @@ def test_null_directions_have_the_same_names(both):
         for i in range(len(every)):
             own, its = jax.tree.map(lambda v, i=i: v[i], (comparisons, design))
             counted = identifiability.null_space(its, np.asarray(own.shown))
-            listing, owner = rows.of_counts(own, its)
+            listing, owner = problems.rows_of_counts(own, its)
             listed = identifiability.null_space(owner, listing)
             assert listed.names == counted.names
             assert (listed.rank, listed.n_columns) == (counted.rank, counted.n_columns)

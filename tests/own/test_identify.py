@@ -12,9 +12,9 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import chi2
 from support.explicit_fits import designs, minimum
+from support.problems import rows_of_counts
 
 from jbt import cli, own, runtime
-from jbt.kernel import rows
 from jbt.own.examine.identify_report import _sentence
 from jbt.types import Prior
 
@@ -120,7 +120,7 @@ def test_what_is_not_measured_says_why(batch, found):
 def test_rows_and_counts_give_the_same_answers(batch, found):
     (group,) = batch.groups
     with runtime.precision("float64"):
-        comparisons, design = jax.vmap(rows.of_counts)(group.comparisons, group.design)
+        comparisons, design = jax.vmap(rows_of_counts)(group.comparisons, group.design)
     group = dataclasses.replace(group, comparisons=comparisons, design=design)
     again = own.identify(dataclasses.replace(batch, groups=(group,)))
     pd.testing.assert_frame_equal(again.to_frame(), found.to_frame(), rtol=0, atol=1e-9)

@@ -369,20 +369,6 @@ def test_bca_interval_is_scipys():
     assert np.isnan(stats.bca_interval(np.array([1.0]), seed=0)[1:]).all()
 
 
-def test_clusters_are_tested_by_students_t():
-    gains = np.array([0.32, 0.22, 0.27, 0.20, 0.20])
-    found = stats.cluster_test(gains)
-    error = gains.std(ddof=1) / np.sqrt(5)
-    t = scipy.stats.t(4)
-    assert found.estimate == pytest.approx(0.242)
-    assert found.p == pytest.approx(2 * t.sf(found.estimate / error), rel=1e-12)
-    assert found.high - found.estimate == pytest.approx(t.ppf(0.975) * error, rel=1e-12)
-    with pytest.raises(ValueError, match="at least 2 finite numbers"):
-        stats.cluster_test(gains[:1])
-    with pytest.raises(ValueError, match="at least 2 finite numbers"):
-        stats.cluster_test(np.array([0.1, np.nan]))
-
-
 def test_spearman_and_its_interval():
     rng = np.random.default_rng(11)
     x = rng.integers(0, 5, 25).astype(float)  # with ties

@@ -27,18 +27,16 @@ def widest(view, key):
 
 
 EVERY_RULE = {**rules.RULES, "widest (a user's)": Rule(widest)}
-CHOICES = rules.families()[rules.CHOICES]
 
 
-@functools.partial(jax.jit, static_argnames="names")
-def _score_by_number(which, view, key, names):
-    return jax.lax.switch(which, [EVERY_RULE[name].score for name in names], view, key)
+@jax.jit
+def _score_by_number(which, view, key):
+    return jax.lax.switch(which, [rule.score for rule in EVERY_RULE.values()], view, key)
 
 
 def score_by(name, view, key):
-    """Scores [N, N] of one of `EVERY_RULE`: the choices share a compilation, the others another."""
-    names = CHOICES if name in CHOICES else tuple(n for n in EVERY_RULE if n not in CHOICES)
-    return np.asarray(_score_by_number(jnp.array(names.index(name)), view, key, names))
+    """Scores [N, N] of one of `EVERY_RULE`, which share a compilation."""
+    return np.asarray(_score_by_number(jnp.array([*EVERY_RULE].index(name)), view, key))
 
 
 def switchboard(scores, which, fresh=False):

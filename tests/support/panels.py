@@ -35,14 +35,13 @@ class PanelProblem:
     def items(self) -> Problem:
         return self.judges[0]
 
-    def design_matrix(self, discrimination: np.ndarray | None = None) -> np.ndarray:
+    def design_matrix(self) -> np.ndarray:
         """[pairs of all judges, m + (d + 1) J]"""
-        s = self.discrimination if discrimination is None else discrimination
         rows = []
         for g, judge in enumerate(self.judges):
             z, m = judge.design_matrix(), judge.m
             biases = (z[:, m:, None] * self.sharing[g]).reshape(len(z), (judge.d + 1) * J)
-            rows.append(np.concatenate([s[g] * z[:, :m], biases], 1))
+            rows.append(np.concatenate([self.discrimination[g] * z[:, :m], biases], 1))
         return np.concatenate(rows)
 
     def counts(self) -> tuple[np.ndarray, np.ndarray]:

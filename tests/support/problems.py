@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
-from jbt.types import Comparisons, Design, Prior, Variant
+from jbt.types import Comparisons, Design, Prior, Rows, Variant
 
 N = M = 8
 D = 3
@@ -156,6 +156,27 @@ def minimum(
     full = known.copy()
     full[free] = b
     return full, hessian(b), objective(b)
+
+
+def design_vectors(design: Design) -> np.ndarray:
+    """[N, N, P] z_ij = (e_a(i) - e_a(j), x_i - x_j, 1) of every ordered pair."""
+    owner, x = np.asarray(design.ownership()), np.asarray(design.covariates)
+    one = np.ones((len(x), len(x), 1))
+    return np.concatenate([owner[:, None] - owner, x[:, None] - x, one], -1)
+
+
+def rows_of_counts(comparisons: Comparisons, design: Design) -> tuple[Rows, Design]:
+    """The same verdicts as rows, one for every ordered pair of items; and their design, whose mask
+    still excludes contents that no item shows."""
+    n, x = design.n_items, design.covariates
+    content = jnp.arange(n) if design.content is None else design.content
+    first, second = (v.reshape(-1) for v in jnp.indices((n, n)))
+    ends = (content[v].astype(jnp.int32) for v in (first, second))
+    counts = (comparisons.shown.reshape(-1), comparisons.wins.reshape(-1))
+    rows = Rows(*ends, x[first] - x[second], jnp.ones(n * n, design.dtype), *counts)
+    m = design.n_contents
+    zeros = jnp.zeros((m, design.n_covariates), design.dtype)
+    return rows, Design(zeros, None, design.content_mask(), m)
 
 
 def decided_and_undecided(q: Problem) -> tuple[np.ndarray, np.ndarray]:

@@ -20,7 +20,7 @@ s_g is 1 for the first judge whose biases are known, or else the first judge: th
 only ratios, as a common factor is the scale of theta. With s held at 1, a judge of little
 discrimination counts as much as one of much, and draws theta towards 0. gamma has the prior of c,
 so that s_g may be negative. `jbt fit --joint` has a log-normal prior on s_g instead
-(`estimators.discrimination`): with few verdicts the two differ.
+(`jbt.own.fits.shared`): with few verdicts the two differ.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support.example_tables import VERDICTS
+from support.problems import design_vectors
 
 from jbt import identifiability, own, runtime
-from jbt.kernel import model
 from jbt.own.fits import batch as batches
 from jbt.own.shared_coefficients.intervals import Z
 from jbt.simulation import theory
@@ -89,7 +89,7 @@ def test_intervals_are_those_of_an_explicit_hessian(covariates, tables):
     (group,) = batch.groups
     with runtime.precision("float64"):
         comparisons, design = jax.tree.map(lambda leaf: leaf[0], (group.comparisons, group.design))
-        z = np.asarray(model.design_matrix(design)).reshape(-1, 4 + d)
+        z = design_vectors(design).reshape(-1, 4 + d)
         estimates = [
             identifiability.estimate_bias(comparisons, design, covariate=i) for i in range(d)
         ]

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
-from jbt.types import Comparisons, Design, Prior, Rows, Variant
+from jbt.types import Comparisons, Design, Parameters, Prior, Rows, Variant
 
 N = M = 8
 D = 3
@@ -88,6 +88,22 @@ def random_problem(seed: int, *, shared: bool, lam_range: tuple[float, float] = 
     lam, lam_b = 10 ** rng.uniform(*lam_range, 2)
     full_content = np.r_[content, np.zeros(N - n, int)]
     return Problem(kind, n, m, d, full_content, x, shown, wins, lam, lam_b, bool(rng.integers(2)))
+
+
+def padded(q: Problem, *, shared: bool = True, dtype: str = "float64"):
+    """(comparisons, design, prior, variant) of one problem."""
+    return jax.tree.map(lambda v: v[0], as_batch([q], shared=shared, dtype=dtype))
+
+
+def places(q: Problem) -> np.ndarray:
+    """Where the problem's own parameters stand among the padded ones, flat."""
+    return np.r_[np.arange(q.m), M + np.arange(q.d), M + D]
+
+
+def flat(parameters: Parameters) -> np.ndarray:
+    """[problems, P] theta, c and kappa of a batch, of one judge or of a panel."""
+    parts = parameters.theta, parameters.c, parameters.kappa
+    return np.concatenate([np.reshape(v, (len(v), -1)) for v in parts], 1)
 
 
 def as_batch(problems: list[Problem], *, shared: bool, dtype: str):

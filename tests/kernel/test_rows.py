@@ -6,14 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 from support import problems
 
 from jbt import identifiability
 from jbt.kernel import fit, laplace, model
 from jbt.types import Design, Parameters, Prior, Rows, Status
-
 
 @jax.jit
 def of_rows(r, prior):
@@ -25,7 +23,7 @@ def of_rows(r, prior):
 
 @pytest.fixture(scope="module")
 def both():
-    """For each of twelve pools: the MAP of the counts and of the rows, and their posteriors."""
+    """Twelve pools, and for counts and for rows: their MAPs and posteriors."""
     every = [problems.random_problem(seed, shared=True) for seed in range(12)]
 
     def of_one(comparisons, design, prior, variant):
@@ -48,66 +46,6 @@ def test_the_posterior_of_rows_is_that_of_the_counts(both):
     np.testing.assert_allclose(mode, its_mode, atol=1e-9)
     np.testing.assert_allclose(listed.objective, counted.objective, rtol=1e-12)
     np.testing.assert_allclose(covariance, its_covariance, atol=1e-9)
-
-
-def test_products_are_those_of_the_explicit_design_matrix(x64):
-    r = small_rows(3)
-    design = Design.of_contents(5, 2)
-    z, shown, wins = explicit(r, 5)
-    beta = np.random.default_rng(4).normal(size=8)
-    p = expit(z @ beta)
-    at = Parameters.unflat(jnp.asarray(beta), 5)
-    score, information = model.score_and_information(at, design, r)
-    np.testing.assert_allclose(score, z.T @ (wins - shown * p), atol=1e-12)
-    np.testing.assert_allclose(information, (z.T * (shown * p * (1 - p))) @ z, atol=1e-12)
-    likelihood = (wins * log_expit(z @ beta) + (shown - wins) * log_expit(-z @ beta)).sum()
-    np.testing.assert_allclose(model.log_likelihood(at, design, r), likelihood, rtol=1e-13)
-
-
-def test_map_equals_scipy_where_some_orders_are_unknown(x64):
-    r, prior = small_rows(5), Prior(0.3, 0.1)
-    z, shown, wins = explicit(r, 5)
-    precision = np.r_[np.full(5, 0.3), np.full(3, 0.1)]
-
-    def objective(b):
-        logit = z @ b
-        value = -(wins * log_expit(logit) + (shown - wins) * log_expit(-logit)).sum()
-        slope = -z.T @ (wins - shown * expit(logit)) + precision * b
-        return value + (precision * b * b).sum() / 2, slope
-
-    best = minimize(objective, np.zeros(8), jac=True, method="BFGS", options={"gtol": 1e-10})
-    found, status = of_rows(r, prior)
-    assert status == Status.CONVERGED
-    np.testing.assert_allclose(found, best.x, atol=1e-7)
-    # Only rows of known order carry information about kappa.
-    blind, _ = of_rows(dataclasses.replace(r, ordered=jnp.zeros_like(r.ordered)), prior)
-    assert blind[-1] == 0
-    assert abs(found[-1]) > 0.01
-
-
-def test_many_problems_at_once_share_what_they_share(x64):
-    """Bootstrap weights on one set of rows, and sets of rows of their own: as one by one."""
-    one, prior = small_rows(6), Prior()
-    times = np.random.default_rng(0).poisson(1, (3, len(one.shown))).astype(float)
-
-    def reweighted(times):
-        shown, wins = one.shown * times, one.wins * times
-        return of_rows(dataclasses.replace(one, shown=shown, wins=wins), prior)[0]
-
-    own = [small_rows(seed) for seed in (6, 7)]
-    stacked = jax.tree.map(lambda *v: jnp.stack(v), *own)
-    together = jax.vmap(reweighted)(jnp.asarray(times))
-    apart = jax.vmap(of_rows, (0, None))(stacked, prior)[0]
-    np.testing.assert_allclose(together, [reweighted(jnp.asarray(t)) for t in times], atol=1e-10)
-    np.testing.assert_allclose(apart, [of_rows(r, prior)[0] for r in own], atol=1e-10)
-
-    def regrouped(first):  # qualities of other owners, the same covariates
-        return of_rows(dataclasses.replace(one, first=first), prior)[0]
-
-    owners = jnp.stack([one.first, jnp.where(one.second == 0, 1, 0)])
-    np.testing.assert_allclose(
-        jax.vmap(regrouped)(owners), [regrouped(first) for first in owners], atol=1e-10
-    )
 
 
 @pytest.mark.heavy
@@ -146,6 +84,47 @@ def test_null_directions_have_the_same_names(both):
             names = identifiability.prior_selected(its, np.asarray(own.shown))
             unidentified = identifiability.prior_selected(owner, listing)
             assert unidentified == tuple(name for name in names if name != "phi")
+
+
+def test_products_and_map_equal_scipy_where_some_orders_are_unknown(x64):
+    r, prior, design = small_rows(5), Prior(0.3, 0.1), Design.of_contents(5, 2)
+    one = np.eye(5)
+    z = np.column_stack([one[r.first] - one[r.second], r.difference, r.ordered])
+    shown, wins = np.asarray(r.shown), np.asarray(r.wins)
+    beta = np.random.default_rng(4).normal(size=8)
+    at, p = Parameters.unflat(jnp.asarray(beta), 5), expit(z @ beta)
+    score, information = model.score_and_information(at, design, r)
+    np.testing.assert_allclose(score, z.T @ (wins - shown * p), atol=1e-12)
+    np.testing.assert_allclose(information, (z.T * (shown * p * (1 - p))) @ z, atol=1e-12)
+    likelihood = (wins * log_expit(z @ beta) + (shown - wins) * log_expit(-z @ beta)).sum()
+    np.testing.assert_allclose(model.log_likelihood(at, design, r), likelihood, rtol=1e-13)
+
+    precision, free = np.r_[np.full(5, 0.3), np.full(3, 0.1)], np.ones(8, bool)
+    best, *_ = problems.minimum(z, shown, wins, precision, free, np.zeros(8))
+    found, status = of_rows(r, prior)
+    assert status == Status.CONVERGED
+    np.testing.assert_allclose(found, best, atol=1e-8)
+    # Only rows of known order carry information about kappa.
+    blind, _ = of_rows(dataclasses.replace(r, ordered=jnp.zeros_like(r.ordered)), prior)
+    assert blind[-1] == 0
+    assert abs(found[-1]) > 0.01
+
+
+def test_many_problems_at_once_share_what_they_share(x64):
+    """Bootstrap weights on one set of rows, other owners of the qualities, and sets of rows of
+    their own: as one by one."""
+    one, prior = small_rows(6), Prior()
+    times = np.random.default_rng(0).poisson(1, (3, len(one.shown))).astype(float)
+    owners = jnp.stack([one.first, jnp.where(one.second == 0, 1, 0)])
+    for function, values in (
+        (lambda v: dataclasses.replace(one, shown=one.shown * v, wins=one.wins * v), times),
+        (lambda v: dataclasses.replace(one, first=v), owners),
+        (lambda r: r, jax.tree.map(lambda *v: jnp.stack(v), one, small_rows(7))),
+    ):
+        together = jax.vmap(lambda v, f=function: of_rows(f(v), prior)[0])(values)
+        for i, found in enumerate(together):
+            alone = jax.tree.map(lambda v, i=i: jnp.asarray(v[i]), values)
+            np.testing.assert_allclose(found, of_rows(function(alone), prior)[0], atol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -188,10 +167,3 @@ def small_rows(seed):
         weight=rng.integers(1, 4, 20),
         ordered=rng.random(20) < 0.6,
     )
-
-
-def explicit(r, m):
-    """Design matrix, verdicts and wins of rows, in NumPy."""
-    one = np.eye(m)
-    z = np.column_stack([one[r.first] - one[r.second], r.difference, r.ordered])
-    return z, np.asarray(r.shown), np.asarray(r.wins)

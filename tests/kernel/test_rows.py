@@ -13,6 +13,7 @@ from jbt import identifiability
 from jbt.kernel import fit, laplace, model
 from jbt.types import Design, Parameters, Prior, Rows, Status
 
+
 @jax.jit
 def of_rows(r, prior):
     """The MAP of small rows, flat, and its status."""

@@ -82,6 +82,17 @@ def random_panel(seed: int, *, shared: bool, n_judges: int = J, mixed: bool = Fa
     return PanelProblem(judges, s, sharing, free)
 
 
+def padded(q: PanelProblem, *, shared: bool = True):
+    """(panel, design, prior, variant) of one problem."""
+    return jax.tree.map(lambda v: v[0], as_batch([q], shared=shared, dtype="float64"))
+
+
+def places(q: PanelProblem) -> np.ndarray:
+    """Where the problem's own parameters stand among the padded ones, flat."""
+    m, d = q.items.m, q.items.d
+    return np.r_[np.arange(m), M + np.arange(d * J), M + D * J + np.arange(J)]
+
+
 def as_batch(panels: list[PanelProblem], *, shared: bool, dtype: str):
     """(panel, design, prior, variant) with a leading axis."""
     each = []

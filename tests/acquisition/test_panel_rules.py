@@ -1,7 +1,6 @@
 """The active loop with several judges and prices: which judge is asked about which pair."""
 
 import dataclasses
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +9,7 @@ import pytest
 from support import twin
 from support.active import binary_task
 
-from jbt.acquisition import PANEL_RULES, Loop, PanelRule, Rule, Task, init, rules, run
+from jbt.acquisition import PANEL_RULES, Loop, PanelRule, Rule, Task, rules, run
 from jbt.acquisition.choice import choose_judge
 from jbt.kernel import metrics
 from jbt.kernel.fit import fit_map
@@ -117,14 +116,6 @@ def asked(trace):
 # --- the twin
 
 
-def salts_of(key):
-    def salt(time):
-        for_ties = jax.random.split(jax.random.fold_in(key, time), 3)[2]
-        return jax.random.bits(for_ties, (), jnp.uint32)
-
-    return jax.vmap(salt)(jnp.arange(BUDGET))
-
-
 def mixed_tasks():
     """Tasks of which some have common biases of both judges, a purse, graded or absent verdicts."""
     rng, number = np.random.default_rng(3), np.arange(POOLS)
@@ -160,16 +151,13 @@ def by_rule(names, **options):
     ("runs", "names", "fresh"),
     [
         (by_panel_rule, ("escalation", "disputed", "top_k_aware"), False),
-        pytest.param(by_rule(GAINS, fresh=True), GAINS, True, marks=pytest.mark.heavy),
-        pytest.param(by_rule(RANKS, gain=False), RANKS, False, marks=pytest.mark.heavy),
+        (by_rule(GAINS, fresh=True), GAINS, True),
+        (by_rule(RANKS, gain=False), RANKS, False),
     ],
 )
-@pytest.mark.heavy
 def test_the_twin_asks_the_same_of_the_same(runs, names, fresh):
     keys, tasks = keys_of(5), mixed_tasks()
-    settings = Loop(k=K, n_samples=50)
-    states = jax.device_get(jax.vmap(lambda key, t: init(key, t, settings))(keys, tasks))
-    salts = np.asarray(jax.vmap(salts_of)(keys))
+    states = twin.states_of(keys, tasks, Loop(k=K, n_samples=50), BUDGET)
     table = np.concatenate(list(np.asarray(sobol_normals(50, N + 2 * J, "float64"))), 1).T
     terms, seen = tasks.panelists, np.zeros(J)
     for name in names:
@@ -180,7 +168,6 @@ def test_the_twin_asks_the_same_of_the_same(runs, names, fresh):
                 own = np.zeros((N + 2, N + 2 * J))
                 own[:N, :N], own[N:, N:] = s * np.eye(N), np.kron(np.eye(2), shares)
                 maps.append(own)
-            each = {f: getattr(states, f)[i] for f in ("shuffle", "signs", "priority")}
             expected = twin.run_panel(
                 name,
                 fresh,
@@ -197,7 +184,7 @@ def test_the_twin_asks_the_same_of_the_same(runs, names, fresh):
                 refit_every=R,
                 budget=BUDGET,
                 table=table,
-                state=SimpleNamespace(**each, salts=salts[i]),
+                state=states[i],
             )
             nothing = [(-1, -1, 0.0, -1)] * (BUDGET - len(expected))
             found = zip(*(v[i].tolist() for v in (q.first, q.second, q.won, q.judge)), strict=True)
@@ -206,7 +193,6 @@ def test_the_twin_asks_the_same_of_the_same(runs, names, fresh):
     assert (seen > 20).all()
 
 
-@pytest.mark.heavy
 def test_a_panel_of_one_asks_what_that_judge_is_asked():
     """Whatever the price."""
     names = ("top_k_aware", "entropy_reduction", "lucb")
@@ -235,7 +221,6 @@ def test_a_panel_of_one_asks_what_that_judge_is_asked():
 # --- prices and the purse
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["escalation", "top_k_aware", "reference_random"])
 def test_twice_the_prices_and_the_purse_change_nothing(name):
     keys, tasks = keys_of(4), on(tasks_of(keys_of(1)), purse=40.0)
@@ -246,7 +231,6 @@ def test_twice_the_prices_and_the_purse_change_nothing(name):
     np.testing.assert_array_equal(again.recall, trace.recall)
 
 
-@pytest.mark.heavy
 def test_a_judge_that_cannot_be_asked_changes_nothing():
     """A judge that is too expensive, or has no answers."""
     keys, tasks = keys_of(4), tasks_of(keys_of(1))
@@ -295,7 +279,6 @@ def test_half_of_what_is_spent_is_left_to_the_reference(name):
     assert (cheap - reference <= sum(PRICE)).all()  # in turn
 
 
-@pytest.mark.heavy
 def test_reports_are_fits_of_the_verdicts_so_far():
     tasks = tasks_of(keys_of(7))
     trace = runs_by("escalation", keys_of(8), tasks)
@@ -325,7 +308,6 @@ def test_reports_are_fits_of_the_verdicts_so_far():
     np.testing.assert_array_equal(trace.queries.won, answers)
 
 
-@pytest.mark.heavy
 def test_renamed_judges_are_asked_the_same():
     tasks, order = tasks_of(keys_of(9)), jnp.array([1, 0])
     terms, variant = tasks.panelists, tasks.variant
@@ -356,7 +338,6 @@ def test_prices_are_conditions_of_one_program():
     assert len(_traced) == 1
 
 
-@pytest.mark.heavy
 def test_the_stochastic_protocol_may_ask_again():
     @jax.jit
     @jax.vmap
@@ -391,45 +372,3 @@ def test_of_judges_alike_the_cheapest_is_asked_and_any_of_those():
     assert abs(counts[1] - 2000) < 4 * np.sqrt(1000)
     assert (choose(worth, price, jnp.array([True, False, False]), salts) == 0).all()
     assert (choose(worth.at[0].set(1.1), price, yes, salts) == 0).all()
-
-
-# --- bad input
-
-
-def test_bad_input():
-    task = jax.tree.map(lambda v: v[0], tasks_of(keys_of(0)))
-    pool, key, answers = Pool(task.quality, task.design), jax.random.key(1), task.answers
-    for name, value in (("price", 0.0), ("price", [1.0, -2.0]), ("purse", 0), ("purse", np.nan)):
-        with pytest.raises(ValueError, match=rf"{name} must be above 0, got"):
-            Task.build(pool, answers, **{name: value})
-    for message, terms in (
-        ("discrimination must be finite and above 0", {"discrimination": np.inf}),
-        (r"price must be a number or \[2\], got \(3,\)", {"price": [1, 2, 3]}),
-        (r"sharing must be \[2, 2\], got \(3, 3\)", {"sharing": np.eye(3)}),
-        ("sharing must be finite", {"sharing": np.full((2, 2), np.nan)}),
-        ("purse must be a number", {"purse": [1, 2]}),
-        (r"variant.c must be \[1, 2\]", {"variant": Variant(jnp.ones(1, bool), jnp.array(True))}),
-    ):
-        with pytest.raises(ValueError, match=message):
-            Task.build(pool, answers, **terms)
-    with pytest.raises(ValueError, match="purse need several judges"):
-        Task.build(pool, answers[:, :, 0], price=2.0)
-    with pytest.raises(ValueError, match=r"56 ordered pairs.* once of each of 2 judges"):
-        run(key, task, Loop(k=K), 113)
-    with pytest.raises(ValueError, match="chooses among several judges, and the task has one"):
-        run(key, Task.build(pool, answers[:, :, 0]), Loop("escalation", K), 16)
-    with pytest.raises(ValueError, match="at least two judges"):
-        run(key, Task.build(pool, answers[:, :, :1]), Loop("escalation", K), 16)
-    with pytest.raises(ValueError, match="unknown rule 'escalatoin': did you mean escalation"):
-        Loop("escalatoin")
-    with pytest.raises(ValueError, match="for several judges escalation, disputed"):
-        Loop("xyz")
-    with pytest.raises(ValueError, match=r"must return scores \[8, 8, 2\], got shape \(8, 8\)"):
-        run(key, task, Loop(PanelRule(lambda panel, key: panel.of(0).shown), K), 16)
-
-    def closest(view, key):
-        theta = view.posterior.mean.theta
-        return -jnp.abs(theta[:, None] - theta) - 1
-
-    with pytest.raises(ValueError, match=r"closest returned a score below 0.*gain=False"):
-        run(key, task, Loop(closest, K), 16)

@@ -11,18 +11,17 @@ from support import twin
 from support.active import (
     BUDGET,
     EVERY_RULE,
+    SCORES,
     K,
     N,
     R,
     binary_task,
     compiled_init,
-    masked,
     run_by,
     switchboard,
-    turns,
 )
 
-from jbt.acquisition import Loop, Task, init, reports, rules, run, step
+from jbt.acquisition import Loop, PanelRule, Task, reports, rules, run, step
 from jbt.acquisition.runs import check
 from jbt.kernel import metrics
 from jbt.kernel.fit import fit_map
@@ -41,13 +40,6 @@ DETERMINISTIC = (
 )
 FRESH = ("top_k_aware", "entropy_reduction")
 TWIN_BUDGET = 22
-TIMES = jnp.arange(TWIN_BUDGET)
-
-
-def salt_of(key, time):
-    """The salt that breaks ties at a pick, from jbt's own stream, which the twin shares."""
-    for_ties = jax.random.split(jax.random.fold_in(key, time), 3)[2]
-    return jax.random.bits(for_ties, (), jnp.uint32)
 
 
 @pytest.mark.parametrize(
@@ -66,8 +58,7 @@ def test_the_twin_picks_the_same_pairs(x64, same_key_again, n_pools):
     tasks = jax.vmap(lambda t, a: dataclasses.replace(t, answers=a))(tasks, answers)
     tables = {"conditional": sobol_normals, "counted": antithetic_normals}
     settings = Loop(k=K, refit_every=R, n_samples=samples)
-    states = jax.device_get(jax.vmap(lambda key, t: init(key, t, settings))(keys, tasks))
-    salts = np.asarray(jax.vmap(lambda key: jax.vmap(lambda t: salt_of(key, t))(TIMES))(keys))
+    states = twin.states_of(keys, tasks, settings, TWIN_BUDGET)
     for fresh, names, estimate in (
         (False, DETERMINISTIC, "conditional"),
         (True, FRESH, "counted"),
@@ -85,12 +76,6 @@ def test_the_twin_picks_the_same_pairs(x64, same_key_again, n_pools):
         for which, name in enumerate(names):
             queries = jax.device_get(runs(which))
             for i in range(n_pools):
-                state = SimpleNamespace(
-                    shuffle=states.shuffle[i],
-                    signs=states.signs[i],
-                    priority=states.priority[i],
-                    salts=salts[i],
-                )
                 expected = twin.run(
                     name,
                     fresh,
@@ -104,7 +89,7 @@ def test_the_twin_picks_the_same_pairs(x64, same_key_again, n_pools):
                     refit_every=R,
                     budget=TWIN_BUDGET,
                     table=table,
-                    state=state,
+                    state=states[i],
                 )
                 found = zip(queries.first[i], queries.second[i], queries.won[i], strict=True)
                 assert [(int(a), int(b), float(c)) for a, b, c in found] == expected, (name, i)
@@ -112,12 +97,7 @@ def test_the_twin_picks_the_same_pairs(x64, same_key_again, n_pools):
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(
-    ("fresh", "protocol"),
-    [
-        (False, "frozen"),
-        pytest.param(True, "frozen", marks=pytest.mark.heavy),
-        pytest.param(False, "stochastic", marks=pytest.mark.heavy),
-    ],
+    ("fresh", "protocol"), [(False, "frozen"), (True, "frozen"), (False, "stochastic")]
 )
 def test_contract_of_a_run(fresh, protocol, same_key_again):
     """Never the diagonal nor padding, and with cached verdicts every pair once until all are
@@ -214,60 +194,110 @@ def test_reports_list_every_refit_and_every_budget():
     assert reports((30, 20), 8).tolist() == [8, 16, 20, 24, 30]
 
 
-@pytest.mark.parametrize("bad", [jnp.nan, jnp.inf, -jnp.inf])
-def test_a_score_that_is_not_finite_is_flagged(bad):
+@pytest.mark.parametrize("name", ["masked", *(f"turns {bad}" for bad in (jnp.nan, jnp.inf))])
+def test_a_score_that_is_not_finite_is_flagged_where_the_pair_is_available(name):
     task = binary_task(jax.random.key(3))
     # The trial problem has fewer verdicts.
-    check(task.design, Loop(turns(bad), K, R), np.array([BUDGET]))
-    trace = run_by(f"turns {bad}", jax.random.key(1), task)
-    assert trace.status.tolist() == [0] * 5 + [2] * 8
-    assert (trace.queries.first[22:] == -1).all()
+    check(task.design, Loop(SCORES[name], K, R), np.array([BUDGET]))
+    trace = run_by(name, jax.random.key(1), task)
+    bad = name != "masked"
+    assert trace.status.tolist() == [0] * 5 + [2 * bad] * 8
+    assert ((trace.queries.first == -1) == (np.arange(BUDGET) >= 22 if bad else False)).all()
 
 
 # --- bad input: before anything runs
 
 
-def test_bad_input():
-    task = binary_task(jax.random.key(0))
-    key = jax.random.key(1)
-    with pytest.raises(ValueError, match=r"unknown rule 'ucb': did you mean lucb"):
-        Loop("ucb")
-    for name in ("refit_every", "n_samples", "k"):
-        with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
-            Loop(**{name: 0})
-    with pytest.raises(ValueError, match="membership must be conditional or counted, got 'sobol'"):
-        Loop(membership="sobol")
-    with pytest.raises(ValueError, match="protocol must be frozen or stochastic, got 'cached'"):
-        Loop(protocol="cached")
-    with pytest.raises(ValueError, match="budget must be at least refit_every = 8, got 7"):
-        run(key, task, Loop(k=K), 7)
-    with pytest.raises(ValueError, match=r"56 ordered pairs.* a budget of 57 needs a judge"):
-        run(key, task, Loop(k=K), (16, 57))
-    with pytest.raises(ValueError, match=r"k must lie in 1\.\.7, got 8"):
-        run(key, task, Loop(k=8), 16)
-    with pytest.raises(ValueError, match=r"must return scores \[8, 8\], got shape \(8,\)"):
-        run(key, task, Loop(lambda view, key: view.shown.sum(0), k=K), 16)
-
-    def undefined(view, key):
-        return jnp.log(view.shown)
-
-    # Also where everything is being traced.
-    with pytest.raises(ValueError, match="undefined returned a score that is not finite"):
-        jax.jit(lambda t: run(key, t, Loop(undefined, k=K), 16).recall)(task)
-    with pytest.raises(ValueError, match="budget must be one or more whole numbers"):
-        reports((), 8)
+@pytest.fixture(scope="module")
+def given():
+    """A task, its pool, and tasks of two judges and of one in a panel."""
+    with jax.debug_key_reuse(False):
+        task = binary_task(jax.random.key(0))
     pool = Pool(task.quality, task.design)
-    with pytest.raises(ValueError, match=r"answers must be \[8, 8\], got shape \(5, 5\)"):
-        Task.build(pool, jnp.ones((5, 5)))
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        Task.build(pool, 2 * jnp.ones((8, 8)))
-    with pytest.raises(ValueError, match=r"variant.c must be \[1\], got \(2,\)"):
-        Task.build(pool, task.answers, variant=Variant(jnp.ones(2, bool), jnp.array(True)))
+    answers = jnp.stack([task.answers] * 2, -1)
+    panels = [Task.build(pool, answers[..., :n]) for n in (1, 2)]
+    return SimpleNamespace(task=task, pool=pool, answers=answers, alone=panels[0], two=panels[1])
 
 
-def test_a_rule_may_say_anything_of_pairs_that_are_not_available():
-    task = binary_task(jax.random.key(3))
-    check(task.design, Loop(masked, K, R), np.array([BUDGET]))
-    trace = run_by("masked", jax.random.key(1), task)
-    assert (trace.status == 0).all()
-    assert (trace.queries.first >= 0).all()
+def undefined(view, key):
+    return jnp.log(view.shown)
+
+
+def closest(view, key):
+    theta = view.posterior.mean.theta
+    return -jnp.abs(theta[:, None] - theta) - 1
+
+
+def started(rule, budget=16, k=K, of="task"):
+    """A run by this rule."""
+    return lambda g: run(jax.random.key(1), getattr(g, of), Loop(rule, k), budget)
+
+
+def built(**terms):
+    """A task of two judges on these terms."""
+    return lambda g: Task.build(g.pool, g.answers, **terms)
+
+
+EVERY = "top_k_aware"
+REFUSED = [
+    *(
+        (lambda _, name=name: Loop(name), message)
+        for name, message in (
+            ("ucb", "unknown rule 'ucb': did you mean lucb"),
+            ("escalatoin", "unknown rule 'escalatoin': did you mean escalation"),
+            ("xyz", "for several judges escalation, disputed"),
+        )
+    ),
+    *(
+        (lambda _, name=name: Loop(**{name: 0}), f"{name} must be at least 1, got 0")
+        for name in ("refit_every", "n_samples", "k")
+    ),
+    (lambda _: Loop(membership="sobol"), "membership must be conditional or counted, got 'sobol'"),
+    (lambda _: Loop(protocol="cached"), "protocol must be frozen or stochastic, got 'cached'"),
+    (lambda _: reports((), 8), "budget must be one or more whole numbers"),
+    (started(EVERY, 7), "budget must be at least refit_every = 8, got 7"),
+    (started(EVERY, (16, 57)), r"56 ordered pairs.* a budget of 57 needs a judge"),
+    (started(EVERY, 113, of="two"), r"56 ordered pairs.* once of each of 2 judges"),
+    (started(EVERY, k=8), r"k must lie in 1\.\.7, got 8"),
+    (started(lambda v, _: v.shown.sum(0)), r"must return scores \[8, 8\], got shape \(8,\)"),
+    (
+        started(PanelRule(lambda p, _: p.of(0).shown), of="two"),
+        r"scores \[8, 8, 2\], got shape \(8, 8\)",
+    ),
+    (started("escalation"), "chooses among several judges, and the task has one"),
+    (started("escalation", of="alone"), "at least two judges"),
+    (started(closest, of="two"), r"closest returned a score below 0.*gain=False"),
+    # Also where everything is being traced.
+    (
+        lambda g: jax.jit(lambda t: run(jax.random.key(1), t, Loop(undefined, K), 16).recall)(
+            g.task
+        ),
+        "undefined returned a score that is not finite",
+    ),
+    (
+        lambda g: Task.build(g.pool, jnp.ones((5, 5))),
+        r"answers must be \[8, 8\], got shape \(5, 5\)",
+    ),
+    (lambda g: Task.build(g.pool, 2 * jnp.ones((8, 8))), "between 0 and 1"),
+    (lambda g: Task.build(g.pool, g.task.answers, price=2.0), "purse need several judges"),
+    (
+        lambda g: Task.build(
+            g.pool, g.task.answers, variant=Variant(jnp.ones(2, bool), jnp.array(True))
+        ),
+        r"variant.c must be \[1\], got \(2,\)",
+    ),
+    (built(variant=Variant(jnp.ones(1, bool), jnp.array(True))), r"variant.c must be \[1, 2\]"),
+    *((built(price=value), "price must be above 0, got") for value in (0.0, [1.0, -2.0])),
+    *((built(purse=value), "purse must be above 0, got") for value in (0, np.nan)),
+    (built(discrimination=np.inf), "discrimination must be finite and above 0"),
+    (built(price=[1, 2, 3]), r"price must be a number or \[2\], got \(3,\)"),
+    (built(sharing=np.eye(3)), r"sharing must be \[2, 2\], got \(3, 3\)"),
+    (built(sharing=np.full((2, 2), np.nan)), "sharing must be finite"),
+    (built(purse=[1, 2]), "purse must be a number"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED, ids=[message for _, message in REFUSED])
+def test_what_is_refused(call, message, given):
+    with pytest.raises(ValueError, match=message):
+        call(given)

@@ -64,7 +64,7 @@ def masked(view, key):
 
 SCORES = {
     **{name: rules.RULES[name].score for name in ("top_k_aware", "random", "round_robin")},
-    **{f"turns {bad}": turns(bad) for bad in (jnp.nan, jnp.inf, -jnp.inf)},
+    **{f"turns {bad}": turns(bad) for bad in (jnp.nan, jnp.inf)},
     "masked": masked,
 }
 

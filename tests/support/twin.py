@@ -5,9 +5,30 @@ It shares only the table of normals and the run's tie-breaks with jbt.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy.special import entr, expit
 from scipy.stats import norm
+
+from jbt.acquisition import init
+
+
+def states_of(keys, tasks, loop, budget):
+    """For each of a batch of runs what the twin shares with jbt: how its normals are arranged, and
+    what breaks its ties."""
+
+    def state(key, task):
+        at, times = init(key, task, loop), jnp.arange(budget)
+        for_ties = jax.vmap(lambda t: jax.random.split(jax.random.fold_in(key, t), 3)[2])(times)
+        salts = jax.vmap(lambda k: jax.random.bits(k, (), jnp.uint32))(for_ties)
+        return at.shuffle, at.signs, at.priority, salts
+
+    names = ("shuffle", "signs", "priority", "salts")
+    each = zip(*jax.device_get(jax.vmap(state)(keys, tasks)), strict=True)
+    return [SimpleNamespace(**dict(zip(names, values, strict=True))) for values in each]
 
 
 def fit(z, y, precision, free):

@@ -9,28 +9,14 @@ import pytest
 from scipy.special import expit
 
 from jbt import estimators, identifiability
+from jbt.estimators import fit_interaction, local, priors
+from jbt.estimators.reference import beside, correlated
 from jbt.kernel import model
 from jbt.kernel.fit import fit_mle
 from jbt.simulation import judges, pools
 from jbt.simulation.pairs import every_pair
 from jbt.simulation.simulate import stream
-from jbt.types import Comparisons, Design, Judge, Panel, Prior, Status
-
-
-@pytest.mark.heavy
-def test_with_a_known_bias_the_rest_is_the_map_given_it(x64):
-    comparisons, design, prior = problem(2)
-    joint, _ = fits(comparisons, design, prior)
-    given = with_bias(comparisons, design, prior, joint.parameters.c)
-    np.testing.assert_allclose(given.parameters.theta, joint.parameters.theta, atol=1e-8)
-    np.testing.assert_allclose(given.parameters.kappa, joint.parameters.kappa, atol=1e-8)
-    with pytest.raises(ValueError, match="one for each of 2 covariates"):
-        estimators.with_bias(comparisons, design, prior, -2.0)
-    other = with_bias(comparisons, design, prior, jnp.array([-2.0, 1.0]))
-    np.testing.assert_array_equal(other.parameters.c, [-2, 1])
-    assert np.abs(other.parameters.theta - joint.parameters.theta).max() > 0.1
-    assert other.status == Status.CONVERGED
-
+from jbt.types import Comparisons, Design, Judge, Prior, Status
 
 with_bias = jax.jit(estimators.with_bias)
 measured = jax.jit(estimators.measured)
@@ -64,6 +50,14 @@ def test_measured_takes_c_from_the_joint_likelihood(d, x64):
     assert joint.status == found.status == Status.CONVERGED
     np.testing.assert_allclose(found.parameters.flat(), given.parameters.flat(), atol=1e-8)
     assert (np.abs(found.parameters.c) > np.abs(shrunk.parameters.c)).all()
+    # With the shrunk c known the rest is the MAP given it; estimates may be given too.
+    again = with_bias(comparisons, design, prior, shrunk.parameters.c)
+    np.testing.assert_allclose(again.parameters.flat(), shrunk.parameters.flat(), atol=1e-8)
+    if d == 2:
+        estimates = each_estimate(comparisons, design)
+        changed = jax.vmap(lambda each: dataclasses.replace(each, c=each.c + 1))(estimates)
+        found = measured(comparisons, design, prior, changed)
+        np.testing.assert_array_equal(found.parameters.c, estimates.c + 1)
 
 
 @pytest.mark.heavy
@@ -83,20 +77,6 @@ def test_what_cannot_be_measured_is_the_map_s(x64):
     np.testing.assert_array_equal(found.parameters.c, aware.parameters.c)
 
 
-@pytest.mark.heavy
-def test_estimates_may_be_given_to_measured(x64):
-    comparisons, design, prior = problem(2)
-    estimates = each_estimate(comparisons, design)
-    changed = jax.vmap(lambda each: dataclasses.replace(each, c=each.c + 1))(estimates)
-    found = measured(comparisons, design, prior, changed)
-    np.testing.assert_array_equal(found.parameters.c, estimates.c + 1)
-    one = jax.tree.map(lambda leaf: leaf[:1], estimates)
-    with pytest.raises(ValueError, match="one estimate for each of 2 covariates"):
-        estimators.measured(comparisons, design, prior, one)
-    with pytest.raises(ValueError, match="needs float64, got float32"):
-        estimators.measured(*problem(1, dtype="float32"))
-
-
 def pool_judged(key, n_items):
     """Verdicts on n items, every ordered pair judged, and their design."""
     pool = pools.gaussian(stream(key, "pool"), n_items, sd=1.2, covariate="binary")
@@ -107,22 +87,18 @@ def pool_judged(key, n_items):
 
 
 @pytest.mark.heavy
-def test_majorities_with_ties_as_halves_count_what_was_won(x64):
-    comparisons, _ = pool_judged(jax.random.key(0), 9)
+def test_order_swap_with_ties_as_halves_is_naive(x64):
+    comparisons, design = pool_judged(jax.random.key(0), 9)
     # Not every pair in both orders: an order that was not asked has no say.
     shown = comparisons.shown.at[2, 5].set(0).at[7, 3].set(0)
     wins = jnp.minimum(comparisons.wins, shown)
     decided = estimators.majority(Comparisons(shown, wins))
     np.testing.assert_array_equal(2 * decided.shown, shown + shown.T)
     np.testing.assert_array_equal(2 * decided.wins, wins + (shown - wins).T)
-
-
-@pytest.mark.heavy
-def test_order_swap_with_ties_as_halves_is_naive(x64):
-    told = *pool_judged(jax.random.key(0), 9), Prior(1, 0.1)
-    swapped, naive = jax.jit(lambda: (estimators.order_swap(*told), estimators.naive(*told)))()
+    judged = comparisons, design, Prior(1, 0.1)
+    swapped, naive = jax.jit(lambda: (estimators.order_swap(*judged), estimators.naive(*judged)))()
     np.testing.assert_allclose(swapped.parameters.theta, naive.parameters.theta, atol=1e-12)
-    dropped = jax.jit(lambda: estimators.order_swap(*told, ties="dropped"))()
+    dropped = jax.jit(lambda: estimators.order_swap(*judged, ties="dropped"))()
     assert np.abs(dropped.parameters.theta - naive.parameters.theta).max() > 0.01
 
 
@@ -173,12 +149,32 @@ def test_residuals_are_those_of_least_squares(x64):
     np.testing.assert_array_equal(same.c, [0, 0])
 
 
-def test_baselines_refuse_what_they_are_not_made_for(x64):
-    comparisons, design, prior = problem(1)
-    with pytest.raises(ValueError, match="every item to be its own content"):
-        estimators.residualised(comparisons, design, prior)
-    with pytest.raises(ValueError, match="unknown ties 'random': one of half, dropped"):
-        estimators.order_swap(comparisons, design, prior, ties="random")
-    panel = Panel.build([comparisons, comparisons])
-    with pytest.raises(ValueError, match="needs one judge's verdicts, got a Panel"):
-        estimators.residualised(panel, design, prior)
+def test_what_is_refused(x64):
+    comparisons, design, prior = problem(2)
+    shapes = jax.eval_shape(each_estimate, comparisons, design)
+    one = jax.tree.map(lambda leaf: jnp.zeros((1, *leaf.shape[1:]), leaf.dtype), shapes)
+    panel = beside(comparisons, comparisons)
+    for call, message in (
+        (lambda *p: estimators.with_bias(*p, -2.0), "one for each of 2 covariates"),
+        (lambda *p: estimators.measured(*p, one), "one estimate for each of 2 covariates"),
+        (
+            lambda *_: estimators.measured(*problem(1, dtype="float32")),
+            "needs float64, got float32",
+        ),
+        (estimators.residualised, "every item to be its own content"),
+        (lambda *p: estimators.residualised(panel, *p[1:]), "one judge's verdicts, got a Panel"),
+        (
+            lambda *p: estimators.order_swap(*p, ties="random"),
+            "unknown ties 'random': one of half, dropped",
+        ),
+        (
+            lambda *p: priors.evidence(*p[:2], Prior(1.0, jnp.ones(2))),
+            "one lam_b for all biases",
+        ),
+        (lambda *p: correlated(panel, *p[1:]), "every item is its own content"),
+        (lambda *p: fit_interaction(panel, *p[1:]), "counts of one judge, got Panel"),
+        (lambda *p: local(panel, *p[1:]), "counts of one judge, got Panel"),
+        (lambda *p: local(*p, near=1), "near must be at least 2, got 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call(comparisons, design, prior)

@@ -11,7 +11,6 @@ from scipy.optimize import minimize
 from jbt import estimators
 from jbt.estimators.interaction_fit import _Problem, estimate_interaction, fit_interaction
 from jbt.estimators.near_the_top import local
-from jbt.estimators.reference import beside
 from jbt.kernel import model
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import stream
@@ -55,7 +54,6 @@ def naive_objective(beta, pool, comparisons, prior):
     return total
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("paired", [True, False])
 def test_the_optimum_is_that_of_scipy(paired, x64):
     pool, comparisons = judged(0, paired=paired)
@@ -108,7 +106,6 @@ def test_without_quality_differences_in_the_bias_it_is_nearly_the_bias_aware_fit
     np.testing.assert_allclose(tight.objective(beta), usual.objective, rtol=1e-12)
 
 
-@pytest.mark.heavy
 def test_the_verdicts_tell_gamma_only_from_renderings_of_unlike_quality(x64):
     pool, comparisons = judged(3)
     assert fit_interaction(comparisons, pool.design, PRIOR).fit.status == Status.CONVERGED
@@ -151,7 +148,6 @@ def test_what_is_identified_is_the_rank_by_singular_values(x64):
         assert bool(problem.identified(beta)) == paired
 
 
-@pytest.mark.heavy
 def test_intervals_of_paired_designs_cover(x64):
     n = 300
 
@@ -178,8 +174,7 @@ def test_intervals_of_paired_designs_cover(x64):
     assert (np.abs(z.mean(0)) < 3 / np.sqrt(n) + 0.3).all()
 
 
-@pytest.mark.heavy
-def test_items_renamed_and_a_covariate_turned_round(x64):
+def test_items_renamed_a_covariate_turned_round_and_float32(x64):
     pool, comparisons = judged(6, n_contents=6, paired=False)
     found = fit_interaction(comparisons, pool.design, PRIOR)
     order = np.random.default_rng(0).permutation(6)
@@ -193,18 +188,14 @@ def test_items_renamed_and_a_covariate_turned_round(x64):
     opposite = fit_interaction(comparisons, turned, PRIOR)
     np.testing.assert_allclose(opposite.fit.parameters.c, -found.fit.parameters.c, atol=1e-7)
     np.testing.assert_allclose(opposite.interaction, -found.interaction, atol=1e-7)
-
-
-def test_not_finite_and_float32(x64):
-    pool, comparisons = judged(7, n_contents=5)
     bad = dataclasses.replace(pool.design, covariates=pool.design.covariates.at[0].set(jnp.nan))
     assert fit_interaction(comparisons, bad, PRIOR).fit.status == Status.NOT_FINITE
     single = jax.tree.map(
         lambda v: v.astype("float32") if v.dtype == "float64" else v, (comparisons, pool.design)
     )
-    low, high = (fit_interaction(*of, PRIOR) for of in (single, (comparisons, pool.design)))
+    low = fit_interaction(*single, PRIOR)
     assert low.fit.status == Status.CONVERGED
-    np.testing.assert_allclose(low.interaction, high.interaction, atol=1e-3)
+    np.testing.assert_allclose(low.interaction, found.interaction, atol=1e-3)
 
 
 def test_the_local_fit_is_that_of_the_best_contents_alone(x64):
@@ -224,13 +215,3 @@ def test_the_local_fit_is_that_of_the_best_contents_alone(x64):
     assert (np.argsort(theta[others]) == np.argsort(first[others])).all()
     whole = local(comparisons, design, PRIOR, near=12).parameters.theta
     np.testing.assert_allclose(whole, first, atol=1e-9)
-
-
-@pytest.mark.parametrize("estimator", [fit_interaction, local])
-def test_what_is_refused(estimator, x64):
-    pool, comparisons = judged(9, n_contents=5)
-    panel = beside(comparisons, comparisons)
-    with pytest.raises(ValueError, match="counts of one judge, got Panel"):
-        estimator(panel, pool.design, PRIOR)
-    with pytest.raises(ValueError, match="near must be at least 2, got 1"):
-        local(comparisons, pool.design, PRIOR, near=1)

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support import panels, problems
-from support.panels import J, known, made, pairs_of, svd_rank
+from support.panels import J, known, made, pairs_of
+from support.problems import svd_rank
 
 from jbt import identifiability
 from jbt.kernel import model

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.optimize import linprog
+from support import problems
 
 from jbt import identifiability
 from jbt.identifiability import estimate
@@ -37,28 +37,11 @@ def sparse(rng: np.random.Generator, n: int) -> tuple[np.ndarray, ...]:
 def c_can_run_away(x, content, shown, wins) -> bool:
     """Whether some direction that moves c makes no verdict less likely."""
     i, j = np.nonzero(shown)
-    owner = np.eye(N)[content]
-    z = np.column_stack([owner[i] - owner[j], x[i] - x[j], np.ones(len(i))])
-    won, lost = wins[i, j] == shown[i, j], wins[i, j] == 0
-    decided, undecided = np.concatenate([z[won], -z[lost]]), z[~won & ~lost]
-    aim = np.zeros(N + 2)
-    aim[N] = 1
-    # The unit of c is that of the smallest difference, or the tolerance would hide a direction.
-    steps = np.abs(x[i] - x[j])
-    aim /= 1.0 if not (steps > 0).any() else max(1.0, steps.max())
-    for sign in (1, -1):
-        found = linprog(
-            -sign * aim,
-            A_ub=-decided,
-            b_ub=np.zeros(len(decided)),
-            A_eq=undecided,
-            b_eq=np.zeros(len(undecided)),
-            bounds=[(-1, 1)] * len(aim),
-            method="highs",
-        )
-        if -found.fun > 1e-7:
-            return True
-    return False
+    owner, steps = np.eye(N)[content], x[i] - x[j]
+    z = np.column_stack([owner[i] - owner[j], steps, np.ones(len(i))])
+    # The unit of c is that of the largest difference, or the tolerance would hide a direction.
+    unit = max(1.0, np.abs(steps).max(initial=0))
+    return problems.fate(z, shown[i, j], wins[i, j], N, unit) != "exists"
 
 
 @pytest.mark.parametrize(

@@ -137,13 +137,14 @@ def test_what_goes_wrong_is_a_status(x64):
 def mle_is_unique(q: problems.Problem) -> bool:
     """By linear programming: no direction but the constant leaves every verdict as likely or
     likelier (Albert & Anderson 1984)."""
-    z, free = q.design_matrix()[:, q.free()], q.free()
+    z, (shown, wins), free = q.design_matrix()[:, q.free()], q.counts(), q.free()
     if len(z) == 0 or np.linalg.matrix_rank(z) < free.sum() - 1:
         return False
-    rows, fixed = problems.decided_and_undecided(q)
+    undecided = (wins > 0) & (wins < shown)
+    rows = (np.where(wins == shown, 1, -1)[:, None] * z)[~undecided]
     if not len(rows):
         return True
-    bounds = [(-1, 1)] * z.shape[1]
+    fixed, bounds = z[undecided], [(-1, 1)] * z.shape[1]
     equal = {"A_eq": fixed, "b_eq": np.zeros(len(fixed))} if len(fixed) else {}
     best = linprog(-rows.sum(0), A_ub=-rows, b_ub=np.zeros(len(rows)), bounds=bounds, **equal)
     return -best.fun < 1e-7

@@ -134,8 +134,3 @@ def known(d, n_judges, *coefficients):
     for at in coefficients:
         c[at] = False
     return Variant(jnp.asarray(c), jnp.zeros(n_judges, bool))
-
-
-def svd_rank(z):
-    values = np.linalg.svd(z, compute_uv=False)
-    return int((values > 1e-8 * values.max(initial=1)).sum())

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import linprog, minimize
 from scipy.special import expit, log_expit
 
-from jbt.types import Comparisons, Design, Parameters, Prior, Rows, Variant
+from jbt.types import Comparisons, Design, Parameters, Prior, Rows, Status, Variant
 
 N = M = 8
 D = 3
@@ -174,6 +174,45 @@ def minimum(
     return full, hessian(b), objective(b)
 
 
+def fate(z: np.ndarray, shown: np.ndarray, wins: np.ndarray, at: int, unit: float = 1.0) -> str:
+    """Fate of the parameter in column `at` of a design matrix [rows, P], without a prior, by linear
+    algebra and programming: "unidentified"; "runs away", as some direction moves it and makes no
+    verdict less likely; or "exists". `unit`: of the parameter, where the columns' sizes differ."""
+    if svd_rank(np.delete(z, at, 1)) == svd_rank(z):
+        return "unidentified"
+    undecided = (wins > 0) & (wins < shown)
+    worse = -np.where(wins == shown, 1, -1)[:, None] * z
+    limits = {}
+    if undecided.any():
+        limits |= {"A_eq": z[undecided], "b_eq": np.zeros(undecided.sum())}
+    if not undecided.all():
+        limits |= {"A_ub": worse[~undecided], "b_ub": np.zeros((~undecided).sum())}
+    aim = np.eye(z.shape[1])[at] / unit
+    ends = [linprog(sign * aim, bounds=[(-1, 1)] * len(aim), **limits).fun for sign in (1, -1)]
+    return "runs away" if min(ends) < -1e-7 else "exists"
+
+
+STATUS = {
+    "unidentified": [Status.FLAT, Status.DISCONNECTED, Status.NO_VERDICTS],
+    "runs away": [Status.SEPARATED],
+    "exists": [Status.CONVERGED],
+}
+"""The statuses of an estimate by its fate."""
+
+
+def svd_rank(z: np.ndarray) -> int:
+    values = np.linalg.svd(z, compute_uv=False)
+    return int((values > 1e-8 * values.max(initial=1)).sum())
+
+
+def information_left(hessian: np.ndarray, at: int) -> float:
+    """Information about one parameter if the others are unknown. Directions that are flat or run
+    away have no say: the pseudo-inverse leaves them out."""
+    rest = np.delete(np.arange(len(hessian)), at)
+    inverse = np.linalg.pinv(hessian[np.ix_(rest, rest)], rcond=1e-8)
+    return hessian[at, at] - hessian[at, rest] @ inverse @ hessian[rest, at]
+
+
 def design_vectors(design: Design) -> np.ndarray:
     """[N, N, P] z_ij = (e_a(i) - e_a(j), x_i - x_j, 1) of every ordered pair."""
     owner, x = np.asarray(design.ownership()), np.asarray(design.covariates)
@@ -193,12 +232,3 @@ def rows_of_counts(comparisons: Comparisons, design: Design) -> tuple[Rows, Desi
     m = design.n_contents
     zeros = jnp.zeros((m, design.n_covariates), design.dtype)
     return rows, Design(zeros, None, design.content_mask(), m)
-
-
-def decided_and_undecided(q: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the free design matrix [rows, free]: pairs with one outcome, turned so that the
-    outcome becomes likelier as the logit grows, and pairs with both."""
-    z, (shown, wins) = q.design_matrix()[:, q.free()], q.counts()
-    undecided = (wins > 0) & (wins < shown)
-    sign = np.where(wins == shown, 1, -1)[:, None]
-    return (sign * z)[~undecided], z[undecided]

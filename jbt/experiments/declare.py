@@ -31,7 +31,7 @@ import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -68,8 +68,9 @@ class Sweep:
     index: ClassVar[str | None] = None
     """Label whose values differ between all conditions, used as their dimension in the results;
     default "condition"."""
-    panel_size: ClassVar[Mapping[str, float]] = {}
-    """Of a panel of the figure: width, height (inches), n_columns; see `plots.facets`."""
+    panel_size: ClassVar[Mapping[str, Any]] = {}
+    """Of a panel of the figure: width, height (inches), n_columns, and a common legend; see
+    `plots.draw`."""
 
     preset: Literal["smoke", "paper", "full"] = "full"
     """Defaults of all other fields: smoke ends in seconds, paper has the paper's sizes, full
@@ -210,6 +211,16 @@ class Sweep:
         return file if file.is_file() else None
 
 
+def check_double(name: str, value: str) -> None:
+    """Check that a precision is float64."""
+    if value != "float64":
+        raise ValueError(f"{name} must be float64 for likelihoods without a prior, got {value}")
+
+
+Double = Annotated[Literal["float32", "float64"], check_double]
+"""The type of `dtype` where only float64 will do."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordedSweep(Sweep):
     """A sweep over verdicts that were recorded, not simulated."""
@@ -221,7 +232,7 @@ class RecordedSweep(Sweep):
 
     pools: int = 4096
     """Pools to take, evenly spaced over the table (count); all, where there are no more."""
-    dtype: Literal["float32", "float64"] = "float64"
+    dtype: Double = "float64"
     """Precision of the fits."""
     data: Path | None = None
     """Folder of the tables; by default the data's folder below the one that the environment

@@ -88,13 +88,16 @@ class Line:
     """Further arguments of `line`, or of `points` where `joined` is False."""
     joined: bool = True
     """A line with its 95 % intervals as a band; else points, each with its interval."""
+    shift: float = 0.0
+    """By how much points stand beside their place on the x axis."""
 
 
 @dataclass(frozen=True)
 class Panel:
     """Rows of a table against one of its columns, a line a series."""
 
-    x: str
+    x: str | Callable[[Any], Any]
+    """The column, or a function rows -> numbers [rows]."""
     where: Mapping[str, Any]
     """Column -> its value in all rows of the panel, or several."""
     lines: Iterable[Line]
@@ -107,8 +110,13 @@ class Panel:
     """Axes with a logarithmic scale: x, y or xy."""
     ticks: Mapping[str, Sequence[int | float]] = field(default_factory=dict)
     """x, y -> the only ticks."""
+    names: Sequence[str] = ()
+    """Names of the places 0, 1, ... of the x axis: values of the column, where x is one."""
+    name_style: Mapping[str, Any] = field(default_factory=dict)
+    """Of the names, such as rotation and fontsize."""
     legend: int | float | None = None
-    """Size of a legend's letters (points); by default each line is named at its end."""
+    """Size of a legend's letters (points); by default each line is named at its end. 0 for no
+    names, where the figure has one legend."""
     before: Callable[[Axes], Any] | None = None
     after: Callable[[Axes], Any] | None = None
     """Draw what is not a line of the table, below the lines and above them: a limit, say, or a
@@ -124,21 +132,33 @@ class Panel:
         for series in self.lines:
             of_line, style = where(rows, **series.where), dict(series.style)
             known = {"colour": series.colour, "label": series.label, **style}
+            at = self.at(of_line)
             if series.joined:
-                line(ax, of_line, self.x, **known)
+                numbers = (of_line[c] for c in ("estimate", "ci_low", "ci_high"))
+                band(ax, at, *numbers, **known)
             else:
-                points(ax, of_line, of_line[self.x].astype(float), **known)
+                points(ax, of_line, at + series.shift, **known)
         if self.after is not None:
             self.after(ax)
         for axis in self.log:
             ax.set(**{f"{axis}scale": "log"})
         if self.ticks:
             ticks(ax, **self.ticks)
+        if self.names:
+            ax.set_xticks(range(len(self.names)), self.names, **self.name_style)
         ax.set(**dict(zip(("xlabel", "ylabel", "title"), self.labels, strict=True)))
         if self.legend is None:
             label_ends(ax)
-        else:
+        elif self.legend:
             ax.legend(fontsize=self.legend)
+
+    def at(self, rows: Any) -> Any:
+        """Where the rows stand on the x axis."""
+        if callable(self.x):
+            return np.asarray(self.x(rows), float)
+        if self.names:
+            return rows[self.x].map(list(self.names).index).astype(float)
+        return rows[self.x].astype(float)
 
 
 def reference(ax: Axes, at: float, label: str, *, colour: str) -> Axes:
@@ -147,11 +167,21 @@ def reference(ax: Axes, at: float, label: str, *, colour: str) -> Axes:
     return ax
 
 
-def draw(panels: Sequence[Panel], table: Any, **size: Any) -> Figure:
-    """A figure of some panels; `size` as in `facets`."""
+def draw(
+    panels: Sequence[Panel], table: Any, *, legend: Mapping[str, Any] | None = None, **size: Any
+) -> Figure:
+    """A figure of some panels; `size` as in `facets`.
+
+    Args:
+      legend: style of one legend below all panels, such as ncols and fontsize; default none.
+    """
     figure, axes = facets(len(panels), **size)
     for ax, panel in zip(axes, panels, strict=True):
         panel.draw(ax, table)
+    if legend is not None:
+        named = [zip(*ax.get_legend_handles_labels(), strict=True) for ax in axes]
+        once = {label: handle for pairs in named for handle, label in pairs}
+        figure.legend(once.values(), once.keys(), loc="outside lower center", **legend)
     return figure
 
 

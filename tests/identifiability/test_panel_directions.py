@@ -226,21 +226,6 @@ def test_the_combinations_that_closed_chains_span_are_identified(x64, renderings
 
 
 @pytest.mark.parametrize("d", [1, 2])
-def test_judges_of_every_pair_leave_one_trade_a_covariate(x64, d):
-    rng = np.random.default_rng(d)
-    x, s = rng.normal(size=(6, d)), np.array([1.0, 0.5, 2.0])
-    panel = made(*[1 - np.eye(6)] * 3, discrimination=s)
-    space = identifiability.null_space(Design.build(x), panel)
-    assert space.nullity == 1 + d
-    for k, name in enumerate(space.names[1:]):
-        assert name.startswith(f"trading quality against x{k + 1} in all judges at once")
-        theta, c = space.directions[1 + k, :6], space.directions[1 + k, 6 : 6 + 3 * d].reshape(d, 3)
-        delta = -c[:, 0] / s[0]
-        np.testing.assert_allclose(c, -delta[:, None] * s, atol=1e-9)
-        np.testing.assert_allclose(theta - theta[0], (x - x[0]) @ delta, atol=1e-9)
-
-
-@pytest.mark.parametrize("d", [1, 2])
 def test_a_reference_identifies_the_rest_by_the_differences_of_what_it_compared(x64, d):
     """Judge 0 links all items, judge 1 is known, judge 2 compared random pairs."""
     seen = set()

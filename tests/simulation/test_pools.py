@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jbt.simulation import pools, simulate
+from jbt.simulation import pools
 
 POOLS = 4000
 
@@ -43,18 +43,12 @@ def test_moments(covariate, rho):
         assert abs(x.std() - 1) < 4 / np.sqrt(2 * n)
 
 
-def test_same_key_same_draws_whatever_the_condition(same_key_again):
-    key = jax.random.key(0)
-    a = pools.gaussian(key, 10, sd=1.0, rho=0.0)
-    b = pools.gaussian(key, 10, sd=2.0, rho=0.9)
-    np.testing.assert_allclose(b.quality, 2 * a.quality, rtol=1e-6)
-
-
 def test_several_covariates_and_padding():
     mask = jnp.arange(9) < 7
-    pool = pools.gaussian(
-        jax.random.key(1), 9, rho=jnp.array([0.2, -0.5]), covariate="binary", item_mask=mask
-    )
+    options = {"rho": jnp.array([0.2, -0.5]), "covariate": "binary", "item_mask": mask}
+    pool = pools.gaussian(jax.random.key(1), 9, **options)
+    wider = pools.gaussian(jax.random.key(1), 9, sd=2.4, **options)  # the same draws
+    np.testing.assert_allclose(wider.quality, 2 * pool.quality, rtol=1e-6)
     x = np.asarray(pool.design.covariates)
     assert x.shape == (9, 2)
     assert (x[:7].sum(0) == 3).all()  # the upper half of 7, rounded down
@@ -62,30 +56,6 @@ def test_several_covariates_and_padding():
     assert not pool.quality[7:].any()
     expected = [np.corrcoef(pool.quality[:7], x[:7, d])[0, 1] for d in range(2)]
     np.testing.assert_allclose(pools.realised_correlation(pool), expected, atol=1e-6)
-
-
-def test_bad_input():
-    key = jax.random.key(0)
-    with pytest.raises(ValueError, match=r"0\.798.*median split.*0\.8"):
-        pools.gaussian(key, 5, rho=0.8, covariate="binary")
-    traced = jax.jit(lambda rho: pools.gaussian(key, 5, rho=rho).design.covariates)
-    assert jnp.isnan(traced(2.0)).all()
-    with pytest.raises(ValueError, match=r"0\.950.*0\.96"):
-        pools.gaussian(key, 5, rho=0.96)
-    with pytest.raises(ValueError, match="nan"):
-        pools.gaussian(key, 5, rho=float("nan"))
-    with pytest.raises(ValueError, match="n_items must be at least 2, got 1"):
-        pools.gaussian(key, 1)
-    with pytest.raises(ValueError, match="sd must be"):
-        pools.gaussian(key, 5, sd=0.0)
-    with pytest.raises(ValueError, match="continuous, binary"):
-        pools.check_rho(0.1, "ternary")
-
-
-def test_streams_are_distinct():
-    key = jax.random.key(0)
-    a, b = simulate.stream(key, "pool"), simulate.stream(key, "verdicts")
-    assert (jax.random.key_data(a) != jax.random.key_data(b)).any()
 
 
 def test_paired_renderings_share_a_quality_and_differ_by_the_offset(same_key_again):
@@ -121,22 +91,61 @@ def test_the_base_covariate_has_its_correlation_and_spread():
     assert abs(np.corrcoef(quality.ravel(), x.ravel())[0, 1] - 0.7) < 4 / np.sqrt(n)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"n_contents": 1}, "n_contents must be at least 2, got 1"),
-        ({"n_contents": 5, "n_twice": 6}, r"n_twice must be an integer in 0\.\.5, got 6"),
-        ({"n_contents": 5, "n_twice": -1}, r"n_twice must be an integer in 0\.\.5, got -1"),
-        ({"n_contents": 5, "offset": 0.0}, "offset must be finite and not 0"),
-        ({"n_contents": 5, "offset": float("nan")}, "offset must be finite"),
-        (
-            {"n_contents": 5, "offset": jnp.array([1.0, 2.0])},
-            "offset must be one for each of 1 covariates",
-        ),
-        ({"n_contents": 5, "spread": -1.0}, "spread must be finite and at least 0"),
-        ({"n_contents": 5, "rho": 0.99}, "rho must lie within"),
-    ],
-)
-def test_bad_pairing(arguments, message):
+KEY = jax.random.key(0)
+
+
+def bank(**options):
+    return lambda: pools.statement_bank(KEY, **({"n_items": 30} | options))
+
+
+def gaussian(**options):
+    return lambda: pools.gaussian(KEY, **({"n_items": 5} | options))
+
+
+def paired(**options):
+    return lambda: pools.paired(KEY, **({"n_contents": 5} | options))
+
+
+REFUSED = [
+    (gaussian(rho=0.8, covariate="binary"), r"0\.798.*median split.*0\.8"),
+    (gaussian(rho=0.96), r"0\.950.*0\.96"),
+    (gaussian(rho=float("nan")), "nan"),
+    (gaussian(n_items=1), "n_items must be at least 2, got 1"),
+    (gaussian(sd=0.0), "sd must be"),
+    (lambda: pools.check_rho(0.1, "ternary"), "continuous, binary"),
+    (paired(n_contents=1), "n_contents must be at least 2, got 1"),
+    (paired(n_twice=6), r"n_twice must be an integer in 0\.\.5, got 6"),
+    (paired(n_twice=-1), r"n_twice must be an integer in 0\.\.5, got -1"),
+    (paired(offset=0.0), "offset must be finite and not 0"),
+    (paired(offset=float("nan")), "offset must be finite"),
+    (paired(offset=jnp.array([1.0, 2.0])), "offset must be one for each of 1 covariates"),
+    (paired(spread=-1.0), "spread must be finite and at least 0"),
+    (paired(rho=0.99), "rho must lie within"),
+    (bank(n_statements=13), "13 true statements, but the bank has 12: .* at most 12"),
+    (bank(n_statements=12), "make 1 different items: k must be at most 1, got 5"),
+    (
+        bank(n_statements=1, n_false=3),
+        "makes 3 different items with a false statement: n_items must be at most k . 3, got 30",
+    ),
+    (bank(n_false=0), "n_false must be at least 1, got 0"),
+    (bank(k=30), r"k must lie in 1\.\.29, got 30"),
+    (bank(n_items=1), "n_items must be at least 2, got 1"),
+    (bank(others="normal"), "unknown others 'normal': one of uniform, drawn"),
+    (bank(sd=0.0), "sd must be finite and above 0"),
+    (bank(rho=0.9), "rho must lie within"),
+    (bank(max_correlation=0.0), "max_correlation must lie above 0 and at most at 1, got 0.0"),
+    (bank(max_correlation=1.5), "max_correlation must lie above 0"),
+    (lambda: pools.statements(KEY, pools.gaussian(KEY, 8)), "a pool of statement_bank"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED)
+def test_what_is_refused(call, message, same_key_again):
     with pytest.raises(ValueError, match=message):
-        pools.paired(jax.random.key(0), **arguments)
+        call()
+
+
+def test_a_traced_correlation_that_does_not_exist_is_nan():
+    key = jax.random.key(0)
+    traced = jax.jit(lambda rho: pools.gaussian(key, 5, rho=rho).design.covariates)
+    assert jnp.isnan(traced(2.0)).all()

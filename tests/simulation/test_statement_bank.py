@@ -12,7 +12,6 @@ import pytest
 from scipy import stats
 
 from jbt.simulation import pools
-from jbt.types import Design, Pool
 from sweeps import crossing
 
 POOLS = 2000
@@ -112,59 +111,6 @@ def test_ties_do_not_unbalance_the_elaboration():
     _, x, realised = drawn(pools.statement_bank, rho=jnp.float32(0.798))
     assert (x.sum(1) == 15).all()
     assert realised.min() > 0.7
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"n_statements": 13}, "13 true statements, but the bank has 12: .* at most 12"),
-        ({"n_statements": 12}, "make 1 different items: k must be at most 1, got 5"),
-        (
-            {"n_statements": 1, "n_false": 3},
-            "makes 3 different items with a false statement: n_items must be at most k . 3, got 30",
-        ),
-        ({"n_false": 0}, "n_false must be at least 1, got 0"),
-        ({"k": 30}, r"k must lie in 1\.\.29, got 30"),
-        ({"n_items": 1}, "n_items must be at least 2, got 1"),
-        ({"others": "normal"}, "unknown others 'normal': one of uniform, drawn"),
-        ({"sd": 0.0}, "sd must be finite and above 0"),
-        ({"rho": 0.9}, "rho must lie within"),
-        ({"max_correlation": 0.0}, "max_correlation must lie above 0 and at most at 1, got 0.0"),
-        ({"max_correlation": 1.5}, "max_correlation must lie above 0"),
-    ],
-)
-def test_impossible_banks(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        pools.statement_bank(jax.random.key(0), **({"n_items": 30} | arguments))
-
-
-def old_gaussian(key, n_items, *, sd, rho, covariate):
-    """As pools were drawn before there were bounds, written out."""
-    dtype = jnp.result_type(sd, rho)
-    rho = jnp.atleast_1d(jnp.asarray(rho, dtype))
-    mask = jnp.ones(n_items, bool)
-    key_z, key_e = jax.random.split(key)
-    z = jax.random.normal(key_z, (n_items,), dtype)
-    e = jax.random.normal(key_e, (n_items, rho.shape[0]), dtype)
-    if covariate == "binary":
-        rho = rho / pools.BINARY_RHO_MAX
-        rho = jnp.where(jnp.abs(rho) < 1.001, rho.clip(-1, 1), jnp.nan)
-    x = rho * z[:, None] + jnp.sqrt(1 - rho**2) * e
-    if covariate == "binary":
-        above = (x[None, :, :] > x[:, None, :]) & mask[None, :, None]
-        x = (above.sum(1) < mask.sum() // 2).astype(x.dtype)
-    x = jnp.where(mask[:, None], x, 0)
-    quality = jnp.where(mask, jnp.asarray(sd, dtype) * z, 0)
-    return Pool(quality, Design(x, None, mask, n_items))
-
-
-@pytest.mark.parametrize("covariate", ["binary", "continuous"])
-def test_without_a_bound_every_draw_is_bit_for_bit_what_it_was(covariate):
-    told = {"sd": jnp.float32(1.2), "rho": jnp.float32(0.3), "covariate": covariate}
-    before = drawn(old_gaussian, **told)
-    for of in (pools.gaussian, functools.partial(pools.POOLS["gaussian"], k=5)):
-        for new, old in zip(drawn(of, **told), before, strict=True):
-            np.testing.assert_array_equal(new, old)
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "statement_bank"])

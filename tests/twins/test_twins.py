@@ -9,7 +9,7 @@ from jbt import twins
 from jbt.simulation import judges, pools
 from jbt.simulation.judges import PUBLISHED
 from jbt.simulation.simulate import Simulation
-from jbt.twins import Twin, calibration
+from jbt.twins import Twin, calibration, regions
 from jbt.types import Prior
 
 
@@ -36,31 +36,17 @@ def test_twins_of_the_biased_judges_meet_their_targets():
     assert twins.twin("coder").discrimination < 0.01
 
 
-def test_misses_are_beyond_the_tolerance():
-    each, published = twins.twin("llama"), PUBLISHED["llama"]
-    off = dataclasses.replace(each, c_hat=published.c_hat + 0.051, naive_recall=0.5 - 0.019)
-    assert off.misses(published) == ["c_hat"]
-    assert dataclasses.replace(each, kappa_hat=np.nan).misses(published) == ["kappa_hat"]
-
-
-def test_a_perfect_recall_is_aimed_at_from_below():
-    """At 1 itself every sure judge would do, and the search have no slope."""
-    assert calibration.aim_of(PUBLISHED["gpt_4_1"]) == (0.38, 1.18, 0.995)
-    assert calibration.aim_of(PUBLISHED["llama"]) == (1.78, 0.35, 0.50)
-
-
 def test_a_twin_is_asked_for_by_name():
     assert twins.twin("gpt_5_1").oracle == "draws"
     assert twins.twin("gpt_5_1", oracle="argmax").oracle == "argmax"
     assert twins.twin("llama", others="drawn").others == "drawn"
-    with pytest.raises(
-        ValueError, match=r"unknown judge 'gpt': one of llama, qwen, .*llama_python"
-    ):
-        twins.twin("gpt")
-    with pytest.raises(ValueError, match=r"no twin of oracle 'sampled'.*argmax, draws"):
-        twins.twin("llama", oracle="sampled")
-    with pytest.raises(ValueError, match=r"others 'even': .*one of drawn, uniform"):
-        twins.twin("llama", others="even")
+    # A recall of 1 is aimed at from below: at 1 every sure judge would do, without a slope.
+    assert calibration.aim_of(PUBLISHED["gpt_4_1"]) == (0.38, 1.18, 0.995)
+    each, published = twins.twin("llama"), PUBLISHED["llama"]
+    assert calibration.aim_of(published) == (1.78, 0.35, 0.50)
+    off = dataclasses.replace(each, c_hat=published.c_hat + 0.051, naive_recall=0.5 - 0.019)
+    assert off.misses(published) == ["c_hat"]
+    assert dataclasses.replace(each, kappa_hat=np.nan).misses(published) == ["kappa_hat"]
 
 
 @pytest.fixture(scope="module")
@@ -121,28 +107,6 @@ def test_steps_solve_a_linear_problem_and_shorten_with_damping():
     assert np.abs(calibration._steps(slopes, 1e6 * residuals, at)).max() == 1.0
 
 
-def test_wrong_requests_are_refused():
-    llama = [PUBLISHED["llama"]]
-    with pytest.raises(ValueError, match="no target"):
-        twins.calibrate([])
-    with pytest.raises(ValueError, match="unknown oracle 'frozen': one of argmax, draws"):
-        twins.calibrate(llama, oracle="frozen")
-    with pytest.raises(ValueError, match="n_pools and rounds must be at least 1, got 0 and 10"):
-        twins.calibrate(llama, n_pools=0)
-    for odd, message in (
-        ({"c_hat": np.nan}, "llama: c_hat must be finite, got nan"),
-        ({"kappa_hat": np.inf}, "llama: kappa_hat must be finite, got inf"),
-        ({"naive_recall": 1.5}, r"llama: naive_recall must lie in 0\.\.1, got 1\.5"),
-        ({"naive_recall": np.nan}, r"naive_recall must lie in 0\.\.1, got nan"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            twins.calibrate([dataclasses.replace(llama[0], **odd)])
-    untyped = dataclasses.replace(llama[0])
-    object.__setattr__(untyped, "oracle", "frozen")
-    with pytest.raises(ValueError, match="llama: unknown oracle 'frozen': one of argmax, draws"):
-        twins.calibrate([untyped])
-
-
 @pytest.mark.heavy
 def test_calibration_finds_a_judge_again():
     """Targets made by a judge of our own, on the very pools: its coefficients are found."""
@@ -181,3 +145,46 @@ def test_the_file_is_what_calibration_gives():
         there.discrimination / there.pair_noise, rel=0.2
     )
     assert again.bias / again.pair_noise == pytest.approx(there.bias / there.pair_noise, rel=0.1)
+
+
+def calibrated(**changes):
+    """A calibration to Llama's numbers, some of them others."""
+    return lambda: twins.calibrate([dataclasses.replace(LLAMA, **changes)])
+
+
+def judged(**parameters):
+    """A judge of the family with these parameters and zeros."""
+    values = [parameters.get(name, 0.0) for name in regions.BOUNDS]
+    return lambda: regions.conditions(np.array([values]))
+
+
+LLAMA = PUBLISHED["llama"]
+REFUSED = [
+    (lambda: twins.twin("gpt"), r"unknown judge 'gpt': one of llama, qwen, .*llama_python"),
+    (lambda: twins.twin("llama", oracle="sampled"), "no twin of oracle 'sampled'.*argmax, draws"),
+    (lambda: twins.twin("llama", others="even"), "others 'even': .*one of drawn, uniform"),
+    (lambda: twins.calibrate([]), "no target"),
+    (
+        lambda: twins.calibrate([LLAMA], oracle="frozen"),
+        "unknown oracle 'frozen': one of argmax, draws",
+    ),
+    (lambda: twins.calibrate([LLAMA], n_pools=0), "must be at least 1, got 0 and 10"),
+    (calibrated(c_hat=np.nan), "llama: c_hat must be finite, got nan"),
+    (calibrated(kappa_hat=np.inf), "llama: kappa_hat must be finite, got inf"),
+    (calibrated(naive_recall=1.5), r"llama: naive_recall must lie in 0\.\.1, got 1\.5"),
+    (calibrated(naive_recall=np.nan), r"naive_recall must lie in 0\.\.1, got nan"),
+    (
+        lambda: regions.region(dataclasses.replace(LLAMA, oracle="draws")),
+        "answers with the likelier verdict",
+    ),
+    (lambda: regions.region(LLAMA, most={"noise": 0.0}), "unknown parameter 'noise': one of bias"),
+    (lambda: regions.region(LLAMA, most={"pair_noise": -1.0}), "an upper end is below the lower"),
+    (judged(statement_noise=-0.5), "statement_noise must be finite and at least 0, got"),
+    (judged(interaction=np.nan), "interaction must be finite, got"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED)
+def test_what_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

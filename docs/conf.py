@@ -1,6 +1,7 @@
 """The documentation site: `sphinx-build -W --keep-going docs site`, then open `site/index.html`.
 
-It opens from disk: no page asks another host for a script, a style, a font or an image.
+It opens from disk: no page asks another host for a script, a style, a font or an image. With
+`-b singlehtml -D report=FILE` it is the page of `python -m sweeps.report`, which begins with FILE.
 """
 
 import enum
@@ -64,7 +65,8 @@ def from_the_list_of_pages(app, page, source):
     navigation. Links to and from notebooks lead to where the site has them."""
     if page == "index":
         app.env.note_dependency(DOCS / "README.md")
-        source[0] = readme = (DOCS / "README.md").read_text()
+        readme = (DOCS / "README.md").read_text()
+        source[0] = (Path(app.config.report).read_text() if app.config.report else "") + readme
         for section in readme.split("\n## ")[1:]:
             caption = section.partition("\n")[0]
             pages = "\n".join(f"{title} <{path}>" for title, path in ENTRY.findall(section))
@@ -114,7 +116,17 @@ def with_public_names(app, doctree):
             text.parent.replace(text, nodes.Text(text.replace("jaxlib._jax.", "")))
 
 
+def as_one_page(app, config):
+    """A report is one page: nothing to search, and no lists of pages beside it."""
+    if config.report:
+        config.html_sidebars = {"**": []}
+        parts = ("article_header_start", "secondary_sidebar_items")
+        config.html_theme_options |= {"disable_search": True, **dict.fromkeys(parts, [])}
+
+
 def setup(app):
+    app.add_config_value("report", "", "env")
+    app.connect("config-inited", as_one_page)
     app.connect("source-read", from_the_list_of_pages)
     app.connect("autodoc-process-docstring", as_restructured_text, priority=400)
     app.connect("autodoc-process-signature", with_written_annotations)

@@ -69,13 +69,14 @@ def test_the_site_opens_from_disk(tmp_path):
 
 @pytest.mark.skipif("JBT_REPORT" not in os.environ, reason="needs the report of finished runs")
 def test_the_report_opens_from_disk():
-    """At the path in JBT_REPORT: the summary, a figure for each sweep, and the commands."""
+    """At the path in JBT_REPORT: a figure for each sweep, its command, and the site's pages."""
     report = Path(os.environ["JBT_REPORT"])
     with browser.browser() as started:
         for width, dark in ((400, True), (1200, False)):
             assert browser.problems(started, report, width=width, dark=dark) == []
         with browser.opened(started, report) as (tab, problems):
-            assert tab.locator("svg[aria-label^='Figure of']").count() > 15
+            tab.wait_for_selector("mjx-container svg")
+            assert tab.locator("img[alt^='Figure of']").count() > 15
             assert "python -m sweeps.crossing" in tab.inner_text("body")
             assert problems == []
 

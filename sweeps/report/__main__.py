@@ -2,79 +2,88 @@
 
 from __future__ import annotations
 
-import argparse
+import dataclasses
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
-from jbt.border import files
+from jbt.border import files, inputs
 from jbt.border.exits import exit_code
-from jbt.experiments.declare import PRESETS
 
-from . import documents, kept, page, running
-from .runs import sweep_names
+from . import documents, kept, page, runs
 
-DESCRIPTION = """Run the sweeps that are missing and write OUT/report.html: every number of the
-paper beside ours, its claims with their verdicts, and what goes beyond. A run that is killed
-continues when the same command is given again."""
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Run the sweeps that are missing and write OUT/report.html: every number of the paper beside
+    ours, figures, and all documents, on one page that opens without a network. A run that is killed
+    continues when the same command is given again."""
+
+    preset: Literal["smoke", "paper", "full"] = "full"
+    """Of every sweep."""
+    out: Path = Path("results")
+    """Folder for results and report."""
+    only: tuple[str, ...] = ()
+    """These sweeps (default all)."""
+    data: Path | None = None
+    """Recorded verdicts, as JBT_DATA names them."""
+    run: bool = True
+    """False: only from runs that are there."""
+    overwrite: bool = False
+    """Write over a report.html that jbt did not make."""
+    documents: bool = False
+    """Instead make what is marked in README and docs anew from docs/results."""
+    collect: Path | None = None
+    """Instead keep the tables of the runs in this folder in docs/results, then do as
+    --documents."""
+    variant: str = ""
+    """With --collect: name for runs of other settings than those of the preset full."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """`python -m sweeps.report`; returns the exit code: 0, or 2 if a sweep failed or its folder
     holds another run."""
-    parser = argparse.ArgumentParser("python -m sweeps.report", description=DESCRIPTION)
-    add = parser.add_argument
-    add("--preset", choices=PRESETS, default="full", help="of every sweep (default full)")
-    add("--out", type=Path, default=Path("results"), help="folder for results and report")
-    add("--only", nargs="+", default=[], metavar="NAME", help="these sweeps (default all)")
-    add("--data", type=Path, help="recorded verdicts, as JBT_DATA names them")
-    add("--no-run", action="store_true", help="only from runs that are there")
-    add("--overwrite", action="store_true", help="write over a report.html that jbt did not make")
-    add(
-        "--collect",
-        type=Path,
-        metavar="RESULTS",
-        help="instead keep the tables of these runs in docs/results, then do as --documents",
-    )
-    add("--variant", default="", metavar="NAME", help="with --collect: runs of other settings")
-    add(
-        "--documents",
-        action="store_true",
-        help="instead make what is marked in README and docs anew from docs/results",
-    )
-    options = parser.parse_args(argv)
     given = sys.argv[1:] if argv is None else argv
     command = " ".join(["python -m sweeps.report", *given])
-    write = _documents if options.documents or options.collect else _report
-    return exit_code(
-        lambda: write(options, command),
-        interrupted="\ninterrupted; the same command continues",
-    )
+
+    def work() -> int:
+        options = inputs.parse(Options, given, prog="python -m sweeps.report")
+        return report(options, command)
+
+    return exit_code(work, interrupted="\ninterrupted; the same command continues")
 
 
-def _report(options: argparse.Namespace, command: str) -> int:
-    page.environment()  # before anything runs
-    files.check_replaceable(options.out / page.HTML, overwrite=options.overwrite)
-    known = sweep_names()
+def report(options: Options, command: str) -> int:
+    """Do what the options say; returns the exit code."""
+    if options.collect or options.documents:
+        made = (
+            kept.collect(options.collect, options.only, options.variant)
+            if options.collect
+            else documents.renew(documents.Results(kept.table))
+        )
+        print("written " + (", ".join(made) or "nothing"))
+        return 0
+    if options.data is not None:
+        os.environ["JBT_DATA"] = str(options.data.resolve())
+    page.check_tools()  # before anything runs
+    html, csv = options.out / "report.html", options.out / "report.csv"
+    files.check_replaceable(html, overwrite=options.overwrite)
+    known = runs.sweep_names()
     if unknown := [name for name in options.only if name not in known]:
         raise ValueError(f"unknown sweep {unknown[0]!r}: one of {', '.join(known)}")
-    with running.data_in(options.data):
-        names = options.only or known
-        run = not options.no_run
-        runs, absent, failed = running.collect(names, options.preset, options.out, run=run)
-    path = page.write(runs, absent, options.preset, command, options.out, options.overwrite)
+    names = options.only or known
+    finished, absent = runs.gather(names, options.preset, options.out, run=options.run)
     for name, reason in absent.items():
         print(f"left out: {name}, {reason}", file=sys.stderr)
-    print(f"written: {path}, {path.with_suffix('.csv')}, {path.with_suffix('.json')}")
-    return 2 if failed else 0
-
-
-def _documents(options: argparse.Namespace, command: str) -> None:
-    if options.collect:
-        made = kept.collect(options.collect, options.only, options.variant)
-        print("kept " + ", ".join(made))
-    changed = [str(path.relative_to(documents.ROOT)) for path in documents.renew(kept.table)]
-    print("written " + (", ".join(changed) or "nothing"))
+    rows = page.frame(finished)
+    text = page.one_page(page.markdown(finished, rows, absent, options.preset, command))
+    # The table bears no mark of its own: it belongs to the page.
+    overwrite = options.overwrite or files.is_own(html)
+    files.write_together({html: text, csv: rows.to_csv(index=False)}, overwrite=overwrite)
+    print(f"written: {html}, {csv}")
+    return 0 if {*absent.values()} <= {runs.NOT_RUN} else 2
 
 
 if __name__ == "__main__":

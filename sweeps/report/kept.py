@@ -15,17 +15,15 @@ from typing import Any
 
 import pandas as pd
 
-from jbt.experiments import folder as store
-
-from . import figures
-from .documents import ROOT, choices
-from .runs import Run, read, record_of
+from .documents import ROOT, Results, renew
+from .runs import Run, is_finished, read
 
 KEPT = ROOT / "docs" / "results"
+FIGURES = ROOT / "notebooks" / "figures"
 PROVENANCE = "provenance.json"
 
-WHOLE_BYTES = 60_000
-"""A larger table is kept without the rows that neither a page nor a number of the paper needs."""
+WHOLE_ROWS = 700
+"""A longer table is kept without the rows that neither a page nor a number of the paper needs."""
 
 
 def table(name: str) -> pd.DataFrame:
@@ -43,9 +41,15 @@ def table(name: str) -> pd.DataFrame:
 _read_once = functools.cache(read)
 
 
+def read_provenance() -> dict[str, dict[str, Any]]:
+    """Name of kept results -> how they were made."""
+    path = KEPT / PROVENANCE
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
 def collect(folder: Path, only: Sequence[str] = (), variant: str = "") -> list[str]:
-    """Keep tables of finished runs beside the documents, but large ones that no page needs, and
-    their figures in notebooks/figures.
+    """Make the documents anew from finished runs and, for the rest, what is kept; then keep the
+    runs' figures and tables, but for long tables that no page needs.
 
     Args:
       folder: of results, `NAME/results.nc` and `NAME/table.csv` in it.
@@ -53,50 +57,33 @@ def collect(folder: Path, only: Sequence[str] = (), variant: str = "") -> list[s
       variant: kept as NAME-VARIANT; needed for other settings than those of `full`.
 
     Returns:
-      The names under which they are kept.
+      The results kept and the pages that changed.
 
     Raises:
-      ValueError: a sweep that is not there, or of another preset without `variant`.
+      ValueError: a sweep that is not there, or of another preset without `variant`; a page that
+        cannot be made. Then nothing is written.
     """
-    finished = [path.parent for path in sorted(folder.glob(f"*/{store.RESULTS}"))]
-    runs = {run.name: run for run in finished if (run / store.TABLE).is_file()}
-    if absent := [name for name in only if name not in runs] or ([] if runs else ["results"]):
+    there = [path.name for path in sorted(folder.glob("*")) if is_finished(path)]
+    if absent := [name for name in only or there or ["results"] if name not in there]:
         raise ValueError(f"{folder} has no finished {', '.join(absent)}")
-    records = read_provenance()
-    made = []
-    for name in only or runs:
-        record = record_of(name, runs[name])
-        if not variant and record["command"] != f"python -m sweeps.{name}":
-            raise ValueError(f"{runs[name]} is of {record['command']}: name it with --variant")
-        key = f"{name}-{variant}" if variant else name
-        figures.keep(Run.read(name, runs[name]), key)
-        table = _needed(key, runs[name] / store.TABLE)
-        if table.empty:
-            records.pop(key, None)
-            (KEPT / f"{key}.csv").unlink(missing_ok=True)
-            continue
-        KEPT.mkdir(exist_ok=True)
-        table.to_csv(KEPT / f"{key}.csv", index=False)
-        records[key] = record
-        made.append(key)
+    runs = {}
+    for name in only or there:
+        run = Run.read(name, folder / name)
+        if not variant and run.record["command"] != f"python -m sweeps.{name}":
+            raise ValueError(f"{run.folder} is of {run.record['command']}: name it with --variant")
+        runs[f"{name}-{variant}" if variant else name] = run
+    results = Results(lambda name: runs[name].table if name in runs else table(name))
+    changed, records = renew(results), read_provenance()
+    for name, run in runs.items():
+        (FIGURES / f"{name}.svg").write_text(run.figure(), encoding="utf-8")
+        rows, file = run.table, KEPT / f"{name}.csv"
+        if len(rows) > WHOLE_ROWS:
+            rows = rows[(rows.paper != "") | rows.index.isin(results.used[name])]
+        rows.to_csv(file, index=False)
+        records[name] = run.record
+        if rows.empty:
+            file.unlink()
+            del records[name]
     text = json.dumps(dict(sorted(records.items())), indent=1, ensure_ascii=False)
     (KEPT / PROVENANCE).write_text(text + "\n", encoding="utf-8")
-    return made
-
-
-def read_provenance() -> dict[str, dict[str, Any]]:
-    """Name of kept results -> how they were made."""
-    path = KEPT / PROVENANCE
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-
-
-def _needed(name: str, path: Path) -> pd.DataFrame:
-    """The whole table, or of a large one the rows that pages choose and those beside a number of
-    the paper."""
-    table = read(path)
-    if path.stat().st_size <= WHOLE_BYTES:
-        return table
-    needed = table.paper != ""
-    for choice in choices(name):
-        needed[choice.rows(table).index] = True
-    return table[needed]
+    return [*(name for name in runs if name in records), *changed]

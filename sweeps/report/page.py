@@ -1,271 +1,176 @@
-"""The report: one HTML file made of finished runs, the paper's numbers and its claims."""
+"""The report: on one page, the paper's numbers beside those of runs, and all documents."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
+import base64
+import html
+import importlib.util
+import mimetypes
 import re
-from collections.abc import Sequence
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from jbt import __version__
-from jbt.border import files
+from jbt.experiments import folder as store
 
-from . import claims as claims_file
-from .documents import Choice, name_of, number, value
-from .figures import svg
-from .runs import OUTCOME, Run
+from .documents import CLAIMS, ROOT, Results, markdown_table, parsed, part_of
+from .runs import OUTCOME, Run, read
 
-TEMPLATE = Path(__file__).with_name("template.html")
-HTML, CSV, JSON = "report.html", "report.csv", "report.json"
-
-NOT_COMPARED = "not compared"
-MARKS = ("yes", "no", "calibrated", NOT_COMPARED)
+DOCS = ROOT / "docs"
+MARKS = ("yes", "no", "calibrated", "not compared")
 """What `consistent` may be on the page."""
+COLUMNS = ("sweep", "setting", "quantity", *OUTCOME, "paper_pools", "role", "source", "command")
 
-COLUMNS = (
-    *("sweep", "setting", "quantity", *OUTCOME),
-    *("paper_pools", "role", "source", "command"),
-)
-"""Of the rows of all runs."""
-Row = dict[str, Any]
-"""A row of a table; `setting` is a dict of the columns that are not empty, all else text."""
+ABOUT = """# The paper's numbers beside simulation
 
-SHOWN_ROWS = 60
-"""Rows of an experiment beyond the paper's numbers that the page shows; the CSV has all."""
-
-FORMAT = "#.3g"
-LARGE = 1000
-"""From here on, numbers are whole."""
+Made by `{command}` with jbt {version}, from the tables of the preset `{preset}`. Intervals are 95 %
+over pools. *Consistent* says whether the paper's number, to its printed digits, lies among 95 % of
+simulated studies of the paper's own size; *calibrated* marks an input, whose agreement shows
+nothing; *not compared*, that these results have no number for it, or that many such studies find
+none. Where a choice of ours is varied, each value is a row. `report.csv` has all rows. Below stand
+the documents, with the numbers that are kept beside them.
+"""
 
 
-def write(
-    runs: Sequence[Run],
-    absent: dict[str, str],
-    preset: str,
-    command: str,
-    out: Path,
-    overwrite: bool = False,
-) -> Path:
-    """Write the report and the files beside it; returns the path of the page.
+def check_tools() -> None:
+    """Check that the documents are there, and what makes pages of them.
+
+    Raises:
+      ValueError: they are not.
+    """
+    if not DOCS.is_dir() or importlib.util.find_spec("sphinx_book_theme") is None:
+        raise ValueError("the report needs Sphinx: pip install -e '.[docs]' in a checkout of jbt")
+
+
+def frame(runs: Sequence[Run]) -> pd.DataFrame:
+    """The rows of all runs with their place in the paper, a setting as `paper.csv` writes it."""
+    tables = [pd.DataFrame(columns=pd.Index(COLUMNS))]
+    for run in runs:
+        setting = run.table.drop(columns=[*OUTCOME, "quantity"]).to_dict("records")
+        numbers, fields = run.beside(), ("printed", "pools", "role", "source")
+        beside = {
+            name: [str(getattr(number, field, "")) for number in numbers]
+            for name, field in zip(("paper", *COLUMNS[-4:-1]), fields, strict=True)
+        }
+        rows = run.table.assign(
+            sweep=run.name,
+            setting=[" ".join(f"{c}={v}" for c, v in row.items() if v) for row in setting],
+            command=run.record["command"],
+            **beside,
+        )
+        tables.append(rows[[*COLUMNS]])
+    return pd.concat(tables, ignore_index=True)
+
+
+def markdown(
+    runs: Sequence[Run], rows: pd.DataFrame, absent: Mapping[str, str], preset: str, command: str
+) -> str:
+    """The beginning of the page.
 
     Args:
-      runs: in the order of the page.
+      runs: whose figures are shown.
+      rows: theirs, see `frame`.
       absent: name of a sweep that is left out -> why.
       preset: of the runs.
       command: that makes the report.
-      out: folder for the files.
-      overwrite: see `files.check_replaceable`.
-
-    Raises:
-      ValueError: jinja2 is not installed; a file cannot be written, or written over.
     """
-    template = environment().from_string(TEMPLATE.read_text(encoding="utf-8"))
-    rows = [rows_of(run) for run in runs]
-    together = [row for of_run in rows for row in of_run]
-    claims = claim_lines(runs)
-    html = template.render(
-        preset=preset,
-        command=command,
-        version=__version__,
-        marks=MARKS,
-        counts=claims_file.counts(claims_file.read()),
-        claims=claims,
-        parts=parts(together),
-        experiments=[experiment(*of_run) for of_run in zip(runs, rows, strict=True)],
-        absent=absent,
-        files=(CSV, JSON),
+    rows = rows.assign(
+        place=rows.source.str.extract(r"^([^:;(]*[^:;( ])", expand=False),
+        consistent=rows.consistent.replace("", MARKS[-1]),
     )
-    out.mkdir(parents=True, exist_ok=True)
-    overwrite |= files.is_own(out / HTML)  # the files beside it bear no mark of their own
-    made = {
-        "preset": preset,
-        "command": command,
-        "claims": claims,
-        "absent": absent,
-        "rows": together,
-    }
-    texts = {
-        CSV: frame(together).to_csv(index=False),
-        JSON: json.dumps(made, ensure_ascii=False) + "\n",
-        HTML: html,
-    }
-    for name, text in texts.items():
-        files.write_together({out / name: text}, overwrite=overwrite)
-    return out / HTML
+    counts, sections = [], []
+    for place, part in rows.groupby("place"):
+        counts.append([str(place), *(str((part.consistent == mark).sum()) for mark in MARKS)])
+        sections += [f"## {place}", beside_paper(part)]
+    figures = [
+        f"### {run.name}\n\n`{run.record['command']}`: {run.record}\n\n"
+        f'<img alt="Figure of {run.name}" src="{(run.folder / store.FIGURE).resolve()}">'
+        for run in runs
+    ]
+    text = [
+        ABOUT.format(command=command, version=__version__, preset=preset),
+        markdown_table(["in the paper", *MARKS], counts),
+        "## The paper's claims, and how many of the numbers that bear on them agree",
+        markdown_table(["claim", "in the paper", "agree"], agreement(runs)),
+        *sections,
+        "## The runs",
+        *figures,
+        *(f"Left out: `{name}`, {reason}." for name, reason in absent.items()),
+    ]
+    return "\n\n".join(text) + "\n\n"
 
 
-def environment() -> Any:
-    """Jinja's, with escaping.
-
-    Raises:
-      ValueError: jinja2 is not installed.
-    """
-    try:
-        import jinja2
-    except ImportError:
-        raise ValueError("the report needs jinja2: pip install 'judge-bt[report]'") from None
-    return jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+def beside_paper(rows: pd.DataFrame) -> str:
+    """Rows beside numbers of the paper."""
+    heads = ["sweep", "quantity", "setting", "ours [95 %]", "95 % of studies of its size"]
+    heads += ["paper", "its pools", "consistent", "where"]
+    lines = []
+    for row in rows.to_dict("records"):
+        setting = row["setting"].replace("|", "\\|")
+        ours, studies = (part_of(row, part, ".3g") for part in ("estimate", "range"))
+        line = [row["sweep"], row["quantity"], f"`{setting}`", ours, studies, row["paper"]]
+        lines.append([*line, row["paper_pools"], row["consistent"], row["source"]])
+    return markdown_table(heads, lines)
 
 
-def rows_of(run: Run) -> list[Row]:
-    """All rows of a run, each with its setting and its number's place in the paper."""
-    setting = [c for c in run.table if c not in (*OUTCOME, "quantity")]
-    made = []
-    for row, beside in zip(run.table.to_dict("records"), run.beside(), strict=True):
-        made.append(
-            {
-                "sweep": run.name,
-                "setting": {c: row[c] for c in setting if row[c]},
-                "quantity": row["quantity"],
-                **{name: row[name] for name in OUTCOME},
-                "paper": beside.printed if beside else row["paper"],
-                "paper_pools": str(beside.pools) if beside else "",
-                "role": beside.role if beside else "",
-                "source": beside.source if beside else "",
-                "command": run.record["command"],
-            }
-        )
-    return made
-
-
-def frame(rows: Sequence[Row]) -> pd.DataFrame:
-    """Rows for the files beside the page; a setting is a text as in `paper.csv`."""
-    texts = [" ".join(f"{c}={v}" for c, v in row["setting"].items()) for row in rows]
-    written = [{**row, "setting": text} for row, text in zip(rows, texts, strict=True)]
-    return pd.DataFrame(written, columns=list(COLUMNS))
-
-
-# --- what the page shows
-
-
-def compact(text: str) -> str:
-    """A number of any size in three digits, or whole."""
-    try:
-        large = abs(float(text)) >= LARGE
-    except ValueError:
-        return text
-    return number(text, ",.0f" if large else FORMAT).removesuffix(".")
-
-
-def interval(row: Row) -> str:
-    """An estimate and its 95 % interval."""
-    first, low, high = (compact(row[name]) for name in ("estimate", "ci_low", "ci_high"))
-    return f"{first} [{low}, {high}]" if low and high else first
-
-
-def studies(row: Row) -> str:
-    """Where 95 % of studies of the paper's size lie."""
-    low, high = compact(row["replicate_low"]), compact(row["replicate_high"])
-    return f"{low or 'none'} to {high or 'none'}" if low or high else ""
-
-
-def lines(rows: Sequence[Row]) -> tuple[list[dict[str, str]], str]:
-    """Rows of one sweep as the page shows them, and the setting that they share."""
-    columns = list(dict.fromkeys(c for row in rows for c in row["setting"]))
-    shared = [c for c in columns if len({row["setting"].get(c) for row in rows}) == 1]
-    varied = [c for c in columns if c not in shared]
-    made = []
-    for row in rows:
-        made.append(
-            {
-                "quantity": name_of("quantity", row["quantity"]),
-                "setting": words(row, varied),
-                "ours": interval(row),
-                "studies": studies(row),
-                "paper": row["paper"].replace("-", "\N{MINUS SIGN}"),
-                "paper_pools": row["paper_pools"],
-                "consistent": row["consistent"] or NOT_COMPARED,
-                "pools": row["n_pools"],
-                "note": _place(row["source"])[2],
-                "sweep": row["sweep"],
-            }
-        )
-    return made, words(rows[0], shared) if rows else ""
-
-
-def words(row: Row, columns: Sequence[str]) -> str:
-    """Values of these columns of a setting in words."""
-    known = {c: row["setting"][c] for c in columns if c in row["setting"]}
-    return ", ".join(f"{name_of(c)} {name_of(c, v)}" for c, v in known.items())
-
-
-def _place(source: str) -> tuple[tuple[int, int], str, str]:
-    """Order, name and remark of a place in the paper: tables, figures, then named paragraphs."""
-    name, remark = re.fullmatch(r"(.*?)(?:[:;]\s*|\s+(?=\()|$)(.*)", source).groups()  # type: ignore[union-attr]
-    numbered = re.fullmatch(r"(Table|Figure) (\d+)", name)
-    kind = {"Table": 0, "Figure": 1}[numbered[1]] if numbered else 2
-    return (kind, int(numbered[2]) if numbered else 0), name, remark
-
-
-def parts(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The tables, figures and paragraphs of the paper that have numbers beside ours."""
-    by_name: dict[tuple[tuple[int, int], str], list[Row]] = {}
-    for row in rows:
-        if row["source"]:
-            by_name.setdefault(_place(row["source"])[:2], []).append(row)
-    made = []
-    for (_, name), here in sorted(by_name.items(), key=lambda item: item[0][0]):
-        marks = [row["consistent"] or NOT_COMPARED for row in here]
-        by_sweep = {row["sweep"]: [r for r in here if r["sweep"] == row["sweep"]] for row in here}
-        sweeps = []
-        for sweep, of_sweep in by_sweep.items():
-            shown, shared = lines(of_sweep)
-            command = of_sweep[0]["command"]
-            sweeps.append({"name": sweep, "lines": shown, "shared": shared, "command": command})
-        made.append(
-            {
-                "id": re.sub(r"\W+", "-", name.lower()),
-                "name": name,
-                "sweeps": sweeps,
-                "counts": {m: marks.count(m) for m in MARKS},
-            }
-        )
-    return made
-
-
-def claim_lines(runs: Sequence[Run]) -> list[dict[str, str]]:
-    """The paper's claims, their verdicts, and how many of the rows that bear on them agree."""
+def agreement(runs: Sequence[Run]) -> list[list[str]]:
+    """Claim, its place in the paper, and how many rows of these runs that bear on it agree."""
     tables = {run.name: run.table for run in runs}
-
-    def fill(text: str) -> str:
-        try:
-            return value(text, lambda name: tables[name])
-        except (KeyError, ValueError):
-            return "(not among these results)"
-
-    made = []
-    for claim in claims_file.read():
-        texts = dataclasses.asdict(claim)
-        for form in ("one_bias", "growing_bias"):
-            note = texts[f"{form}_note"]
-            texts[form], texts[f"{form}_note"] = claims_file.verdict_of(texts[form], note, fill)
-        texts["agreement"] = ""
-        if claim.results() in tables:
-            chosen = Choice.parse(claim.conditions()).rows(tables[claim.results()])
-            agree = claims_file.agreement(chosen)
-            if compared := agree["yes"] + agree["no"]:
-                texts["agreement"] = f"{agree['yes']} of {compared}"
-        made.append(texts)
-    return made
+    lines = []
+    for claim in read(CLAIMS).to_dict("records"):
+        name, _, choice = claim["support"].partition(" ")
+        if name in tables:
+            rows = Results(tables.__getitem__).rows(name, parsed(choice)[0])
+            yes, no = ((rows.consistent == mark).sum() for mark in ("yes", "no"))
+            lines += [[claim["claim"], claim["paper"], f"{yes} of {yes + no}"]] * bool(yes + no)
+    return lines
 
 
-def experiment(run: Run, rows: Sequence[Row]) -> dict[str, Any]:
-    """What the page shows of a sweep: its command, its figure, its rows beyond the paper."""
-    shown = run.sweep.headline(run.numbers())
-    beyond = [rows[i] for i in shown.index if not rows[i]["paper"]]
-    made, shared = lines(beyond[:SHOWN_ROWS])
-    return {
-        "name": run.name,
-        "description": run.sweep.description(),
-        "record": run.record,
-        "svg": svg(run),
-        "shared": shared,
-        "lines": made,
-        "rows": len(rows),
-    }
+def one_page(beginning: str) -> str:
+    """The site on one page, after a beginning in Markdown, with all that it shows in it.
+
+    Raises:
+      ValueError: Sphinx could not make it.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.md")
+        report.write_text(beginning, encoding="utf-8")
+        sphinx = [
+            sys.executable,
+            "-m",
+            "sphinx",
+            "-q",
+            "-b",
+            "singlehtml",
+            "-D",
+            f"report={report}",
+        ]
+        places = ["-d", f"{folder}/doctrees", str(DOCS), f"{folder}/site"]
+        made = subprocess.run([*sphinx, *places], capture_output=True, text=True, check=False)
+        if made.returncode:
+            raise ValueError(f"Sphinx made no page: {made.stderr.strip()}")
+        text = Path(folder, "site", "index.html").read_text(encoding="utf-8")
+        text = text.replace(
+            "<head>", f'<head><meta name="generator" content="jbt {__version__}">', 1
+        )
+        return inlined(text, Path(folder, "site"))
+
+
+def inlined(page: str, folder: Path) -> str:
+    """A page with the files in it that it names; one that is not there is not named."""
+
+    def within(match: re.Match[str]) -> str:
+        name, path = match[1], folder / match[2].partition("?")[0]
+        if not path.is_file():
+            return ""
+        if path.suffix == ".html":  # browsers open no frame of more than 2 MB of data
+            return f'srcdoc="{html.escape(path.read_text(encoding="utf-8"))}"'
+        kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
+        return f'{name}="data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"'
+
+    return re.sub(r'\b(src|href)="([^"#:]+)"', within, page)

@@ -1,4 +1,5 @@
-"""Finished runs of sweeps: how each was made, and its rows with their place in the paper."""
+"""Finished runs of sweeps: how each was made, its rows with their place in the paper, its figure;
+and the runs that are still missing."""
 
 from __future__ import annotations
 
@@ -6,8 +7,13 @@ import dataclasses
 import datetime
 import hashlib
 import importlib
+import io
 import json
 import pkgutil
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +21,7 @@ import pandas as pd
 
 from jbt.commands.sweep import NO_SWEEPS
 from jbt.experiments import folder as store
-from jbt.experiments import provenance, results
+from jbt.experiments import plots, provenance, results
 from jbt.experiments.declare import Sweep
 from jbt.experiments.paper import PaperNumber
 from jbt.experiments.table import NUMBERS
@@ -25,6 +31,9 @@ SWEEPS = __name__.rsplit(".", 2)[0]
 
 OUTCOME = (*NUMBERS, "consistent")
 """Columns of a table that do not say which row it is."""
+
+NOT_RUN = "not run"
+"""Why a run that was not asked for is absent."""
 
 
 def sweep_names() -> list[str]:
@@ -44,13 +53,17 @@ def read(path: Path) -> pd.DataFrame:
     return pd.read_csv(path, dtype=str, keep_default_na=False)
 
 
+def is_finished(folder: Path) -> bool:
+    """Whether a folder holds the results of a whole run, and its table."""
+    return (folder / store.RESULTS).is_file() and (folder / store.TABLE).is_file()
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Run:
     """A finished run."""
 
     name: str
     folder: Path
-    sweep: Sweep
     record: dict[str, Any]
     """How it was made; see `record_of`."""
     table: pd.DataFrame
@@ -63,80 +76,117 @@ class Run:
         Raises:
           ValueError: its results are damaged or of another layout.
         """
-        sweep, record = sweep_of(name), record_of(name, folder)
-        made = results.saved(folder, sweep.at(record["preset"]))
-        return cls(name, folder, made, record, read(folder / store.TABLE))
+        return cls(name, folder, record_of(name, folder), read(folder / store.TABLE))
 
-    def numbers(self) -> pd.DataFrame:
-        """Its rows as numbers, NaN where they are empty."""
-        return pd.read_csv(self.folder / store.TABLE)
+    def sweep(self) -> Sweep:
+        """The sweep with the options of the run."""
+        return results.saved(self.folder, sweep_of(self.name).at(self.record["preset"]))
 
     def beside(self) -> list[PaperNumber | None]:
         """The number of the paper that stands beside each row."""
-        rows = self.numbers()
-        all_numbers = self.sweep.paper()
-        beside: list[PaperNumber | None] = [None] * len(rows)
-        setting = [c for c in rows if c not in OUTCOME]
-        with_paper = rows[rows.paper.notna()]
-        for _, group in with_paper.groupby(setting, dropna=False, sort=False):
-            row: dict[str, Any] = {str(c): v for c, v in group.iloc[0].items()}
-            numbers = [
-                n
-                for n in all_numbers
-                if row["quantity"].startswith(n.quantity) and n.stands_beside(row, self.sweep)
+        sweep = self.sweep()
+        rows = pd.read_csv(self.folder / store.TABLE)
+        # Rows are in the order of the numbers, of which two may have the same value.
+        setting = ["paper", *rows.columns.difference([*OUTCOME])]
+        again = rows.groupby(setting, dropna=False).cumcount()
+        found: list[PaperNumber | None] = []
+        for row, place in zip(rows.to_dict("records"), again, strict=True):
+            known: dict[str, Any] = {str(column): value for column, value in row.items()}
+            same = [
+                number
+                for number in sweep.paper()
+                if number.value == known["paper"]
+                and known["quantity"].startswith(number.quantity)
+                and number.stands_beside(known, sweep)
             ]
-            exact = [n for n in numbers if n.quantity == row["quantity"]]
-            # Rows are in the order of the numbers, of which two may have the same value.
-            for i, value in group.paper.items():
-                same = [n for n in exact or numbers if n.value == value]
-                if same:
-                    beside[i] = same[0]  # type: ignore[call-overload]
-                    (exact or numbers).remove(same[0])
-        return beside
+            same = [n for n in same if n.quantity == known["quantity"]] or same
+            found.append(same[min(place, len(same) - 1)] if same else None)
+        return found
+
+    def figure(self) -> str:
+        """Its figure as SVG, coordinates with two decimals (points)."""
+        table, buffer = pd.read_csv(self.folder / store.TABLE), io.BytesIO()
+        with results.open_results(self.folder) as dataset:
+            figure = self.sweep().figure(dataset, table)
+        plots.save(figure, buffer, kind="svg")
+        return re.sub(r"(?<![\d.])([1-9]\d*\.\d\d)\d+", r"\1", buffer.getvalue().decode())
 
 
 def record_of(name: str, folder: Path) -> dict[str, Any]:
     """How results were made: command, pools, seed, versions, date, digest of the code.
 
     Raises:
-      ValueError: they are damaged, or of an earlier jbt.
+      ValueError: they are damaged.
     """
     with results.open_results(folder) as dataset:
         saved = dict(dataset.attrs)
     configuration = json.loads(saved["config"])
     written = datetime.date.fromtimestamp((folder / store.RESULTS).stat().st_mtime)
     return {
-        "preset": saved["preset"],
         "command": command_of(name, saved["preset"], configuration),
-        "pools": configuration["pools"],
-        "seed": configuration["seed"],
-        "dtype": configuration["dtype"],
+        **{field: saved[field] for field in ("preset", "git_revision", "device")},
+        **{field: configuration[field] for field in ("pools", "seed", "dtype")},
         "versions": {"python": saved["python"], **json.loads(saved["versions"])},
         "code": hashlib.sha256(saved["code"].encode()).hexdigest()[:16],
-        "git_revision": saved["git_revision"],
-        "device": saved["device"],
         "seconds": float(saved["wall_seconds"]),
         "date": written.isoformat(),
     }
 
 
-def command_of(name: str, preset: str, configuration: dict[str, Any]) -> str:
-    """The command that makes these results.
+def command_of(name: str, preset: str, configuration: Mapping[str, Any] | None = None) -> str:
+    """The command that makes results of a configuration, default the preset's; a field that
+    results of an earlier jbt lack is None."""
+    usual = provenance.fields_of(sweep_of(name).at(preset).decided())
+    words = [f"python -m sweeps.{name}", *(["--preset", preset] if preset != "full" else [])]
+    for field, value in usual.items():
+        own = value if configuration is None else configuration.get(field)
+        if own != value:
+            words += [
+                f"--{field.replace('_', '-')}",
+                *map(str, own if type(own) is list else [own]),
+            ]
+    return " ".join(words)
+
+
+# --- the runs of a report
+
+
+def gather(
+    names: Sequence[str], preset: str, out: Path, *, run: bool = True
+) -> tuple[list[Run], dict[str, str]]:
+    """Run what is missing, each sweep by its own command, and read what is there.
+
+    Args:
+      names: of the sweeps.
+      preset: of all of them.
+      out: folder of the results.
+      run: False to only read.
+
+    Returns:
+      The runs; name -> why there is none, because its command failed, say, or its folder holds
+      another run.
 
     Raises:
-      ValueError: they lack a field of today's settings.
+      KeyboardInterrupt: a sweep was interrupted.
     """
-    usual = provenance.fields_of(sweep_of(name).at(preset).decided())
-    if absent := [field for field in usual if field not in configuration]:
-        raise ValueError(f"results of {name} are of an earlier jbt, without {', '.join(absent)}")
-    options = [
-        f"--{field.replace('_', '-')} {_option(configuration[field])}"
-        for field, value in usual.items()
-        if configuration[field] != value
-    ]
-    begin = [f"python -m sweeps.{name}", *([f"--preset {preset}"] if preset != "full" else [])]
-    return " ".join([*begin, *options])
-
-
-def _option(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    missing = [name for name in names if not is_finished(out / name)]
+    absent = dict.fromkeys([] if run else missing, NOT_RUN)
+    for i, name in enumerate(missing if run else []):
+        print(f"{i + 1} of {len(missing)}: {name}", file=sys.stderr)
+        words = [sys.executable, "-m", f"{SWEEPS}.{name}", "--preset", preset, "--out", str(out)]
+        code = subprocess.run(words, stdout=subprocess.DEVNULL, check=False).returncode
+        if code == 130:
+            raise KeyboardInterrupt
+        if code:
+            absent[name] = f"its command ended with {code}"
+    runs = []
+    for name in names:
+        if name in absent:
+            continue
+        held = Run.read(name, out / name)
+        expected = command_of(name, preset)
+        if held.record["command"] == expected:
+            runs.append(held)
+        else:
+            absent[name] = f"{held.folder} holds {held.record['command']}, not {expected}"
+    return runs, absent

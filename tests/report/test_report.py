@@ -1,216 +1,283 @@
-"""The report shows what is in the tables, in the paper and among the claims, and nothing else."""
+"""Documents and report show what is in the tables, in the paper and among the claims."""
 
-import html.parser
-import json
+import io
 import re
-import subprocess
-import sys
+import types
 
-import numpy as np
 import pandas as pd
 import pytest
 from support.finished_runs import ABSENT, finished
 
 from sweeps.report import __main__ as report
-from sweeps.report import claims, page, running, runs
+from sweeps.report import documents, kept, page, runs
 
-COLUMNS = [
-    *("covariate", "rho", "quantity", "estimate", "ci_low", "ci_high", "n_pools", "paper"),
-    *("replicate_low", "replicate_high", "consistent"),
-]
-ROWS = [
-    ["continuous", 0, "benefit", 0.219092, 0.212445, 0.225495, 8192, None, None, None, None],
-    ["continuous", 0.5, "benefit", -0.031234, -0.04, -0.02, 8192, None, None, None, None],
-    ["continuous", None, "crossing", 0.421056, 0.41384, 0.42786, 8192, 0.45, 0.2951, 0.4842, "yes"],
-    ["continuous", None, "crossing", 0.421056, 0.41384, 0.42786, 8192, 0.5, 0.2951, 0.4842, "no"],
+CROSSING = """\
+covariate,rho,quantity,estimate,ci_low,ci_high,n_pools,paper,replicate_low,replicate_high,consistent
+continuous,0,benefit,0.219092,0.212445,0.225495,8192,,,,
+<b>|,0.5,benefit,-0.031234,-0.04,-0.02,8192,,,,
+continuous,,crossing,0.421056,0.41384,0.42786,8192,0.45,0.2951,0.4842,yes
+continuous,,crossing,0.421056,0.41384,0.42786,8192,0.5,0.2951,0.4842,no
+continuous,,crossing_same_pools,-0.0004,-0.1,0.1,8192,0.45,0.2,,
+"""
+TABLE = pd.read_csv(io.StringIO(CROSSING), dtype=str, keep_default_na=False)
+RESULTS = documents.Results({"made": TABLE}.__getitem__)
+MARKED = """\
+before <!-- = made quantity=crossing point:.2g -->9<!-- -->, not 0.6
+
+<!-- table made quantity!=crossing
+- pools | at
+- continuous | 0 | covariate=continuous rho=0
+- same | any | quantity=crossing_same_pools
+ours | estimate:.2f
+studies | range
+paper | paper+verdict:.1f
+both | quantity=crossing,crossing_same_pools paper+verdict:+.0%
+-->
+old
+<!-- /table -->
+"""
+MADE = """
+| pools | at | ours | studies | paper | both |
+| --- | --- | --- | --- | --- | --- |
+| continuous | 0 | 0.22 [0.21, 0.23] |  |  |  |
+| same | any | 0.00 [-0.10, 0.10] | 0.200 to none | 0.5 | +45% |
+
+""".replace("-0.10", "\N{MINUS SIGN}0.10")
+
+
+def test_pages_are_as_they_would_be_made_anew():
+    results = documents.Results(kept.table)
+    for file in documents.pages():
+        text = file.read_text()
+        assert documents.renewed(text, results, file.name) == text
+        # A comment at the beginning of a line ends the paragraph, and the line is no Markdown.
+        assert not re.findall(r"^\s*(?:[-*] )?<!-- =.*", text, re.MULTILINE)
+
+
+def test_what_is_kept_says_how_it_was_made():
+    tables = {file.name for file in kept.KEPT.iterdir()} - {kept.PROVENANCE}
+    assert tables == {f"{name}.csv" for name in kept.read_provenance()}
+
+
+def test_what_is_marked_is_made():
+    new = documents.renewed(MARKED, RESULTS)
+    assert new == MARKED.replace("old\n", MADE).replace("9<!--", "0.42<!--")
+    assert documents.renewed(new, RESULTS) == new
+    rows = TABLE[TABLE.quantity == "crossing"]
+    assert documents.cell(rows, "point+paper+verdict") == "0.421 0.450 ✓ / 0.421 0.500 ✗"
+
+
+@pytest.mark.parametrize(
+    ("mark", "message"),
     [
-        "continuous",
-        None,
-        "crossing_same_pools",
-        0.421056,
-        0.41384,
-        0.42786,
-        8192,
-        0.45,
-        0.2,
-        None,
-        None,
+        ("= made rho=7", "page: <!-- made rho=7 ...: no row has rho=7"),
+        ("= made quantity=benefit", "2 rows, which differ in covariate, rho"),
+        ("= made colour=red", "no column colour, only covariate, rho"),
+        ("= made rho=0 width", "cannot show width"),
+        ("= made rho=0 point range", "what to show is said twice: point and range"),
+        ("table made\na | rho=0", "needs '- HEADING', rows"),
+        ("table made\n- a\n- b | rho=0", "and columns"),
+        ("table made\n- a\n- b | rho=7\nc |", "no row has rho=7"),
+        ("table made\n- a\n- b | rho=0\nc | rho=7", "no row has rho=7"),
+        ("table made\n- a\n- b | quantity=benefit\nc |", "2 rows, which differ in covariate"),
     ],
-]
-TABLE = pd.DataFrame(ROWS, columns=COLUMNS)
-NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?")
+)
+def test_a_mark_that_cannot_be_made_is_named(mark, message):
+    text = f"<!-- {mark} --><!-- -->" if mark[0] == "=" else f"<!-- {mark}\n-->\n<!-- /table -->"
+    with pytest.raises(ValueError, match=message):
+        documents.renewed(text, RESULTS)
+
+
+def test_a_claim_is_a_row_with_its_numbers(monkeypatch, tmp_path):
+    heads = "claim,paper,one_bias,one_bias_note,growing_bias,growing_bias_note,pages,support\n"
+    line = "It falls,Figure 3,{},it: {{made rho=0.5 point}},,,a.md b-c.md#d,made rho=0.5\n"
+    monkeypatch.setattr(documents, "CLAIMS", tmp_path / "claims.csv")
+    documents.CLAIMS.write_text(heads + line.format("depends"))
+    made = documents.renewed("<!-- claims -->\n<!-- /claims -->", RESULTS).splitlines()
+    number = "\N{MINUS SIGN}0.031"
+    assert (
+        made[-3]
+        == f"| [It falls](a.md), [b c](b-c.md#d) | **depends on** it: {number} | not tried |"
+    )
+    assert {"| depends | 1 | 0 |", "| not tried | 0 | 1 |"} <= set(made)
+    documents.CLAIMS.write_text(heads + line.format("perhaps"))
+    with pytest.raises(ValueError, match=r"page: <!-- claims \.\.\.: unknown verdict 'perhaps'"):
+        documents.renewed("<!-- claims -->\n<!-- /claims -->", RESULTS)
 
 
 @pytest.fixture
-def results(tmp_path, monkeypatch):
-    """Folder with a finished run of one sweep."""
-    monkeypatch.setattr(page, "svg", lambda run: f'<svg aria-label="{run.name}"></svg>')
-    return finished(tmp_path / "results", "crossing", TABLE)
+def checkout(tmp_path, monkeypatch):
+    """A checkout with one page, whose number is of the sweep crossing, and a folder of results."""
+    for module in (documents, kept):
+        monkeypatch.setattr(module, "ROOT", tmp_path)
+    for name, folder in (("KEPT", "docs/results"), ("FIGURES", "figures")):
+        (tmp_path / folder).mkdir(parents=True)
+        monkeypatch.setattr(kept, name, tmp_path / folder)
+    monkeypatch.setattr(runs.Run, "figure", lambda run: f"<svg>{run.name}</svg>")
+    (tmp_path / "README.md").write_text("<!-- = crossing rho=0.5 point --><!-- -->\n")
+    (tmp_path / "results" / "unfinished").mkdir(parents=True)
+    return tmp_path
 
 
-def written(results, *options):
-    """Exit code, HTML, rows of the CSV and the JSON."""
-    code = report.main(["--out", str(results), *options])
-    text = (results / "report.html").read_text()
-    table = pd.read_csv(results / "report.csv", dtype=str, keep_default_na=False)
-    return code, text, table, json.loads((results / "report.json").read_text())
+def test_finished_runs_are_kept(checkout, monkeypatch, capsys):
+    results = finished(checkout / "results", "crossing", TABLE)
+    assert report.main(["--collect", str(results)]) == 0
+    assert capsys.readouterr().out == "written crossing, README.md\n"
+    assert "-->\N{MINUS SIGN}0.031<!--" in (checkout / "README.md").read_text()
+    assert (checkout / "figures" / "crossing.svg").read_text() == "<svg>crossing</svg>"
+    written = (results / "crossing" / "table.csv").read_bytes()
+    assert (kept.KEPT / "crossing.csv").read_bytes() == written
+    record = kept.read_provenance()["crossing"]
+    assert record["command"] == "python -m sweeps.crossing"
+    assert (record["pools"], record["seconds"]) == (8192, 1.5)
+    assert report.main(["--documents"]) == 0
+    assert capsys.readouterr().out == "written nothing\n"
+    # Of a long table only what a page or a number of the paper needs.
+    monkeypatch.setattr(kept, "WHOLE_ROWS", 3)
+    finished(results, "membership", TABLE.assign(paper=""))
+    assert kept.collect(results) == ["crossing"]
+    assert list(kept.read_provenance()) == ["crossing"]
+    assert runs.read(kept.KEPT / "crossing.csv").rho.tolist() == ["0.5", "", "", ""]
 
 
-class Text(html.parser.HTMLParser):
-    """The visible text of a page, and all of its attributes."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.parts, self.links, self.ids, self._hidden = [], [], [], 0
-        self.feed(page)
-
-    def handle_starttag(self, tag, attrs):
-        self._hidden += tag in ("style", "svg")
-        self.links += [(tag, v) for k, v in attrs if k in ("href", "src", "srcset", "action")]
-        self.ids += [v for k, v in attrs if k == "id"]
-
-    def handle_endtag(self, tag):
-        self._hidden -= tag in ("style", "svg")
-
-    def handle_data(self, data):
-        if not self._hidden:
-            self.parts.append(data)
+def test_nothing_is_kept_under_a_wrong_name_or_for_a_page_that_cannot_be_made(checkout):
+    changes = {"interaction": 0.5, "rho": [0.1, 0.2]}
+    folder = finished(checkout / "results", "crossing", TABLE, **changes)
+    command = "python -m sweeps.crossing --interaction 0.5 --rho 0.1 0.2"
+    with pytest.raises(ValueError, match=rf"is of {command}: name it with --variant"):
+        kept.collect(folder)
+    with pytest.raises(
+        ValueError, match=r"no results crossing: python -m sweeps\.report --collect"
+    ):
+        kept.collect(folder, variant="growing")
+    with pytest.raises(ValueError, match="has no finished gate"):
+        kept.collect(folder, ["gate"])
+    assert not kept.read_provenance()
+    (checkout / "README.md").unlink()
+    (checkout / "README.md").touch()
+    assert kept.collect(folder, variant="growing") == ["crossing-growing"]
+    assert kept.read_provenance()["crossing-growing"]["command"] == command
 
 
-def unexplained(text, table, record, parts):
-    """Numbers on the page that are in no table, in no claim and no count."""
-    verbatim = " ".join([page.TEMPLATE.read_text(), claims.FILE.read_text(), json.dumps(record)])
-    known = set(NUMBER.findall(verbatim))
-    known |= {str(n) for pair in claims.counts(claims.read()).values() for n in pair}
-    known |= {str(n) for part in parts for n in part}
-    known |= set(NUMBER.findall(" ".join(table.paper)))
-    exact = [abs(float(n)) for c in table for n in table[c] if re.fullmatch(r"-?[\d.e+-]*\d", n)]
-    exact += [float(n) for texts in table.setting for n in NUMBER.findall(texts)]
-    left = []
-    for token in NUMBER.findall(" ".join(Text(text).parts)):
-        decimals = len(token.partition(".")[2])
-        shown = float(token.replace(",", ""))
-        near = np.abs(np.array(exact) - shown).min() <= 0.5001 * 10.0**-decimals
-        if token not in known and not near:
-            left.append(token)
-    return left
+# --- the report
 
 
-def test_numbers_are_those_of_tables_paper_and_claims(results):
-    code, text, table, made = written(results, "--no-run", "--only", "crossing")
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """Makes a report of a folder, default with one finished run, up to its Markdown; returns the
+    exit code, the Markdown and the rows of the CSV."""
+    monkeypatch.setattr(page, "check_tools", lambda: None)
+    monkeypatch.setattr(page, "one_page", lambda beginning: beginning)
+
+    def make(*options, results=None):
+        out = results or tmp_path / "results"
+        if not (out / "crossing").exists():
+            finished(out, "crossing", TABLE)
+        code = report.main(["--out", str(out), "--overwrite", *options])
+        return code, (out / "report.html").read_text(), runs.read(out / "report.csv")
+
+    return make
+
+
+def test_rows_stand_under_their_place_in_the_paper(made):
+    code, text, rows = made("--no-run", "--only", "crossing")
     assert code == 0
-    record = {**made["rows"][0], "version": page.__version__, "made": made["command"]}
-    record |= {"record": runs.record_of("crossing", results / "crossing")}
-    counts = [(1, 0, 0, 1), (0, 1, 0, 0), (1, 1, 0, 1), (len(table),)]
-    assert unexplained(text, table, record, counts) == []
-    by_hand = text.replace("</main>", "<p>0.7771</p></main>")
-    assert unexplained(by_hand, table, record, counts) == ["0.7771"]
+    assert rows.source.tolist() == ["", "", "Figure 3", "Table 7 (crossings)", "Figure 3"]
+    assert rows.paper.tolist() == ["", "", "0.45", "0.50", "0.45"]
+    assert rows.paper_pools.tolist() == ["", "", "30", "30", "30"]
+    assert rows.setting[1] == "covariate=<b>| rho=0.5"
+    figure, table = text.split("## Figure 3\n")[1].split("## Table 7\n")
+    setting = "| `covariate=continuous` | 0.421 [0.414, 0.428] | 0.295 to 0.484"
+    assert f"| crossing | crossing {setting} | 0.45 | 30 | yes | Figure 3 |" in figure
+    assert "| 0.2 to none | 0.45 | 30 | not compared | Figure 3 |" in figure
+    assert f"| crossing | crossing {setting} | 0.50 | 30 | no | Table 7 (crossings) |" in table
+    assert "| Figure 3 | 1 | 0 | 0 | 1 |\n| Table 7 | 0 | 1 | 0 | 0 |" in text
+    assert "0.219" not in text  # beside no number of the paper
+    assert '<img alt="Figure of crossing" src="/' in text
 
 
-def test_rows_stand_under_their_place_in_the_paper(results):
-    _, text, table, made = written(results, "--no-run", "--only", "crossing")
-    assert table.source.tolist() == ["", "", "Figure 3", "Table 7 (crossings)", "Figure 3"]
-    assert table.paper.tolist() == ["", "", "0.45", "0.50", "0.45"]
-    assert table.paper_pools.tolist() == ["", "", "30", "30", "30"]
-    assert made["rows"][1]["setting"] == {"covariate": "continuous", "rho": "0.5"}
-    tables, figures = text.index('<section id="table-7">'), text.index('<section id="figure-3">')
-    assert tables < figures
-    assert "0.421 [0.414, 0.428]" in text[tables:figures]
-    assert '<td role="cell" data-head="consistent" class="consistent no">no</td>' in text
-    assert "0.200 to none" in text[figures:]
-    beyond = text[text.index('<section id="experiments">') :]
-    assert "\N{MINUS SIGN}0.0312 [\N{MINUS SIGN}0.0400, \N{MINUS SIGN}0.0200]" in beyond
-    assert "0.421" not in beyond
-
-
-def test_the_page_needs_nothing_else_and_its_links_lead_somewhere(results):
-    _, text, _, _ = written(results, "--no-run", "--only", "crossing")
-    read = Text(text)
-    assert {link for _, link in read.links if not link.startswith("#")} == set()
-    assert "url(" not in text
-    assert "<script" not in text
-    assert "@import" not in text
-    assert len(set(read.ids)) == len(read.ids)
-    assert {link[1:] for _, link in read.links} <= set(read.ids)
-
-
-def test_names_are_escaped(results):
-    table = TABLE.assign(covariate="<b>&")
-    table.to_csv(results / "crossing" / "table.csv", index=False)
-    _, text, _, _ = written(results, "--no-run", "--only", "crossing")
-    assert "<b>" not in text
-    assert "covariate &lt;b&gt;&amp;" in text
-
-
-def test_a_sweep_that_is_missing_is_named(results, monkeypatch, capsys):
-    monkeypatch.delenv("JBT_DATA", raising=False)
-    code, text, _, made = written(
-        results, "--no-run", "--only", "crossing", "membership", "real_judges"
+def test_claims_stand_beside_how_many_of_their_numbers_agree(made, tmp_path):
+    table = TABLE.assign(covariate="continuous")
+    _, text, _ = made(
+        *("--no-run", "--only", "crossing_choices"),
+        results=finished(tmp_path / "choices", "crossing_choices", table),
     )
+    assert "| The crossing is near 0.45, or 0.50 | Figure 3; Table 7 | 1 of 2 |" in text
+
+
+def test_a_sweep_that_is_missing_or_of_other_settings_is_named(made, tmp_path, capsys):
+    code, text, _ = made("--no-run", "--only", "crossing", "membership")
     assert code == 0
-    assert made["absent"]["membership"] == "not run"
-    assert made["absent"]["real_judges"].startswith("no data: give --data DIR")
-    assert "<li><code>membership</code>: not run</li>" in text
+    assert "Left out: `membership`, not run." in text
     assert "left out: membership, not run" in capsys.readouterr().err
+    for field, value in (("pools", 77), ("interaction", ABSENT)):
+        other = finished(tmp_path / field, "crossing", TABLE, **{field: value})
+        code, text, rows = made("--no-run", "--only", "crossing", results=other)
+        assert code == 2
+        assert rows.empty
+        shown = None if value is ABSENT else value
+        assert f"holds python -m sweeps.crossing --{field} {shown}, not python -m sweeps." in text
 
 
-def test_other_settings_are_not_taken_for_the_preset_s(results, tmp_path):
-    finished(tmp_path / "other", "crossing", TABLE, pools=77)
-    code, _, table, made = written(tmp_path / "other", "--no-run", "--only", "crossing")
-    assert code == 2
-    assert table.empty
-    assert "holds python -m sweeps.crossing --pools 77, not" in made["absent"]["crossing"]
-    earlier = finished(tmp_path / "earlier", "crossing", TABLE, interaction=ABSENT)
-    code, _, _, made = written(earlier, "--no-run", "--only", "crossing")
-    assert code == 2
-    assert made["absent"]["crossing"].endswith("are of an earlier jbt, without interaction")
-
-
-def test_what_is_missing_is_run_and_a_failure_ends_nothing(results, monkeypatch, capsys):
-    commands, of_git = [], subprocess.run
+def test_what_is_missing_is_run_and_a_failure_ends_nothing(made, tmp_path, monkeypatch, capsys):
+    commands = []
 
     def run(command, **options):
-        if command[0] == "git":
-            return of_git(command, **options)
         commands.append(command[1:])
         name = command[2].removeprefix("sweeps.")
         if name != "membership":
-            finished(results, name, TABLE)
-        return subprocess.CompletedProcess(command, 2 if name == "membership" else 0)
+            finished(tmp_path / "results", name, TABLE)
+        return types.SimpleNamespace(returncode=2 if name == "membership" else 0)
 
-    monkeypatch.setattr(running.subprocess, "run", run)
-    code, _, table, made = written(results, "--only", "crossing", "membership", "crossing_choices")
-    given = ["--preset", "full", "--out", str(results)]
-    assert commands == [
-        ["-m", "sweeps.membership", *given],
-        ["-m", "sweeps.crossing_choices", *given],
-    ]
+    finished(tmp_path / "results", "crossing", TABLE)
+    names = ["crossing", "membership", "crossing_choices"]
+    monkeypatch.setattr(runs, "subprocess", types.SimpleNamespace(run=run, DEVNULL=None))
+    code, text, rows = made("--only", *names)
+    given = ["--preset", "full", "--out", str(tmp_path / "results")]
+    assert commands == [["-m", f"sweeps.{name}", *given] for name in names[1:]]
     assert code == 2
-    assert made["absent"] == {"membership": "python -m sweeps.membership ended with 2"}
-    assert set(table.sweep) == {"crossing", "crossing_choices"}
-    progress = capsys.readouterr().err
-    assert "1 of 2: membership (about " in progress
-    assert "2 of 2: crossing_choices (1 s so far, about " in progress
+    assert "Left out: `membership`, its command ended with 2." in text
+    assert set(rows.sweep) == {"crossing", "crossing_choices"}
+    assert capsys.readouterr().err.startswith("1 of 2: membership\n2 of 2: crossing_choices\n")
 
 
-def test_wrong_options_are_one_line(tmp_path, monkeypatch, capsys):
-    assert report.main(["--out", str(tmp_path), "--only", "nothing"]) == 2
-    assert capsys.readouterr().err.startswith("error: unknown sweep 'nothing': one of acquisition")
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    assert report.main(["--out", str(tmp_path), "--no-run"]) == 2
-    needs = "error: the report needs jinja2: pip install 'judge-bt[report]'\n"
-    assert capsys.readouterr().err == needs
-    assert list(tmp_path.iterdir()) == []
+def test_wrong_options_are_one_line_before_anything_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(page.importlib.util, "find_spec", lambda name: None)
+    for options, message in (
+        ([], "the report needs Sphinx: pip install -e '.[docs]' in a checkout of jbt\n"),
+        (["--only", "nothing"], "unknown sweep 'nothing': one of acquisition"),
+        ([], "cannot write {out}/report.html: it exists, and jbt did not make it"),
+    ):
+        assert report.main(["--out", str(tmp_path), *options]) == 2
+        assert capsys.readouterr().err.startswith("error: " + message.format(out=tmp_path))
+        monkeypatch.setattr(page, "check_tools", lambda: None)
+        if options:
+            (tmp_path / "report.html").write_text("mine")
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_page_holds_the_files_that_it_names(tmp_path):
+    for name, text in (("a.css", "p {}"), ("b.svg", "<svg/>"), ("c.html", '<p class="x">')):
+        (tmp_path / name).write_text(text)
+    text = '<link href="a.css?v=1"><img src="b.svg"><iframe src="c.html"></iframe>'
+    text += '<script src="gone.js"></script><a href="#x"><a href="https://example.org">'
+    assert page.inlined(text, tmp_path) == (
+        '<link href="data:text/css;base64,cCB7fQ=="><img src="data:image/svg+xml;base64,PHN2Zy8+">'
+        '<iframe srcdoc="&lt;p class=&quot;x&quot;&gt;"></iframe>'
+        '<script ></script><a href="#x"><a href="https://example.org">'
+    )
 
 
 @pytest.mark.heavy
 def test_a_report_of_real_runs(tmp_path, capsys):
-    code, text, table, _ = written(tmp_path, "--preset", "smoke", "--only", "crossing")
-    assert code == 0
-    assert text.count("<svg ") == 1
-    assert 'id="crossing-figure_1"' in text
-    assert len(table) > 10
+    pytest.importorskip("sphinx_book_theme", reason="needs the extra docs")
+    options = ["--out", str(tmp_path), "--preset", "smoke", "--only", "crossing"]
+    assert report.main(options) == 0
     assert "1 of 1: crossing" in capsys.readouterr().err
-    again = written(tmp_path, "--preset", "smoke", "--only", "crossing")
-    assert again[1] == text
+    text = (tmp_path / "report.html").read_text()
+    assert text.count('<img alt="Figure of crossing" src="data:image/png;base64,') == 1
+    assert 'id="document-findings/crossing"' in text
+    table = tmp_path / "crossing" / "table.csv"
+    assert len(runs.read(tmp_path / "report.csv")) == len(runs.read(table)) > 10
+    assert report.main([*options, "--no-run"]) == 0
     assert "1 of 1" not in capsys.readouterr().err

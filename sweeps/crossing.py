@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +17,6 @@ from jaxtyping import Array, Key
 from jbt import estimators
 from jbt.experiments import declare, plots
 from jbt.experiments.declare import Group, Sweep
-from jbt.experiments.labelled_arrays import where
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs, pools, theory
 from jbt.simulation.simulate import Condition, Simulation, stream
@@ -200,28 +198,6 @@ class Crossing(Correlated, VaryingBias, Sweep):
 
 
 SWEEP = Crossing
-
-
-# --- for sweeps that vary the crossing
-
-
-def reached(rho: tuple[float, ...], covariate: pools.CovariateKind) -> tuple[float, ...]:
-    """Those of the correlations that lie on a covariate's default grid.
-
-    Raises:
-      ValueError: correlations are asked for, and none of them does.
-    """
-    most = 1.0 if covariate == "continuous" else BINARY_GRID[-1]
-    possible = tuple(r for r in rho if r <= most)
-    if rho and not possible:
-        raise ValueError(f"rho must include some up to {most:g} for {covariate}, got {rho[0]:g}")
-    return possible
-
-
-def benefit_where(ds: xr.Dataset, labels: Mapping[str, Any]) -> xr.DataArray:
-    """Benefit in each pool [rho, pool], in the conditions with these labels."""
-    part = where(ds, **labels).drop_vars(list(labels)).swap_dims(condition="rho")
-    return part["bias_aware_recall"] - part["naive_recall"]
 
 
 # --- in a notebook

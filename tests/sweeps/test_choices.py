@@ -1,4 +1,4 @@
-"""The sweeps on what the paper leaves open: the crossing's choices, and the draws of membership."""
+"""The sweep on the draws of membership."""
 
 import dataclasses
 
@@ -9,17 +9,8 @@ import pytest
 import xarray as xr
 
 from jbt.experiments.run import table_of
-from jbt.simulation import pools
-from sweeps import crossing_choices, membership
+from sweeps import membership
 
-SMALL = dataclasses.replace(
-    crossing_choices.PRESETS["smoke"],
-    pools=40,
-    covariate=("continuous",),
-    sd=(1.2,),
-    position=(0.0,),
-    completeness=(1.0,),
-)
 DRAWN = dataclasses.replace(
     membership.PRESETS["smoke"], pools=30, truth=("prior", "biased"), budget=(60, 870)
 )
@@ -30,66 +21,6 @@ def only(table, **wanted):
         table = table[table[name].isna() if value is None else table[name] == value]
     assert len(table) == 1, table
     return table.iloc[0]
-
-
-def invented_crossings(s) -> xr.Dataset:
-    """A benefit of 0.3 - rho, with probit verdicts 0.5 - rho and a rise at rho = 0.4."""
-    groups = crossing_choices.groups(s)
-    labels = {k: [v for g in groups for v in g.labels[k]] for k in groups[0].labels}
-    rho, probit = np.array(labels["rho"]), np.array(labels["link"]) == "probit"
-    benefit = np.where(probit, 0.5, 0.3) - rho + 0.4 * (probit & (rho == 0.4))
-    noise = np.random.default_rng(0).normal(0, 0.01, s.pools)
-    values = {"naive_recall": np.full((len(rho), s.pools), 0.4)}
-    values["bias_aware_recall"] = 0.4 + benefit[:, None] + noise
-    return xr.Dataset(
-        {name: (("condition", "pool"), v) for name, v in values.items()},
-        {name: ("condition", v) for name, v in labels.items()},
-    )
-
-
-def test_one_choice_at_a_time():
-    cells = crossing_choices.cells(crossing_choices.PRESETS["full"])
-    for covariate in crossing_choices.COVARIATES:
-        mine = [c for c in cells if c.covariate == covariate]
-        assert len(mine) == 7  # the baseline, four choices, two coarser grids
-        base = mine[0].where()
-        assert [sum(c.where()[k] != base[k] for k in base) for c in mine] == [0] + [1] * 6
-    groups = crossing_choices.groups(crossing_choices.PRESETS["full"])
-    assert [g.n_conditions for g in groups] == [4 * 19, 19, 4 * (16 + 19), 16 + 19]
-    split = groups[2]
-    latent = np.array(split.labels["covariate"]) == "binary_latent"
-    named, own = np.array(split.labels["rho"]), split.conditions["rho"]
-    np.testing.assert_allclose(own, np.where(latent, pools.BINARY_RHO_MAX, 1) * named)
-    assert max(own[latent]) < pools.BINARY_RHO_MAX
-
-
-def test_the_table_of_choices():
-    ds = invented_crossings(SMALL)
-    table = table_of(crossing_choices.SWEEP.like(SMALL), ds)
-    base = {"covariate": "continuous", "sd": 1.2, "position": 0, "link": "logit", "every": 1}
-    base |= {"completeness": 1.0}
-    crossings = table[(table.quantity == "crossing") & (table.covariate == "continuous")]
-    assert sorted(set(crossings.paper)) == [0.45, 0.5]  # beside every choice
-    assert len(crossings) == 2 * 3
-    assert only(table, quantity="crossing", paper=0.45, **base).estimate == pytest.approx(
-        0.3, abs=0.01
-    )
-    probit = base | {"link": "probit"}
-    moved = only(table, quantity="crossing_minus_baseline", **probit)
-    # No crossing at 0.5 where the curve rises at 0.4: at 0.5 + 0.2 * 0.5 / 0.6 it falls below 0.
-    assert moved.estimate == pytest.approx(0.4 + 0.2 * 0.5 / 0.6 - 0.3, abs=0.01)
-    rises = only(table, quantity="largest_increase", **probit)
-    assert rises.ci_low <= 0.2 + 1e-9
-    assert rises.estimate == pytest.approx(0.2)
-    falls = only(table, quantity="largest_increase", **base)
-    assert falls.ci_high < 0
-    monotone = {"quantity": "small_studies_falling_throughout_same_pools"}
-    assert only(table, **monotone, **base).estimate == 1
-    assert only(table, **monotone, **probit).estimate == 0
-    thinned = only(table, quantity="crossing", paper=0.45, **(base | {"every": 2}))
-    assert thinned.estimate == pytest.approx(0.3, abs=0.01)
-    assert len(crossing_choices.figure(ds, table, SMALL).axes) == 2
-    assert 0 < len(crossing_choices.headline(table, SMALL)) < len(table)
 
 
 def invented_memberships(s) -> xr.Dataset:

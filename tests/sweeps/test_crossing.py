@@ -1,3 +1,5 @@
+"""The crossing, as it is explored and as its scenario varies."""
+
 import dataclasses
 
 import jax
@@ -7,7 +9,11 @@ import pytest
 
 from jbt import estimators
 from jbt.experiments import run as runs
+from jbt.experiments.labelled_arrays import where
+from jbt.simulation import pools
 from sweeps import crossing
+from sweeps.crossing_varied import STYLE, Choices
+from tests.support.invented import invented
 
 FEW = dataclasses.replace(crossing.EXPLORED, pools=40, rho=(0.0, 0.4))
 
@@ -141,3 +147,53 @@ def test_the_answer_is_the_first_line(at, paper, said):
     table = pd.DataFrame([{"quantity": "naive_recall", "estimate": 0.5}, *rows])
     assert crossing.Crossing().answer(table).endswith(said)
     assert set(crossing.Crossing().headline(table).quantity) == {"crossing"}
+
+
+def test_one_choice_at_a_time():
+    full = Choices()
+    cells = full.cells()
+    for covariate in STYLE:
+        mine = [c.columns for c in cells if c.columns["covariate"] == covariate]
+        assert len(mine) == 7  # the baseline, four choices, two coarser grids
+        base = mine[0]
+        assert [sum(c[k] != base[k] for k in base) for c in mine] == [0] + [1] * 6
+    groups = full.groups()
+    assert [g.n_conditions for g in groups] == [4 * 19, 19, 4 * (16 + 19), 16 + 19]
+    split = groups[2]
+    latent = np.array(split.labels["covariate"]) == "binary_latent"
+    named, own = np.array(split.labels["rho"]), split.conditions["rho"]
+    np.testing.assert_allclose(own, np.where(latent, pools.BINARY_RHO_MAX, 1) * named)
+    assert max(own[latent]) < pools.BINARY_RHO_MAX
+
+
+def test_the_table_of_choices():
+    """A benefit of 0.3 - rho, with probit verdicts 0.5 - rho and a rise at rho = 0.4."""
+    one = {"covariate": ("continuous",), "sd": (1.2,), "position": (0.0,), "completeness": (1.0,)}
+    s = Choices.at("smoke", pools=40, **one)
+
+    def benefit(labels):
+        probit = labels.link == "probit"
+        mean = np.where(probit, 0.5, 0.3) - labels.rho + 0.4 * (probit & (labels.rho == 0.4))
+        return 0.4 + mean.to_numpy()[:, None] + np.random.default_rng(0).normal(0, 0.01, s.pools)
+
+    table = runs.table_of(s, invented(s, naive_recall=0.4, bias_aware_recall=benefit))
+
+    def only(quantity, **wanted):
+        at = {"quantity": quantity, "link": "logit", "every": 1, **wanted}
+        (row,) = where(table, **at).itertuples()
+        return row
+
+    crossings = where(table, quantity="crossing")
+    assert sorted(set(crossings.paper)) == [0.45, 0.5]  # beside every choice
+    assert len(crossings) == 2 * 3
+    assert only("crossing", paper=0.45).estimate == pytest.approx(0.3, abs=0.01)
+    assert only("crossing", paper=0.45, every=2).estimate == pytest.approx(0.3, abs=0.01)
+    # No crossing at 0.5 where the curve rises at 0.4: at 0.5 + 0.2 * 0.5 / 0.6 it falls below 0.
+    moved = only("crossing_minus_baseline", link="probit").estimate
+    assert moved == pytest.approx(0.4 + 0.2 * 0.5 / 0.6 - 0.3, abs=0.01)
+    rises = only("largest_increase", link="probit")
+    assert rises.ci_low <= 0.2 + 1e-9
+    assert rises.estimate == pytest.approx(0.2)
+    assert only("largest_increase").ci_high < 0
+    monotone = "small_studies_falling_throughout_same_pools"
+    assert (only(monotone).estimate, only(monotone, link="probit").estimate) == (1, 0)

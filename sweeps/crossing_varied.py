@@ -1,0 +1,480 @@
+"""What moves the crossing of `sweeps.crossing`: other answers to one question at a time.
+
+`crossing_choices`: what the paper leaves open: whether the covariate is continuous, binary, or
+binary with rho the correlation of its latent; the standard deviation of quality, which the paper
+gives as 1.2 and as 1.25; the judge's position bias; its link; verdicts that were not collected; and
+the spacing of rho. Beside each are the results of studies with the paper's 30 runs a point, and
+whether the benefit falls at every step.
+
+`crossing_factors`: the paper's table of factors. Beside its numbers stand the scatter of studies of
+30 runs a point, which shows whether a number of the paper is within its own noise, and the collapse
+of the crossings of many (c*, sd) pairs onto the crossing law as pools grow.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+
+from jbt import stats
+from jbt.experiments import declare, plots
+from jbt.experiments.declare import Group, Sweep
+from jbt.experiments.labelled_arrays import where
+from jbt.experiments.plots import Line, Panel
+from jbt.simulation import pools, theory
+from jbt.types import check_count
+
+from ._shared.scenario import PoolKind, VaryingBias
+from .crossing import BINARY_GRID, CONTINUOUS_GRID, SWEEP, Crossing
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+    from jbt.experiments.table import Table
+
+RUNS = 30
+"""Pools a point of the paper's figure and table (count)."""
+Covariate = Literal["continuous", "binary", "binary_latent"]
+STYLE: dict[Covariate, tuple[str, str]] = {
+    "continuous": ("blue", "continuous"),
+    "binary": ("orange", "binary"),
+    "binary_latent": ("green", r"binary, $\rho$ of its latent"),
+}
+"""Covariate -> colour and label."""
+
+
+class Cell(NamedTuple):
+    """One crossing to find."""
+
+    columns: dict[str, Any]
+    """Columns of its rows."""
+    labels: dict[str, Any]
+    """Labels of its conditions."""
+    rho: tuple[float, ...]
+    """Correlations as the sweep names them; the scenario has the covariate's own."""
+    scenario: Crossing
+    every: int = 1
+    """The crossing is read from every n-th correlation (count)."""
+
+    def benefit(self, ds: xr.Dataset) -> xr.DataArray:
+        """Benefit in each pool [rho, pool]."""
+        part = where(ds.isel(pool=slice(self.scenario.pools)), **self.labels)
+        benefit = part["bias_aware_recall"] - part["naive_recall"]
+        return benefit.swap_dims(condition="rho").isel(rho=slice(None, None, self.every))
+
+
+class Varied(Sweep):
+    """Crossings under several scenarios."""
+
+    covariate: tuple[Covariate, ...]
+    rho: tuple[float, ...]
+
+    def cells(self) -> list[Cell]:
+        """Crossings to find, in the order of the table."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        super().check()
+        for cell in self.cells():
+            cell.scenario.check()
+            if len(cell.rho[:: cell.every]) < 2:
+                raise ValueError(f"every {cell.every} leaves fewer than 2 correlations of rho")
+
+    def groups(self) -> list[Group]:
+        # One kernel a shape; conditions of several cells are simulated once.
+        together: dict[str, list[Cell]] = {}
+        for cell in self.cells():
+            s = cell.scenario
+            once = cell._replace(columns={}, every=1)
+            cells = together.setdefault(f"{s.covariate}-{s.link}-{s.n_items}", [])
+            if once not in cells:
+                cells.append(once)
+        groups = []
+        for name, cells in together.items():
+            parts = [cell.scenario.conditions() for cell in cells]
+            conditions = {n: np.concatenate([part[n] for part in parts]) for n in parts[0]}
+            rows = [{**cell.labels, "rho": r} for cell in cells for r in cell.rho]
+            labels = {n: [row[n] for row in rows] for n in rows[0]}
+            s = cells[0].scenario
+            groups.append(Group(name, s.experiment, conditions, labels, s.n_items, s.pools))
+        return groups
+
+    def reached(self, covariate: pools.CovariateKind) -> tuple[float, ...]:
+        """Those of the correlations that lie on a covariate's default grid.
+
+        Raises:
+          ValueError: correlations are asked for, and none of them does.
+        """
+        most = 1.0 if covariate == "continuous" else BINARY_GRID[-1]
+        possible = tuple(r for r in self.rho if r <= most)
+        if self.rho and not possible:
+            few = f"rho must include some up to {most:g} for {covariate}, got {self.rho[0]:g}"
+            raise ValueError(few)
+        return possible
+
+    def forest(
+        self,
+        ax: Axes,
+        rows: pd.DataFrame,
+        names: list[str],
+        offsets: Sequence[float],
+        width: int,
+        *,
+        few: str = "",
+        many: str = "{}",
+    ) -> np.ndarray:
+        """Draw crossings one below the other, each covariate's a little apart, above wide bars that
+        hold 95 % of studies of the paper's size; return the rows' places.
+
+        Args:
+          names: of the rows; rows of one name have one place.
+          few, many: labels of the bars and of the crossings, around the covariate's.
+        """
+        order = list(dict.fromkeys(names))
+        places = np.array([order.index(name) for name in names])
+        ends = {cell.columns["covariate"]: cell.rho for cell in self.cells()}
+        for kind, offset in zip(self.covariate, offsets, strict=False):
+            crossings = where(rows.assign(place=places), covariate=kind).drop_duplicates("place")
+            y, (colour, label) = crossings.place.to_numpy() + offset, STYLE[kind]
+            # An open end is one where studies of this size need not cross on the grid.
+            low = crossings.replicate_low.fillna(ends[kind][0])
+            high = crossings.replicate_high.fillna(ends[kind][-1])
+            wide = {"alpha": 0.25, "lw": width, "label": few.format(label)}
+            ax.hlines(y, low, high, colors=plots.COLOURS[colour], **wide)
+            label = many.format(label)
+            plots.points(ax, crossings, y, colour=colour, label=label, horizontal=True)
+        ax.set_yticks(range(len(order)), order)
+        ax.invert_yaxis()
+        return places
+
+
+# --- what the paper leaves open
+
+CHOICES = ("sd", "position", "link", "completeness")
+"""Choices that are simulated, beside the covariate; `every` only thins the grid."""
+SIGNS = {
+    "sd": "sd",
+    "position": r"$\kappa^*$",
+    "link": "link",
+    "completeness": "collected",
+    "every": r"$\rho$ thinned, every",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices(PoolKind, Varied):
+    """What the paper leaves open about the crossing: each choice, and what it moves."""
+
+    name = "crossing_choices"
+    columns = ("covariate", *CHOICES, "every", "rho")
+    presets = {
+        "smoke": {
+            "pools": 64,
+            "rho": (0.0, 0.2, 0.4, 0.6),
+            "covariate": ("binary_latent",),
+            "every": (1, 2),
+        },
+        "paper": {"pools": RUNS},
+        "full": {},
+    }
+    units = {
+        **SWEEP.units,
+        "link": "of the judge",
+        "completeness": "1 (probability that a verdict was collected)",
+    }
+    panel_size = {"height": 5.2}
+
+    covariate: tuple[Covariate, ...] = tuple(STYLE)
+    """continuous: rho is its correlation with quality. binary: a median split whose own correlation
+    is rho. binary_latent: the same where rho is the correlation of its latent, so that its own
+    is 0.798 rho."""
+    rho: tuple[float, ...] = CONTINUOUS_GRID
+    """Population correlations, increasing; the binary covariate takes those up to 0.75."""
+    sd: tuple[float, ...] = (1.2, 1.25)
+    """Standard deviations of quality (logits). The first value of this and of each list below is
+    the baseline's; the others are tried with all else at the baseline."""
+    position: tuple[float, ...] = (0.0, 1.0)
+    """True position biases (logits in favour of the first shown)."""
+    link: tuple[str, ...] = ("logit", "probit")
+    """Links of the judge, some of `jbt.simulation.judges.LINKS`; fits always use the logit."""
+    completeness: tuple[float, ...] = (1.0, 0.8)
+    """Probabilities that an ordered pair's verdict was collected, in (0, 1]."""
+    every: tuple[int, ...] = (1, 2, 4)
+    """n of the thinned grids: the crossing is also read from every n-th correlation (count)."""
+
+    def check(self) -> None:
+        declare.check_listed("covariate", self.covariate, list(STYLE))
+        for name in SIGNS:
+            if not getattr(self, name):
+                raise ValueError(f"{name} must list at least one value")
+        check_count("every", min(self.every))
+        super().check()
+
+    @property
+    def baseline(self) -> dict[str, Any]:
+        """The first value of every choice."""
+        return {name: getattr(self, name)[0] for name in SIGNS}
+
+    def cells(self) -> list[Cell]:
+        """The baseline of each covariate and its choices, one at a time."""
+        changes = [{name: v} for name in SIGNS for v in getattr(self, name)]
+        cells: dict[tuple[Any, ...], Cell] = {}
+        for covariate in self.covariate:
+            kind = "continuous" if covariate == "continuous" else "binary"
+            rho = self.reached("binary" if covariate == "binary" else "continuous")
+            scale = pools.BINARY_RHO_MAX if covariate == "binary_latent" else 1.0
+            pool = {"pool": self.pool, "max_correlation": self.max_correlation}
+            own = {"covariate": kind, "rho": tuple(scale * r for r in rho), "pools": self.pools}
+            for change in changes:
+                choice = self.baseline | change
+                every = choice.pop("every")
+                labels = {"covariate": covariate, **choice}
+                cell = Cell(
+                    {**labels, "every": every},
+                    labels,
+                    rho,
+                    Crossing(**pool, **own, **choice),
+                    every,
+                )
+                cells.setdefault((*cell.columns.values(),), cell)
+        return list(cells.values())
+
+    def table(self, ds: xr.Dataset, t: Table) -> None:
+        baselines: dict[str, xr.DataArray] = {}
+        for cell in self.cells():
+            benefit, at = cell.benefit(ds), cell.columns
+            base = baselines.setdefault(at["covariate"], benefit)
+            t.means("benefit", benefit, **at)
+            t.crossing(benefit, runs=RUNS, **at)
+            difference_rows(benefit, base, at, t)
+            largest, *interval = stats.largest_increase(benefit.values, seed=t.seed)
+            t.add("largest_increase", largest, interval, benefit.sizes["pool"], **at)
+            for quantity, same in (("", False), ("_same_pools", True)):
+                means = stats.study_means(benefit.values, seed=t.seed, size=RUNS, same_pools=same)
+                falls = (np.diff(means, axis=1) <= 0).all(1)
+                t.add(f"small_studies_falling_throughout{quantity}", falls.mean(), **at)
+            # Three studies of one scenario: the effect of noise alone on the values of a factor.
+            three = [small_crossings(benefit, t.seed + i) for i in range(3)]
+            with np.errstate(invalid="ignore"):  # all three beyond the grid
+                ranges = np.ptp(three, axis=0)
+            known = ranges[np.isfinite(ranges)]
+            median = np.median(known) if len(known) else np.nan
+            studies = {"studies": lambda *_, ranges=ranges: ranges, "runs": RUNS}
+            t.add("small_studies_range_of_3", median, **studies, **at)
+
+    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Rows to print: without the benefit beyond rho = 0."""
+        return table[(table.quantity != "benefit") | (table.rho == self.rho[0])]
+
+    def named(self, row: Any) -> str:
+        """Name of the choice in which a row differs from the baseline."""
+        for name, value in self.baseline.items():
+            if row[name] != value:
+                changed = row[name]
+                changed = changed if isinstance(changed, str) else f"{changed:g}"
+                return f"{SIGNS[name]} = {changed}"
+        return "baseline"
+
+    def panels(self, table: pd.DataFrame) -> list[Panel]:
+        crossings = where(table, quantity="crossing")
+
+        def papers(ax: Axes) -> None:
+            for value in sorted(crossings.paper.dropna().unique()):
+                plots.reference(ax, value, f"paper, {value:g}", colour="vermilion")
+
+        def choices(ax: Axes) -> None:
+            names = [self.named(row) for _, row in crossings.iterrows()]
+            self.forest(ax, crossings, names, (-0.22, 0.0, 0.22), 5)
+            papers(ax)
+
+        curves = (
+            plots.RHO_LABEL,
+            "benefit: top-5 recall, bias-aware minus naive",
+            "The baseline, by what the covariate is",
+        )
+        bars = r"crossing $\rho$ (wide bars: 95 % of studies of 30 fresh runs)"
+        lines = [Line({"covariate": k}, STYLE[k][1], STYLE[k][0]) for k in self.covariate]
+        of_baseline = {"quantity": "benefit", **self.baseline}
+        one = (bars, "", "One choice at a time")
+        return [
+            Panel("rho", of_baseline, lines, curves, legend=8, after=papers),
+            Panel("estimate", {}, [], one, level=None, legend=0, after=choices),
+        ]
+
+
+def crossings_of(benefit: xr.DataArray, means: np.ndarray) -> np.ndarray:
+    """Crossings of mean benefits [..., rho]."""
+    return stats.first_crossing(benefit["rho"].values, means)
+
+
+def small_crossings(benefit: xr.DataArray, seed: int) -> np.ndarray:
+    """Crossings of studies of the paper's size, with pools of their own."""
+    return crossings_of(benefit, stats.study_means(benefit.values, seed=seed, size=RUNS))
+
+
+def difference_rows(
+    benefit: xr.DataArray, base: xr.DataArray, at: dict[str, Any], t: Table
+) -> None:
+    """Add how far a choice moves the crossing, on the same pools, and how often a study of the
+    choice and one of the baseline, of the paper's size and with pools of their own, differ by at
+    least 0.05."""
+    pair, n = (benefit, base), benefit.sizes["pool"]
+    if benefit is not base:
+        means = [crossings_of(b, b.mean("pool").values) for b in pair]
+        resampled = [crossings_of(b, stats.bootstrap_means(b.values, seed=t.seed)) for b in pair]
+        with np.errstate(invalid="ignore"):  # both beyond the grid
+            moved, samples = means[0] - means[1], resampled[0] - resampled[1]
+        interval = stats.crossing_interval(np.where(np.isnan(samples), 0, samples), n_units=n)
+        t.add("crossing_minus_baseline", moved, interval, n, **at)
+    here, there = (small_crossings(b, t.seed + i) for i, b in enumerate(pair))
+    with np.errstate(invalid="ignore"):
+        apart = abs(here - there) >= 0.05
+    t.add("small_studies_0.05_from_baseline", apart.mean(), **at)
+
+
+# --- the paper's factors
+
+FACTORS: dict[Any, str] = {
+    "bias": "c* = {:g}",
+    "n_items": "N = {:g}",
+    "sd": "sd = {:g}",
+    "lam": r"$\lambda$ = {:g}",
+    "lam_b": r"$\lambda_b$ = {:g}",
+    "k": "k = {:g}",
+}
+"""Factor -> name of a value."""
+COLLAPSE = "collapse"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Factors(PoolKind, VaryingBias, Varied):
+    """The crossing as bias, pool size, quality spread, priors and k vary, one factor at a time."""
+
+    name = "crossing_factors"
+    columns = ("covariate", "factor", "value")
+    presets = {
+        "smoke": {
+            "pools": 32,
+            "rho": (0.0, 0.3, 0.6),
+            "covariate": ("continuous",),
+            "n_items": (15, 30),
+            "collapse_bias": (1.0,),
+            "collapse_n_items": (30,),
+        },
+        "paper": {"pools": RUNS, "large_pools": RUNS},
+        "full": {"pools": 2048},
+    }
+    units = SWEEP.units
+    panel_size = {"height": 6.4}
+
+    covariate: tuple[pools.CovariateKind, ...] = ("continuous", "binary")
+    """Kinds of covariate: continuous (variance 1), binary (median split, in {0, 1}, whose
+    correlation with quality cannot exceed 0.798)."""
+    rho: tuple[float, ...] = CONTINUOUS_GRID
+    """Population correlations, increasing; the binary covariate takes those up to 0.75."""
+    bias: tuple[float, ...] = (0.5, 1.0, 2.0, 3.0)
+    """True biases c* (logits per unit), with every other factor at its default."""
+    n_items: tuple[int, ...] = (15, 30, 60)
+    """Pool sizes (count)."""
+    sd: tuple[float, ...] = (0.6, 1.2, 2.5)
+    """Standard deviations of quality (logits)."""
+    lam: tuple[float, ...] = (0.2, 1.0, 5.0)
+    """Prior precisions of quality (1/logit^2)."""
+    lam_b: tuple[float, ...] = (0.01, 0.1, 1.0)
+    """Prior precisions of c and kappa (1/logit^2)."""
+    k: tuple[int, ...] = (2, 5, 10)
+    """Sizes of the top set (count)."""
+    runs: Annotated[int, check_count] = RUNS
+    """Pools a point of the small studies whose crossings are counted (count)."""
+    collapse_bias: tuple[float, ...] = (0.5, 1.0, 2.0)
+    """True biases of the collapse figure (logits per unit), crossed with its sd."""
+    collapse_sd: tuple[float, ...] = (0.6, 1.2, 2.5)
+    """Standard deviations of quality of the collapse figure (logits)."""
+    collapse_n_items: tuple[int, ...] = (30, 60, 120)
+    """Pool sizes of the collapse figure (count); a sixth of each is its top set."""
+    large_pools: int = 256
+    """Pools at sizes above 60 items, where a fit takes long (count)."""
+
+    def cells(self) -> list[Cell]:
+        """Baseline and factors for each covariate, then the collapse."""
+        same = ("pool", "max_correlation", "interaction")
+        common = Crossing(**{name: getattr(self, name) for name in same})
+        cells = []
+        for kind in self.covariate:
+            base = replace(common, covariate=kind)
+            cells.append(self.cell("baseline", np.nan, base))
+            for factor in FACTORS:
+                for value in getattr(self, factor):
+                    cells.append(self.cell(factor, value, replace(base, **{factor: value})))
+        for n, bias, sd in self.collapsed():
+            s = replace(common, n_items=n, k=max(1, n // 6), bias=bias, sd=sd)
+            name = f"{COLLAPSE} n_items={n} bias={bias:g} sd={sd:g}"
+            cells.append(self.cell(name, s.ratio, s))
+        return cells
+
+    def collapsed(self) -> itertools.product[tuple[int, float, float]]:
+        """Items, bias and sd of every crossing of the collapse."""
+        return itertools.product(self.collapse_n_items, self.collapse_bias, self.collapse_sd)
+
+    def cell(self, factor: str, value: float, s: Crossing) -> Cell:
+        """A scenario's crossing over the correlations that its covariate reaches. The value is NaN
+        for the baseline, r = c* sd_x / sd for the collapse."""
+        n_pools = self.pools if s.n_items <= 60 else self.large_pools
+        s = replace(s, pools=n_pools, rho=self.reached(s.covariate))
+        columns = {"covariate": s.covariate, "factor": factor, "value": value}
+        return Cell(columns, {n: getattr(s, n) for n in ("covariate", *FACTORS)}, s.grid, s)
+
+    def table(self, ds: xr.Dataset, t: Table) -> None:
+        for cell in self.cells():
+            benefit, at = cell.benefit(ds), cell.columns
+            small = not at["factor"].startswith(COLLAPSE)
+            t.crossing(benefit, runs=self.runs if small else None, **at)
+            t.add("crossing_limit", cell.scenario.crossing_limit(), **at)
+            if small:
+                means = stats.study_means(benefit.values, seed=self.seed, size=self.runs)
+                none = ~np.isfinite(crossings_of(benefit, means))
+                several = stats.sign_changes(means) > 1
+                t.add("small_studies_without_crossing", none.mean(), **at)
+                t.add("small_studies_with_several_changes", several.mean(), **at)
+
+    def panels(self, table: pd.DataFrame) -> list[Panel]:
+        crossings = where(table, quantity="crossing")
+        is_collapse = crossings.factor.str.startswith(COLLAPSE)
+        factors, collapse = crossings[~is_collapse], crossings[is_collapse]
+
+        def one_by_one(ax: Axes) -> None:
+            values = zip(factors.factor, factors.value, strict=True)
+            names = [FACTORS.get(factor, factor).format(value) for factor, value in values]
+            few = f"{{}}, studies of {self.runs} fresh pools a point (95 %)"
+            many = f"{{}}, {self.pools:,} pools (95 %)"
+            y = self.forest(ax, factors, names, (-0.18, 0.18), 6, few=few, many=many)
+            vermilion = plots.COLOURS["vermilion"]
+            ax.plot(factors.paper, y, "x", color=vermilion, label="paper")
+            ax.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3)
+
+        def law(ax: Axes) -> None:
+            r = np.geomspace(collapse.value.min() / 1.5, collapse.value.max() * 1.5, 200)
+            label = r"law: $2r\rho^3 + (2r^2+1)\rho^2 = r^2$"
+            ax.plot(r, [theory.crossing_law(v) for v in r], color="black", label=label)
+            ax.axhline(2**-0.5, color="black", linestyle=":", linewidth=0.8, label=r"$1/\sqrt{2}$")
+            sizes = np.array([n for n, *_ in self.collapsed()])
+            for i, (colour, n) in enumerate(zip(plots.CYCLE, np.unique(sizes), strict=False)):
+                rows = collapse[sizes == n]
+                aside = 1 + 0.03 * (i - 1)  # pools of one r, side by side
+                plots.points(ax, rows, rows.value * aside, colour=colour, label=f"N = {n}")
+
+        crossing = "crossing: " + plots.RHO_LABEL
+        one = (crossing, "", "One factor at a time")
+        spread = r"$r = c^* \, sd_x / sd$ (bias in units of the quality spread)"
+        many = (spread, crossing, "Continuous: crossings approach the law as N grows")
+        shown = {"log": "x", "ticks": {"x": (0.2, 0.5, 1, 2, 4)}, "legend": 8}
+        return [
+            Panel("estimate", {}, [], one, level=None, legend=0, after=one_by_one),
+            Panel("value", {}, [], many, level=None, after=law, **shown),
+        ]

@@ -1,6 +1,6 @@
-"""See `sweeps.crossing_varied`."""
+"""See `sweeps._crossing_varied`."""
 
-from .crossing_varied import Factors as SWEEP
+from ._crossing_varied import Factors as SWEEP
 
 if __name__ == "__main__":
     raise SystemExit(SWEEP.main())

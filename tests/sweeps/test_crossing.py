@@ -12,7 +12,7 @@ from jbt.experiments import run as runs
 from jbt.experiments.labelled_arrays import where
 from jbt.simulation import pools
 from sweeps import crossing
-from sweeps.crossing_varied import STYLE, Choices
+from sweeps._crossing_varied import STYLE, Choices
 from tests.support.invented import invented
 
 FEW = dataclasses.replace(crossing.EXPLORED, pools=40, rho=(0.0, 0.4))

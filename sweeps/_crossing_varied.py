@@ -29,7 +29,7 @@ from jbt.simulation import pools, theory
 from jbt.types import check_count
 
 from ._shared.scenario import PoolKind, VaryingBias
-from .crossing import BINARY_GRID, CONTINUOUS_GRID, SWEEP, Crossing
+from .crossing import BINARY_GRID, CONTINUOUS_GRID, Crossing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -184,7 +184,7 @@ class Choices(PoolKind, Varied):
         "full": {},
     }
     units = {
-        **SWEEP.units,
+        **Crossing.units,
         "link": "of the judge",
         "completeness": "1 (probability that a verdict was collected)",
     }
@@ -370,7 +370,7 @@ class Factors(PoolKind, VaryingBias, Varied):
         "paper": {"pools": RUNS, "large_pools": RUNS},
         "full": {"pools": 2048},
     }
-    units = SWEEP.units
+    units = Crossing.units
     panel_size = {"height": 6.4}
 
     covariate: tuple[pools.CovariateKind, ...] = ("continuous", "binary")
@@ -450,7 +450,7 @@ class Factors(PoolKind, VaryingBias, Varied):
 
         def one_by_one(ax: Axes) -> None:
             values = zip(factors.factor, factors.value, strict=True)
-            names = [FACTORS.get(factor, factor).format(value) for factor, value in values]
+            names = [str(FACTORS.get(factor, factor)).format(value) for factor, value in values]
             few = f"{{}}, studies of {self.runs} fresh pools a point (95 %)"
             many = f"{{}}, {self.pools:,} pools (95 %)"
             y = self.forest(ax, factors, names, (-0.18, 0.18), 6, few=few, many=many)

@@ -1,7 +1,5 @@
 """The sweep of the baselines: its fits against the commands' own, its truth against drawing."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,17 +17,21 @@ from sweeps._shared.prompt_studies import draw, pair_sums, pairs_of
 
 pytestmark = pytest.mark.heavy
 
-SETTINGS = dataclasses.replace(baselines.PRESETS["smoke"], n_prompts=30, n_models=4)
+SETTINGS = baselines.Baselines.at("smoke", n_prompts=30, n_models=4)
 N_LABELS = 60
+
+
+def alone(**changes):
+    """A judge alone, fair but for the changes."""
+    numbers = {name: jnp.asarray(value) for name, value in (baselines.PLAIN | changes).items()}
+    return numbers | {name: numbers[name][None] for name in baselines.OTHERS}
 
 
 @pytest.fixture(scope="module")
 def study():
-    judges = {
-        name: jnp.asarray((value, *baselines.OTHERS[name]))
-        for name, value in (baselines.PLAIN | baselines.JUDGES["ties"]).items()
-    }
-    judges |= {"label_bias": jnp.asarray(0.5), "clear": jnp.asarray(0.0)}
+    judge = baselines.PLAIN | baselines.JUDGES["ties"]
+    panel = {n: jnp.asarray((judge[n], *others)) for n, others in baselines.OTHERS.items()}
+    judges = {**panel, "label_bias": jnp.asarray(0.5), "clear": jnp.asarray(0.0)}
     with runtime.precision("float64"):
         return draw(jax.random.key(3), 4, SETTINGS.n_prompts, 1.0, 1.0, judges)
 
@@ -85,10 +87,8 @@ def test_win_rates_by_labels_are_the_commands(study):
 
 def test_the_true_win_rate_is_that_of_many_labels(study):
     """A study with 4,000 prompts, within 5 standard errors."""
-    plain = {name: jnp.ones(1) * value for name, value in baselines.PLAIN.items()}
-    judges = {**plain, "label_bias": jnp.asarray(1.0), "clear": jnp.asarray(0.0)}
     with runtime.precision("float64"):
-        large = draw(jax.random.key(1), 4, 4000, 1.0, 1.0, judges)
+        large = draw(jax.random.key(1), 4, 4000, 1.0, 1.0, alone(label_bias=1.0))
         sums = pair_sums(large, large.label.size)
         fit = baselines.prediction_powered(sums)
     error = np.sqrt(np.diagonal(fit.covariance))
@@ -98,9 +98,7 @@ def test_the_true_win_rate_is_that_of_many_labels(study):
 
 def test_ties_and_position_are_the_judges(study):
     """Shares of ties and of first wins in many comparisons of equals, within 5 standard errors."""
-    plain = {name: jnp.ones(1) * value for name, value in baselines.PLAIN.items()}
-    judges = {**plain, "discrimination": jnp.zeros(1), "ties": jnp.ones(1)}
-    judges |= {"label_bias": jnp.asarray(0.0), "clear": jnp.asarray(0.0)}
+    judges = alone(discrimination=0.0, ties=1.0)
     won = np.asarray(draw(jax.random.key(2), 4, 3000, 1.0, 0.0, judges).won)[:, 0, 0]
     kappa = prompt_studies.KAPPA
     total = np.exp(kappa / 2) + np.exp(-kappa / 2) + 1

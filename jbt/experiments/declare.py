@@ -169,11 +169,15 @@ class Sweep:
         """What the figure shows, a panel each."""
         raise NotImplementedError
 
+    def panels_of(self, ds: xr.Dataset, table: pd.DataFrame) -> list[Panel]:
+        """The same, where a panel shows results that are not in the table."""
+        return self.panels(table)
+
     def figure(self, ds: xr.Dataset, table: pd.DataFrame) -> Figure:
         """The figure; by default the panels side by side."""
         from jbt.experiments import plots
 
-        return plots.draw(self.panels(table), table, **self.panel_size)
+        return plots.draw(self.panels_of(ds, table), table, **self.panel_size)
 
     def answer(self, table: pd.DataFrame) -> str:
         """What came out, in a sentence, printed above the table; by default nothing."""

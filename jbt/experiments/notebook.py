@@ -92,7 +92,7 @@ class Explored:
         """Draw one panel of it alone, from 0."""
         from jbt.experiments import plots
 
-        return plots.draw([self.sweep.panels(self.table)[number]], self.table)
+        return plots.draw([self.sweep.panels_of(self.results, self.table)[number]], self.table)
 
     def rows(self, *quantities: str) -> pd.DataFrame:
         """The table's rows of some quantities, without columns that are empty in all of them."""

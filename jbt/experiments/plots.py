@@ -121,6 +121,8 @@ class Panel:
     after: Callable[[Axes], Any] | None = None
     """Draw what is not a line of the table, below the lines and above them: a limit, say, or a
     number of the paper."""
+    table: Any = None
+    """What to draw in place of the sweep's table."""
 
     def draw(self, ax: Axes, table: Any) -> None:
         """Draw the panel."""
@@ -128,7 +130,7 @@ class Panel:
             ax.axhline(self.level, color="black", linewidth=0.8, linestyle=self.level_style)
         if self.before is not None:
             self.before(ax)
-        rows = where(table, **self.where)
+        rows = where(table if self.table is None else self.table, **self.where)
         for series in self.lines:
             of_line, style = where(rows, **series.where), dict(series.style)
             known = {"colour": series.colour, "label": series.label, **style}

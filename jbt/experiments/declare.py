@@ -69,8 +69,8 @@ class Sweep:
     """Label whose values differ between all conditions, used as their dimension in the results;
     default "condition"."""
     panel_size: ClassVar[Mapping[str, Any]] = {}
-    """Of a panel of the figure: width, height (inches), n_columns, and a common legend; see
-    `plots.draw`."""
+    """Of a panel of the figure: width, height (inches), n_columns; and `below`, options of a legend
+    below all; see `plots.draw`."""
 
     preset: Literal["smoke", "paper", "full"] = "full"
     """Defaults of all other fields: smoke ends in seconds, paper has the paper's sizes, full
@@ -152,6 +152,8 @@ class Sweep:
             for check in getattr(kind, "__metadata__", ()):
                 if callable(check):
                     check(name, getattr(self, name))
+            if typing.get_origin(kind) is Literal:
+                check_listed(name, [getattr(self, name)], typing.get_args(kind))
 
     def digests(self) -> dict[str, str]:
         """Digests of further inputs that decide the numbers, input -> digest."""

@@ -97,7 +97,7 @@ class Panel:
     """Rows of a table against one of its columns, a line a series."""
 
     x: str | Callable[[Any], Any]
-    """The column, or a function rows -> numbers [rows]."""
+    """Column, or a function of the panel's rows that gives each its place."""
     where: Mapping[str, Any]
     """Column -> its value in all rows of the panel, or several."""
     lines: Iterable[Line]
@@ -114,9 +114,9 @@ class Panel:
     """Names of the places 0, 1, ... of the x axis: values of the column, where x is one."""
     name_style: Mapping[str, Any] = field(default_factory=dict)
     """Of the names, such as rotation and fontsize."""
-    legend: int | float | None = None
-    """Size of a legend's letters (points); by default each line is named at its end. 0 for no
-    names, where the figure has one legend."""
+    legend: int | float | Mapping[str, Any] | None = None
+    """Size of a legend's letters (points), or its options; by default each line is named at its
+    end."""
     before: Callable[[Axes], Any] | None = None
     after: Callable[[Axes], Any] | None = None
     """Draw what is not a line of the table, below the lines and above them: a limit, say, or a
@@ -124,22 +124,22 @@ class Panel:
     table: Any = None
     """What to draw in place of the sweep's table."""
 
-    def draw(self, ax: Axes, table: Any) -> None:
-        """Draw the panel."""
+    def draw(self, ax: Axes, table: Any, *, named: bool = True) -> None:
+        """Draw the panel; without names where the figure names the lines of all panels."""
         if self.level is not None:
             ax.axhline(self.level, color="black", linewidth=0.8, linestyle=self.level_style)
         if self.before is not None:
             self.before(ax)
         rows = where(table if self.table is None else self.table, **self.where)
+        rows = rows.assign(place=self.places(rows))
         for series in self.lines:
             of_line, style = where(rows, **series.where), dict(series.style)
             known = {"colour": series.colour, "label": series.label, **style}
-            at = self.at(of_line)
             if series.joined:
                 numbers = (of_line[c] for c in ("estimate", "ci_low", "ci_high"))
-                band(ax, at, *numbers, **known)
+                band(ax, of_line.place, *numbers, **known)
             else:
-                points(ax, of_line, at + series.shift, **known)
+                points(ax, of_line, of_line.place + series.shift, **known)
         if self.after is not None:
             self.after(ax)
         for axis in self.log:
@@ -149,12 +149,13 @@ class Panel:
         if self.names:
             ax.set_xticks(range(len(self.names)), self.names, **self.name_style)
         ax.set(**dict(zip(("xlabel", "ylabel", "title"), self.labels, strict=True)))
-        if self.legend is None:
+        if named and self.legend is None:
             label_ends(ax)
-        elif self.legend:
-            ax.legend(fontsize=self.legend)
+        elif named and ax.get_legend_handles_labels()[0]:
+            options = self.legend if isinstance(self.legend, Mapping) else {"fontsize": self.legend}
+            ax.legend(**options)
 
-    def at(self, rows: Any) -> Any:
+    def places(self, rows: Any) -> Any:
         """Where the rows stand on the x axis."""
         if callable(self.x):
             return np.asarray(self.x(rows), float)
@@ -170,20 +171,22 @@ def reference(ax: Axes, at: float, label: str, *, colour: str) -> Axes:
 
 
 def draw(
-    panels: Sequence[Panel], table: Any, *, legend: Mapping[str, Any] | None = None, **size: Any
+    panels: Sequence[Panel], table: Any, *, below: Mapping[str, Any] | None = None, **size: Any
 ) -> Figure:
-    """A figure of some panels; `size` as in `facets`.
+    """A figure of some panels.
 
     Args:
-      legend: style of one legend below all panels, such as ncols and fontsize; default none.
+      below: options of one legend below the figure, of the lines of all panels, instead of names in
+        every panel.
+      size: as in `facets`.
     """
     figure, axes = facets(len(panels), **size)
     for ax, panel in zip(axes, panels, strict=True):
-        panel.draw(ax, table)
-    if legend is not None:
+        panel.draw(ax, table, named=below is None)
+    if below is not None:
         named = [zip(*ax.get_legend_handles_labels(), strict=True) for ax in axes]
         once = {label: handle for pairs in named for handle, label in pairs}
-        figure.legend(once.values(), once.keys(), loc="outside lower center", **legend)
+        figure.legend(once.values(), once.keys(), loc="outside lower center", **below)
     return figure
 
 

@@ -9,7 +9,6 @@ the Laplace posterior's mode and scale, weighted by posterior over proposal.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from typing import Any
 
@@ -25,8 +24,8 @@ from jbt.acquisition.stopping import certainty, top_set
 from jbt.acquisition.views import View
 from jbt.simulation.simulate import Condition, Experiment, Simulation, stream
 from jbt.types import Variant
-from sweeps import stopping
 from sweeps._shared import truths
+from sweeps.stopping import Stopping
 
 DRAWS, FREEDOM = 4096, 8
 POOLS, LEVELS = 1000, (0.8, 0.9, 0.95)
@@ -60,14 +59,14 @@ def exact_certainty(key: Key[Array, ""], view: View, task: Task) -> dict[str, Fl
     return {"exact": (weight * (least > best)).sum(), "draws": 1 / (weight**2).sum()}
 
 
-def experiment(s: stopping.Settings, loop: Loop) -> Experiment:
+def experiment(s: Stopping, loop: Loop) -> Experiment:
     """Experiment: a run at its first look with a certainty of at least the condition's level."""
-    blocks = -(-stopping.budget_of(s, loop.protocol) // loop.refit_every)
+    blocks = -(-s.budget_of(loop.protocol) // loop.refit_every)
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         level = condition["level"]
         condition = truths.drawn_judge(key, condition)
-        pool = stopping.drawn(s, key, condition)
+        pool = s.drawn(key, condition)
         answers = twins.answers if loop.protocol == "frozen" else twins.probability
         free = condition["aware"] > 0
         variant = Variant(free[None], free)
@@ -96,7 +95,7 @@ def experiment(s: stopping.Settings, loop: Loop) -> Experiment:
 
 def measure(scenarios: tuple[str, ...], protocol: str, **fields: Any) -> None:
     """Print a line for the runs of each scenario and level that stop."""
-    s = dataclasses.replace(stopping.PRESETS["full"], scenario=scenarios, **fields).decided()
+    s = Stopping.at(scenario=scenarios, **fields).decided()
     loop = Loop("entropy_reduction_fresh", s.k, s.refit_every, protocol)
     rows = list(itertools.product(scenarios, LEVELS))
     conditions = truths.conditions([truths.TRUTHS[name] for name, _ in rows], s.prior)

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,21 +25,22 @@ from jbt import estimators, stats
 from jbt.acquisition import rules
 from jbt.acquisition.views import View
 from jbt.experiments import declare, plots
-from jbt.experiments.run import main
+from jbt.experiments.declare import Group, Sweep
+from jbt.experiments.labelled_arrays import where
 from jbt.kernel import model
 from jbt.kernel.laplace import laplace
 from jbt.kernel.membership import DRAWS, antithetic_normals, counted, membership, sobol_normals
 from jbt.simulation import judges, pairs, pools
-from jbt.simulation.simulate import Condition, Experiment, stream
+from jbt.simulation.simulate import Condition, stream
 from jbt.types import Judge
 
+from ._shared.reliability import BINS, add_bins, binned
 from ._shared.scenario import Scenario
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from jbt.experiments.table import Table
 
@@ -50,15 +53,48 @@ TRUTHS = {
 """Origin of quality and biases in the pools, as figures name it."""
 REFERENCE = 2**13
 """Draws that errors are measured against, from another table of normals (count)."""
-EDGES = np.linspace(0, 1, 11)
-"""Edges of the bins of membership."""
 FEWEST = 10
 """Fewest pools with items in a bin for the bin to have a row (count)."""
+OF_BINS = ("items", "estimated", "inside")
+
+
+class Cell(NamedTuple):
+    """A condition."""
+
+    truth: str
+    budget: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(Scenario, declare.Sweep):
-    truth: tuple[str, ...] = tuple(TRUTHS)
+class Membership(Scenario, Sweep):
+    """Top-k memberships against the truth, and their error by number of draws."""
+
+    name = "membership"
+    columns = ("truth", "budget", "membership", "n_samples", "bin")
+    presets = {
+        "smoke": {
+            **{"pools": 32, "truth": ("biased",), "budget": (60, 120)},
+            **{"conditional": (64,), "counted": (1500,)},
+        },
+        "paper": {"pools": 10, "conditional": (64,), "counted": (1500,)},
+        "full": {"pools": 2048},
+    }
+    units = {
+        "estimate": "how found, and draws (count)",
+        "bin": "1 (lower end of a bin of membership)",
+        "items": "count",
+        "estimated": "1 (sum of memberships)",
+        "inside": "count",
+        "overconfidence": "1 (mean confidence minus share right)",
+        "square_error": "1 (squared probability)",
+        "variance": "1 (p (1 - p), mean over items)",
+        "score_kept": "1 (share of the largest score)",
+    }
+    panel_size = {"n_columns": 2, "width": 5.6}
+
+    truth: Annotated[tuple[str, ...], partial(declare.check_listed, known=tuple(TRUTHS))] = tuple(
+        TRUTHS
+    )
     """prior: quality, c* and kappa* drawn from the prior of the fit. biased: the default scenario.
     correlated: the same with a covariate correlated with quality. growing: the default scenario
     with a bias that grows with quality."""
@@ -79,36 +115,24 @@ class Settings(Scenario, declare.Sweep):
     """Interaction gamma* of quality and covariate for the truth `growing` (logits per unit of
     each)."""
 
+    def check(self) -> None:
+        super().check()
+        self.check_pools(least=2)
+        pools.check_rho(self.rho, "continuous")
+        most = self.n_items * (self.n_items - 1)
+        declare.check_increasing("budget", self.budget, least=1, most=most)
+        for name, default in DRAWS.items():
+            declare.check_increasing(name, getattr(self, name), least=2, needed=float(default))
+        self.check_balance((self.rho if "correlated" in self.truth else 0.0,), "continuous")
 
-PRESETS = {
-    "smoke": Settings(
-        pools=32, truth=("biased",), budget=(60, 120), conditional=(64,), counted=(1500,)
-    ),
-    "paper": Settings(pools=10, conditional=(64,), counted=(1500,)),
-    "full": Settings(pools=2048),
-}
+    @property
+    def estimates(self) -> list[tuple[str, int]]:
+        """(membership, n_samples) of every estimate."""
+        return [(name, n) for name in ("conditional", "counted") for n in getattr(self, name)]
 
-
-def check(s: Settings) -> None:
-    """Raise `ValueError` for invalid settings, before anything runs."""
-    s.check_pools(least=2)
-    declare.check_listed("truth", s.truth, list(TRUTHS))
-    pools.check_rho(s.rho, "continuous")
-    declare.check_increasing("budget", s.budget, least=1, most=s.n_items * (s.n_items - 1))
-    for name, default in DRAWS.items():
-        declare.check_increasing(name, getattr(s, name), least=2, needed=float(default))
-
-
-def estimates(s: Settings) -> list[tuple[str, int]]:
-    """(membership, n_samples) of every estimate."""
-    return [("conditional", n) for n in s.conditional] + [("counted", n) for n in s.counted]
-
-
-def experiment(s: Settings) -> Experiment:
-    """Experiment: verdicts on random pairs, the bias-aware posterior, and its memberships."""
-
-    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = s.draw(key, condition, "continuous")
+    def experiment(self, key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        """Verdicts on random pairs, the bias-aware posterior, and its memberships."""
+        pool = self.draw(key, condition, "continuous")
         drawn = jax.random.normal(stream(key, "judge"), (2,), pool.quality.dtype)
         bias, position = condition["bias_sd"] * drawn
         growth = condition["interaction"]
@@ -116,7 +140,7 @@ def experiment(s: Settings) -> Experiment:
         oracle = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
         all_pairs = pairs.every_pair(pool)
         shown = pairs.spread_evenly(stream(key, "comparisons"), all_pairs, condition["budget"])
-        comparisons, prior = judges.reveal(oracle, shown), s.prior
+        comparisons, prior = judges.reveal(oracle, shown), self.prior
         fit = estimators.bias_aware(comparisons, pool.design, prior)
         design = pool.design.centred()
         variant = model.variant("bias_aware", design)
@@ -137,10 +161,10 @@ def experiment(s: Settings) -> Experiment:
                 "counted": (antithetic_normals, counted),
             }[name]
             normals = table(n_samples, n_parameters, posterior.root.dtype, seed=seed)
-            return estimate(posterior, s.k, pool.design.content_mask(), normals, arrange)
+            return estimate(posterior, self.k, pool.design.content_mask(), normals, arrange)
 
         exact = chances("conditional", REFERENCE, seed=1)
-        p = jnp.stack([chances(*estimate) for estimate in estimates(s)])
+        p = jnp.stack([chances(*estimate) for estimate in self.estimates])
         view = View(
             design=design,
             posterior=posterior,
@@ -150,34 +174,114 @@ def experiment(s: Settings) -> Experiment:
             shown=shown,
             wins=comparisons.wins,
             available=(all_pairs > 0) & (shown == 0),
-            priority=jnp.arange(s.n_items, dtype=p.dtype),
-            k=s.k,
+            priority=jnp.arange(self.n_items, dtype=p.dtype),
+            k=self.k,
         )
         inside = view.is_top(pool.quality)
         return {
-            **reliability(p, inside),
+            **jax.vmap(lambda estimate: reliability(estimate, inside))(p),
             "square_error": ((p - exact) ** 2).mean(1),
             "variance": (exact * (1 - exact)).mean(),
             "score_kept": jax.vmap(lambda estimate: score_kept(view, estimate))(p),
             "status_bias_aware": fit.status,
         }
 
-    return one
+    def groups(self) -> list[Group]:
+        names = {"estimate": [f"{name} {n}" for name, n in self.estimates]}
+        metrics = ("overconfidence", "square_error", "score_kept")
+
+        def by_truth(biased: float, **others: float) -> Any:
+            return lambda cell: others.get(cell.truth, biased)
+
+        conditions = declare.cases(
+            [*map(Cell._make, product(self.truth, self.budget))],
+            sd=by_truth(self.sd, prior=self.lam**-0.5),
+            rho=by_truth(0.0, correlated=self.rho),
+            bias=by_truth(self.bias, prior=0.0),
+            bias_sd=by_truth(0.0, prior=self.lam_b**-0.5),
+            interaction=by_truth(0.0, growing=self.interaction),
+            budget=lambda cell: float(cell.budget),
+        )
+        axes = {name: names | {"bin": BINS} for name in OF_BINS} | dict.fromkeys(metrics, names)
+        sizes: dict[str, Any] = {"n_items": self.n_items, "pools": self.pools, "fits": 20}
+        return [Group("membership", self.experiment, **conditions, **sizes, axes=axes)]
+
+    def table(self, ds: xr.Dataset, t: Table) -> None:
+        for (truth, budget), (i, (name, n_samples)) in product(
+            product(self.truth, self.budget), enumerate(self.estimates)
+        ):
+            row = {"truth": truth, "budget": budget, "membership": name, "n_samples": n_samples}
+            part = where(ds, truth=truth, budget=budget).isel(condition=0, estimate=i)
+            add_errors(part, row, t)
+            if n_samples == DRAWS[name]:
+                t.means("overconfidence", part["overconfidence"], **row)
+                rows = [{**row, "bin": low} for low in part["bin"].values]
+                counts = np.stack([part[metric].values for metric in OF_BINS])
+                names = ("estimated", "inside", "estimated_minus_inside")
+                add_bins(t, counts, rows, names, fewest=FEWEST)
+
+    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The default numbers of draws, without the bins."""
+        return table[table.bin.isna() & (table.n_samples == table.membership.map(DRAWS))]
+
+    def panels(self, table: pd.DataFrame) -> list[plots.Panel]:
+        """Share inside the top k against membership, for each truth; and errors of the draws."""
+        colours = [*zip(self.budget, plots.CYCLE, strict=False)]
+        s = DRAWS["counted"]
+
+        def reliable(truth: str) -> plots.Panel:
+            of = {"truth": truth, "membership": "counted", "n_samples": s}
+            style = {"fmt": "o-", "ms": 3}
+            lines = [
+                plots.Line({"budget": b}, f"B = {b}", colour, style, joined=False)
+                for b, colour in colours
+            ]
+            values = {"bias": self.bias, "rho": self.rho, "interaction": self.interaction}
+            labels = (
+                f"membership (mean of a bin, S = {s})",
+                f"share truly in the top {self.k}",
+                TRUTHS[truth].format(**values),
+            )
+            return plots.Panel(
+                lambda _: where(table, **of, quantity="estimated").estimate.values,
+                {**of, "quantity": "inside"},
+                lines,
+                labels,
+                level=None,
+                legend=8,
+                before=diagonal,
+            )
+
+        def diagonal(ax: Axes) -> None:
+            ax.plot([0, 1], [0, 1], color="black", linewidth=0.8)
+
+        errors = []
+        for b, colour in colours:
+            for name, ls, label in (("conditional", "--", ""), ("counted", "-", f"B = {b}")):
+                rows, style = {"membership": name, "budget": b}, {"ls": ls, "marker": "."}
+                errors.append(plots.Line(rows, label, colour, style))
+        of_draws = plots.Panel(
+            "n_samples",
+            {"quantity": "rms_error", "truth": self.truth[-1]},
+            errors,
+            (
+                "draws S",
+                "rms error of a membership",
+                "Error of the draws: counted (lines), conditional (dashed)",
+            ),
+            level=None,
+            log="xy",
+            legend=8,
+        )
+        return [*map(reliable, self.truth), of_draws]
 
 
-def reliability(p: Float[Array, "E M"], inside: Array) -> dict[str, Array]:
-    """Numbers of items, sums of memberships and numbers of items in the top k, by bin [E, bins];
-    and mean confidence minus share right [E] of the guess that items with p > 1/2 are in the top
-    k."""
-    chosen = jnp.digitize(p, jnp.asarray(EDGES[1:-1], p.dtype))[:, :, None] == jnp.arange(10)
+def reliability(p: Float[Array, " M"], inside: Array) -> dict[str, Array]:
+    """Numbers of items, sums of memberships and numbers of items in the top k, by bin [bins]; and
+    mean confidence minus share right of the guess that items with p > 1/2 are in the top k."""
     guess = p > 0.5
-    sure, right = jnp.where(guess, p, 1 - p), guess == inside
-    return {
-        "items": chosen.sum(1),
-        "estimated": (chosen * p[:, :, None]).sum(1),
-        "inside": (chosen & inside[:, None]).sum(1),
-        "overconfidence": (sure - right).mean(1),
-    }
+    overconfidence = (jnp.where(guess, p, 1 - p) - (guess == inside)).mean()
+    return dict(zip(OF_BINS, binned(p, inside), strict=True)) | {"overconfidence": overconfidence}
 
 
 def score_kept(view: View, p: Float[Array, " M"]) -> Array:
@@ -193,154 +297,20 @@ def score_kept(view: View, p: Float[Array, " M"]) -> Array:
     return jnp.where(view.available.any(), true[asked] / true.max(), jnp.nan)
 
 
-def groups(s: Settings) -> list[declare.Group]:
-    check(s)
-    s.check_balance((s.rho if "correlated" in s.truth else 0.0,), "continuous")
-    rows = [(truth, budget) for truth in s.truth for budget in s.budget]
-
-    def column(biased: float, **others: float) -> np.ndarray:
-        return np.array([others.get(truth, biased) for truth, _ in rows])
-
-    names = {"estimate": [f"{name} {n}" for name, n in estimates(s)]}
-    bins = names | {"bin": EDGES[:-1].round(2).tolist()}
-    return [
-        declare.Group(
-            "membership",
-            experiment(s),
-            {
-                "sd": column(s.sd, prior=s.lam**-0.5),
-                "rho": column(0.0, correlated=s.rho),
-                "bias": column(s.bias, prior=0.0),
-                "bias_sd": column(0.0, prior=s.lam_b**-0.5),
-                "interaction": column(0.0, growing=s.interaction),
-                "budget": np.array([float(budget) for _, budget in rows]),
-            },
-            {"truth": [truth for truth, _ in rows], "budget": [budget for _, budget in rows]},
-            s.n_items,
-            s.pools,
-            axes={
-                **dict.fromkeys(("items", "estimated", "inside"), bins),
-                **dict.fromkeys(("overconfidence", "square_error", "score_kept"), names),
-            },
-            fits=20,
-        )
-    ]
-
-
-# --- from the saved results
-
-
-def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    for c in range(ds.sizes["condition"]):
-        part = ds.isel(condition=c)
-        for i, (name, n_samples) in enumerate(estimates(s)):
-            where = {"membership": name, "n_samples": n_samples}
-            where |= {"truth": part["truth"].item(), "budget": part["budget"].item()}
-            estimate = part.isel(estimate=i)
-            error_rows(estimate, where, t)
-            if n_samples == DRAWS[name]:
-                t.means("overconfidence", estimate["overconfidence"], **where)
-                reliability_rows(estimate, where, t)
-
-
-def error_rows(part: xr.Dataset, where: dict[str, Any], t: Table) -> None:
+def add_errors(part: xr.Dataset, row: dict[str, Any], t: Table) -> None:
     """Add root mean square errors over items and pools, and those of counting as many independent
     draws."""
-    independent = part["variance"].values / where["n_samples"]
+    independent = part["variance"].values / row["n_samples"]
     errors = {"rms_error": part["square_error"].values, "rms_error_independent": independent}
     for quantity, square in errors.items():
         mean, *interval = (np.sqrt(v) for v in stats.mean_interval(square, seed=t.seed))
-        if quantity == "rms_error" or where["membership"] == "counted":
-            t.add(quantity, mean, interval, len(square), **where)
+        if quantity == "rms_error" or row["membership"] == "counted":
+            t.add(quantity, mean, interval, len(square), **row)
     if np.isfinite(part["score_kept"].values).any():
-        t.means("score_kept", part["score_kept"], **where)
+        t.means("score_kept", part["score_kept"], **row)
 
 
-def reliability_rows(part: xr.Dataset, where: dict[str, Any], t: Table) -> None:
-    """Add each bin's mean membership, share in the top k, and their difference, as ratios of means
-    over the same pools."""
-    counts = np.stack([part[name].values for name in ("items", "estimated", "inside")])  # [3, b, P]
-    n_pools = counts.shape[-1]
-    filled = (counts[0] > 0).sum(-1) >= FEWEST
-
-    def ratios(means: np.ndarray) -> dict[str, np.ndarray]:
-        items, estimated, inside = np.moveaxis(means[..., filled], -2, 0)
-        shares = {"estimated": estimated / items, "inside": inside / items}
-        return shares | {"estimated_minus_inside": shares["estimated"] - shares["inside"]}
-
-    mean = ratios(counts.mean(-1))
-    resampled = ratios(stats.bootstrap_means(counts, seed=t.seed))
-    for i, low in enumerate(part["bin"].values[filled]):
-        for quantity, ratio in mean.items():
-            interval = stats.percentiles(resampled[quantity][:, i], n_units=n_pools)
-            t.add(quantity, ratio[i], interval, n_pools, **where, bin=low)
-
-
-def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """Rows to print: the default numbers of draws, without the bins."""
-    return table[table.bin.isna() & (table.n_samples == table.membership.map(DRAWS))]
-
-
-def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    fig, (*axes, errors) = plots.facets(len(s.truth) + 1, 2, width=5.6)
-    for ax, truth in zip(axes, s.truth, strict=True):
-        draw_reliability(ax, table[table.truth == truth], s)
-        ax.set_title(TRUTHS[truth].format(bias=s.bias, rho=s.rho, interaction=s.interaction))
-    draw_errors(errors, table, s)
-    return fig
-
-
-def draw_reliability(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    counted = table[(table.membership == "counted") & (table.n_samples == DRAWS["counted"])]
-    ax.plot([0, 1], [0, 1], color="black", linewidth=0.8)
-    for budget, colour in zip(s.budget, plots.CYCLE, strict=False):
-        line_rows = counted[counted.budget == budget]
-        at = line_rows[line_rows.quantity == "estimated"].estimate.values
-        rows = line_rows[line_rows.quantity == "inside"]
-        plots.points(ax, rows, at, colour=colour, label=f"B = {budget}", fmt="o-", ms=3)
-    ax.set_xlabel(f"membership (mean of a bin, S = {DRAWS['counted']})")
-    ax.set_ylabel(f"share truly in the top {s.k}")
-    ax.legend(fontsize=8)
-    return ax
-
-
-def draw_errors(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    rows = table[(table.quantity == "rms_error") & (table.truth == s.truth[-1])]
-    for budget, colour in zip(s.budget, plots.CYCLE, strict=False):
-        for name, line in (("conditional", "--"), ("counted", "-")):
-            line_rows = rows[(rows.membership == name) & (rows.budget == budget)]
-            label = f"B = {budget}" if line == "-" else ""
-            plots.line(ax, line_rows, "n_samples", colour=colour, label=label, ls=line, marker=".")
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    ax.set_xlabel("draws S")
-    ax.set_ylabel("rms error of a membership")
-    ax.set_title("Error of the draws: counted (lines), conditional (dashed)")
-    ax.legend(fontsize=8)
-    return ax
-
-
-SWEEP = declare.legacy(
-    "membership",
-    "Top-k memberships against the truth, and their error by number of draws.",
-    PRESETS,
-    groups,
-    ("truth", "budget", "membership", "n_samples", "bin"),
-    table,
-    figure,
-    units={
-        "estimate": "how found, and draws (count)",
-        "bin": "1 (lower end of a bin of membership)",
-        "items": "count",
-        "estimated": "1 (sum of memberships)",
-        "inside": "count",
-        "overconfidence": "1 (mean confidence minus share right)",
-        "square_error": "1 (squared probability)",
-        "variance": "1 (p (1 - p), mean over items)",
-        "score_kept": "1 (share of the largest score)",
-    },
-    headline=headline,
-)
+SWEEP = Membership
 
 if __name__ == "__main__":
-    raise SystemExit(main(SWEEP))
+    raise SystemExit(SWEEP.main())

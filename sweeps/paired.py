@@ -11,20 +11,24 @@ statement_bank contents are made of the statements of the paper's benchmark, and
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array, Int, Key
 
-from jbt import estimators, identifiability, twins
+from jbt import estimators, identifiability, quick_compilation, runtime, twins
 from jbt.experiments import declare, plots
-from jbt.experiments.run import main
+from jbt.experiments.declare import Group, Sweep
+from jbt.experiments.labelled_arrays import where
+from jbt.identifiability import BiasEstimate, NullSpace
 from jbt.simulation import judges, pairs, pools, theory
-from jbt.simulation.simulate import Condition, Experiment, stream
-from jbt.types import Comparisons, Design, Parameters, Pool, Prior, Status, check_positive
+from jbt.simulation.simulate import Condition, stream
+from jbt.types import Comparisons, Design, Judge, Parameters, Pool, Prior, Status
 
 from ._shared.judge import BANK
 from ._shared.scenario import VaryingBias
@@ -33,11 +37,10 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from jbt.experiments.table import Table
 
-DESIGNS = ("unpaired", "paired")
+DESIGNS: tuple[Literal["unpaired", "paired"], ...] = ("unpaired", "paired")
 BASE_SIZE = 15
 """Contents of the paper's main paired study, which has more pools than other sizes."""
 LAM, LAM_B = 1.0, 0.1
@@ -46,34 +49,69 @@ SHIFT = 2
 """Points of the grid over c_map +- 1 that make up 0.5, by which the paper moves c."""
 FACTOR = 5.0
 """Factor up to which, the paper says, Eq. 3 without centring misstates c_hat."""
-TINY = 1e-6
-"""Smallest precision allowed (1/logit^2)."""
 COLUMNS = (
-    "judge",
-    "design",
-    "n_contents",
-    "n_twice",
-    "lam",
-    "lam_b",
-    "comparisons",
-    "budget",
-    "protocol",
-    "rho",
-    "model",
+    *("judge", "design", "n_contents", "n_twice", "lam", "lam_b", "comparisons", "budget"),
+    *("protocol", "rho", "model"),
 )
+MEANS = (
+    *("profile_range_mle_centred", "profile_drop", "slice_drop", "curvature", "c_mle"),
+    *("c_interval_width", "c_interval_width_wald", "rank", "n_columns"),
+)
+"""Metrics of each design whose means the table has."""
+WHAT_C_COSTS = (
+    *(*MEANS, "profile_range", "c_uncentred", "c_uncentred_first"),
+    *("mle", "status_map", "status_profile"),
+)
+"""All metrics of each design but `c_map`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(VaryingBias, declare.Sweep):
+class Profiled(VaryingBias, Sweep):
+    """An experiment on what the likelihood holds about c, which needs float64."""
+
     pools: int = 200
+    dtype: str = "float64"
+    """Precision; the profile likelihood needs float64."""
+
+    def check(self) -> None:
+        super().check()
+        if self.dtype != "float64":
+            raise ValueError(f"dtype must be float64 for profile likelihoods, got {self.dtype}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paired(Profiled):
+    """What two renderings of every content identify of the bias, and what the prior still does."""
+
+    name, columns = "paired", COLUMNS
+    presets = {
+        "smoke": {"pools": 8, "judge": ("llama", "coder"), "n_contents": (8,)},
+        "paper": {"pools": 6, "pools_other_sizes": 3},
+        "full": {},
+    }
+    units = {
+        "profile_range_mle_centred": "nats, over c_mle +- 1",
+        "profile_drop": "nats, c_map moved by 0.5 and the rest maximised again",
+        "slice_drop": "nats, c_map moved by 0.5 and the rest held",
+        "c_uncentred": "logits, Eq. 3 without centring where apparent quality has mean 0",
+        "c_uncentred_first": "logits, the same where the first item's is 0",
+        "extreme_item": "1 if an item always wins or always loses",
+    }
+    panel_size = {"height": 4.0}
+
     pools_other_sizes: int | None = None
     """Pools at sizes other than 15 contents (count); default as many. The paper has 3, and 6 of
     15."""
-    dtype: str = "float64"
-    """Precision; the profile likelihood needs float64."""
-    judge: tuple[str, ...] = tuple(judges.OPEN)
+    judge: Annotated[tuple[str, ...], partial(declare.check_listed, known=tuple(judges.OPEN))] = (
+        tuple(judges.OPEN)
+    )
     """Judges, which see the same pools."""
-    n_contents: tuple[int, ...] = (8, 15, 25, 40)
+    n_contents: Annotated[tuple[int, ...], partial(declare.check_increasing, least=2)] = (
+        8,
+        15,
+        25,
+        40,
+    )
     """Contents of a pool, all rendered twice (count)."""
     pool: Literal["gaussian", "statement_bank"] = "gaussian"
     """Contents. gaussian: normal qualities, and judges with the paper's estimates as true values.
@@ -85,129 +123,261 @@ class Settings(VaryingBias, declare.Sweep):
     pair_noise: float = 0.5
     """Standard deviation of that preference (logits); without effect on drawn verdicts. Twins have
     their own."""
-    lam: tuple[float, ...] = (0.2, 1.0, 5.0)
+    lam: Annotated[tuple[float, ...], partial(declare.check_increasing, needed=LAM)] = (
+        0.2,
+        1.0,
+        5.0,
+    )
     """Prior precisions of quality whose MAPs are compared, 1 among them (1/logit^2)."""
-    lam_b: tuple[float, ...] = (0.1, 1.0, 2.0)
+    lam_b: Annotated[tuple[float, ...], partial(declare.check_increasing, needed=LAM_B)] = (
+        0.1,
+        1.0,
+        2.0,
+    )
     """Prior precisions of c and kappa whose MAPs are compared, 0.1 among them (1/logit^2)."""
     sd: float = 1.2
     """Standard deviation of quality (logits)."""
 
+    def check(self) -> None:
+        super().check()
+        for name in ("sd", "pair_noise"):
+            if self.pool == BANK and getattr(self, name) != getattr(Paired, name):
+                raise ValueError(f"{name} has no effect with --pool {BANK}: twins have their own")
+        if self.pair_noise < 0:
+            raise ValueError(f"pair_noise must be finite and at least 0, got {self.pair_noise}")
 
-PRESETS = {
-    "smoke": Settings(pools=8, judge=("llama", "coder"), n_contents=(8,)),
-    "paper": Settings(pools=6, pools_other_sizes=3),
-    "full": Settings(),
-}
+    @property
+    def priors(self) -> list[tuple[float, float]]:
+        """(lam, lam_b) of each MAP: the paper's, then each list with the other at the paper's."""
+        others = [*((lam, LAM_B) for lam in self.lam), *((LAM, b) for b in self.lam_b)]
+        return [(LAM, LAM_B), *others]
 
+    def drawn(self, key: Key[Array, ""], n_contents: int) -> Pool:
+        """A pool of contents, all rendered twice."""
+        if self.pool != BANK:
+            return pools.paired(key, n_contents, sd=self.sd)
+        return pools.in_both_forms(pools.statement_bank(key, n_contents, max(1, n_contents // 6)))
 
-def check(s: Settings) -> None:
-    """Raise `ValueError` for settings that make no sense, before anything runs."""
-    if s.dtype != "float64":
-        raise ValueError(f"dtype must be float64 for profile likelihoods, got {s.dtype}")
-    declare.check_listed("judge", s.judge, list(judges.OPEN))
-    declare.check_listed("pool", (s.pool,), ("gaussian", BANK))
-    check_positive("sd", s.sd)
-    for name in ("sd", "pair_noise"):
-        if s.pool == BANK and getattr(s, name) != getattr(Settings, name):
-            raise ValueError(f"{name} has no effect with --pool {BANK}: twins have their own")
-    if not 0 <= s.pair_noise < float("inf"):
-        raise ValueError(f"pair_noise must be finite and at least 0, got {s.pair_noise}")
-    declare.check_increasing("lam", s.lam, least=TINY, needed=LAM)
-    declare.check_increasing("lam_b", s.lam_b, least=TINY, needed=LAM_B)
-    declare.check_increasing("n_contents", s.n_contents, least=2)
-    if s.pools_other_sizes is not None and s.pools_other_sizes < 1:
-        raise ValueError(f"pools_other_sizes must be at least 1, got {s.pools_other_sizes}")
-
-
-def priors(s: Settings) -> list[tuple[float, float]]:
-    """(lam, lam_b) of each MAP: the paper's first, then each list with the other at the paper's."""
-    return [(LAM, LAM_B), *((lam, LAM_B) for lam in s.lam), *((LAM, b) for b in s.lam_b)]
-
-
-def drawn(s: Settings, key: Key[Array, ""], n_contents: int) -> Pool:
-    """A pool of contents, all rendered twice."""
-    if s.pool != BANK:
-        return pools.paired(key, n_contents, sd=s.sd)
-    return pools.in_both_forms(pools.statement_bank(key, n_contents, max(1, n_contents // 6)))
-
-
-def conditions(s: Settings) -> dict[str, np.ndarray]:
-    """The judges."""
-    if s.pool == BANK:
-        oracle = {"draw": "draws"}.get(s.oracle, s.oracle)
-        of_twins = twins.conditions([twins.twin(name, oracle=oracle) for name in s.judge])
-        return of_twins | {"interaction": np.full(len(s.judge), s.interaction)}
-    of_judges = judges.conditions([s.growing(judges.OPEN[name]) for name in s.judge])
-    return of_judges | {"pair_noise": np.full(len(s.judge), s.pair_noise)}
-
-
-def full_matrix(s: Settings, n_contents: int) -> Experiment:
-    """Experiment: every ordered pair of 2 M items judged once, the same verdicts analysed twice."""
-
-    def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = drawn(s, stream(key, "pool"), n_contents)
-        judge = judges.of_condition(condition)
-        draw = stream(key, "verdicts")
-        if s.oracle == "argmax":
+    def experiment(
+        self, key: Key[Array, ""], condition: Condition, *, n_contents: int
+    ) -> dict[str, Array]:
+        """Every ordered pair of 2 M items judged once, the same verdicts analysed twice."""
+        pool = self.drawn(stream(key, "pool"), n_contents)
+        judge, draw = judges.of_condition(condition), stream(key, "verdicts")
+        if self.oracle == "argmax":
             noise = condition["pair_noise"]
             oracle = judges.frozen_argmax(draw, pool, judge, pair_noise=noise)
         else:
             oracle = judges.frozen_draw(draw, pool, judge)
         comparisons = judges.reveal(oracle, pairs.every_pair(pool))
-        # Both designs with room for 2 M contents: one kernel, vectorised over them.
-        owners = jnp.stack([jnp.arange(2 * n_contents), jnp.tile(jnp.arange(n_contents), 2)])
-
-        def analysis(owner: Array) -> dict[str, Array]:
-            covariates, mask = pool.design.covariates, pool.design.item_mask
-            return evidence(comparisons, Design(covariates, owner, mask, 2 * n_contents), s)
-
+        analyses = jax.vmap(lambda owner: self.evidence(comparisons, design_of(pool, owner)))
         won = comparisons.wins.sum(1) + (comparisons.shown - comparisons.wins).sum(0)
         always = (won == 0) | (won == (comparisons.shown + comparisons.shown.T).sum(1))
-        return {**jax.vmap(analysis)(owners), "extreme_item": always.any().astype(float)}
+        return {**analyses(owners(n_contents)), "extreme_item": always.any().astype(float)}
 
-    return experiment
+    def evidence(self, comparisons: Comparisons, design: Design) -> dict[str, Array]:
+        """Evidence about c in one analysis, and estimates of c under each prior."""
+
+        def of_prior(prior: Array) -> tuple[Parameters, Array]:
+            fit = estimators.bias_aware(comparisons, design, Prior(prior[0], prior[1]))
+            return fit.parameters, fit.status
+
+        parameters, status = jax.vmap(of_prior)(jnp.asarray(self.priors))
+        c = parameters.c[:, 0]
+        mode = jax.tree.map(lambda v: v[0], parameters)
+        estimate = identifiability.estimate_bias(comparisons, design)
+        exists = estimate.status == Status.CONVERGED
+        around_map = identifiability.grid_around(c[0])
+        # The profile is concave: around its maximum, three of the nine points have the range of
+        # all.
+        top = jnp.where(exists, estimate.c, c[0])
+        around_mle = identifiability.grid_around(top, points=3)
+        grid = jnp.concatenate([around_map, around_mle])
+        profile = identifiability.profile(comparisons, design, grid)
+        held = identifiability.likelihood_slice(comparisons, design, mode, around_map)
+        phi = design.of_items(mode.theta) + design.covariates[:, 0] * c[0]
+        at_map = jax.tree.map(lambda v: v[: len(around_map)], profile)
+        at_mle = jax.tree.map(lambda v: v[len(around_map) :], profile).range()
+
+        def uncentred(phi: Array) -> Array:
+            return theory.map_bias(phi, design.covariates, LAM, LAM_B, centred=False)[0]
+
+        return {
+            "c_map": c,
+            "profile_range": at_map.range(),
+            "profile_range_mle_centred": jnp.asarray(jnp.where(exists, at_mle, jnp.nan)),
+            "profile_drop": drop(at_map.log_likelihood),
+            "slice_drop": drop(held),
+            "c_uncentred": uncentred(phi - phi.mean()),
+            "c_uncentred_first": uncentred(phi - phi[0]),
+            "curvature": estimate.curvature,
+            "c_mle": estimate.c,
+            "mle": estimate.status,
+            "c_interval_width": estimate.high - estimate.low,
+            "c_interval_width_wald": estimate.wald_high - estimate.wald_low,
+            "rank": identifiability.rank(design, comparisons.shown),
+            "n_columns": jnp.asarray(design.content_mask().sum() + design.n_covariates + 1),
+            "status_map": status.max(),
+            "status_profile": profile.status.max(),
+        }
+
+    def conditions(self) -> dict[str, np.ndarray]:
+        """The judges."""
+        n = len(self.judge)
+        if self.pool == BANK:
+            oracle = {"draw": "draws"}.get(self.oracle, self.oracle)
+            of_twins = twins.conditions([twins.twin(name, oracle=oracle) for name in self.judge])
+            return of_twins | {"interaction": np.full(n, self.interaction)}
+        of_judges = judges.conditions([self.growing(judges.OPEN[name]) for name in self.judge])
+        return of_judges | {"pair_noise": np.full(n, self.pair_noise)}
+
+    def groups(self) -> list[Group]:
+        design = {"design": list(DESIGNS)}
+        # Numbered, because the paper's prior occurs three times.
+        names = [f"{i}: lam {a:g}, lam_b {b:g}" for i, (a, b) in enumerate(self.priors)]
+        axes = dict.fromkeys(WHAT_C_COSTS, design) | {"c_map": design | {"prior": names}}
+        n_others = self.pools if self.pools_other_sizes is None else self.pools_other_sizes
+        return [
+            Group(
+                f"size-{n}",
+                partial(self.experiment, n_contents=n),
+                self.conditions(),
+                {"judge": list(self.judge), "n_contents": [n] * len(self.judge)},
+                2 * n,
+                self.pools if n == BASE_SIZE else n_others,
+                axes=axes,
+                fits=60,
+            )
+            for n in self.n_contents
+        ]
+
+    def table(self, ds: xr.Dataset, t: Table) -> None:
+        for n in self.n_contents:
+            part = where(ds, n_contents=n).drop_vars("n_contents")
+            simulated = (part["status_map"].values >= 0).all((0, 1))  # not every size has all pools
+            self.add_size(part.isel(pool=np.flatnonzero(simulated)), n, t)
+
+    def add_size(self, part: xr.Dataset, n: int, t: Table) -> None:
+        """Add rows of one size: each judge, and the mean over judges with the pool as the unit (the
+        judges see the same pools)."""
+        size = {"n_contents": n, "n_twice": n, "comparisons": "all", "budget": 2 * n * (2 * n - 1)}
+        size |= {"protocol": "frozen", "rho": 0.0}
+        paper = {"lam": LAM, "lam_b": LAM_B}
+
+        def add(name: str, values: xr.DataArray, of_each: Any = t.means, **prior: float) -> None:
+            of_each(name, values, **size, **prior)
+            if len(self.judge) > 1:
+                t.means(name, values.mean("condition", skipna=False), judge="all", **size, **prior)
+
+        ranges = part["profile_range"]
+        add("profile_range", ranges, **paper)
+        for design in DESIGNS:
+            largest = ranges.sel(design=design).values.max()
+            row = {"judge": "all", "design": design, **paper, **size}
+            t.add("profile_range_max", largest, n_pools=part.sizes["pool"], **row)
+        for name in MEANS:
+            add(name, part[name])
+        add("nullity", part["n_columns"] - part["rank"])
+        add("mle_exists", (part["mle"] == Status.CONVERGED).astype(float), t.shares)
+
+        c = part["c_map"]
+        ratio, first = (
+            (part[name] / c.isel(prior=0, drop=True)).sel(design=["unpaired"])  # of Eq. 3
+            for name in ("c_uncentred", "c_uncentred_first")
+        )
+        t.means("c_uncentred_ratio", ratio, **paper, **size)
+        beyond = ((first < 1 / FACTOR) | (first > FACTOR)).astype(float)
+        t.shares("c_uncentred_beyond_5", beyond, **paper, **size)
+        for i, lam in enumerate(self.lam, start=1):
+            at = c.isel(prior=i, drop=True)
+            # Only the paired design has an estimate without a prior.
+            away = (at - part["c_mle"]).sel(design=["paired"])
+            add("c_map", at, lam=lam, lam_b=LAM_B)
+            add("c_map_minus_mle", away, lam=lam, lam_b=LAM_B)
+            add("c_map_minus_mle_absolute", abs(away), lam=lam, lam_b=LAM_B)
+        end = 1 + len(self.lam)
+        moved = {
+            name: c.isel(prior=over).reduce(np.ptp, "prior")
+            for name, over in (("lam", slice(1, end)), ("lam_b", slice(end, None)))
+        }
+        add("c_sensitivity_lam_b", moved["lam_b"], lam=LAM)
+        add("c_sensitivity_lam", moved["lam"], lam_b=LAM_B)
+        for name, sensitivity in moved.items():
+            # How many times less the paired estimate depends on the prior.
+            unpaired, paired = sensitivity.mean("condition").transpose("design", "pool").values
+            t.ratio(f"c_sensitivity_{name}_ratio", unpaired, paired, judge="all", **size)
+        t.shares("pools_with_an_extreme_item", part["extreme_item"], **size)
+
+    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Rows beside the paper's numbers, and those over all judges."""
+        everyone = table.quantity.str.match(
+            "profile_range(_max)?$|rank$|n_columns$|c_map_minus_mle_absolute$|c_sensitivity"
+        ) & (table.judge == "all")
+        return table[everyone | table.paper.notna()]
+
+    def panels(self, table: pd.DataFrame) -> list[plots.Panel]:
+        def of(judge: str, label: str, colour: str, ls: str, name: str = "") -> plots.Line:
+            rows = {"judge": judge, "quantity": f"profile_range{name}"}
+            return plots.Line(rows, label, colour, {"ls": ls, "marker": "."})
+
+        ranges = [of(j, f"{j}, paired", plots.CYCLE[i], "--") for i, j in enumerate(self.judge)]
+        if len(self.judge) > 1:
+            ranges.append(of("all", "mean of the judges, paired", "black", "-"))
+            ranges.append(of("all", "the same around the MLE", "black", ":", "_mle_centred"))
+
+        def points(ax: Axes) -> None:
+            """The paper's numbers, and the unpaired design."""
+            paper = where(table, quantity="profile_range", design="paired")
+            paper = paper[paper.paper.notna()]
+            ax.plot(paper.n_contents, paper.paper, "x", color="black", label="paper, paired")
+            flat = where(table, quantity="profile_range_max", design="unpaired")
+            colour, label = plots.COLOURS["vermilion"], "largest of all pools, unpaired"
+            ax.plot(flat.n_contents, flat.estimate, "o", color=colour, label=label)
+
+        shrinkage = [
+            plots.Line({"judge": judge}, judge, colour, {"marker": "o"})
+            for judge, colour in zip(self.judge, plots.CYCLE, strict=False)
+        ]
+        most = max(self.n_contents)
+        return [
+            plots.Panel(
+                "n_contents",
+                {"design": "paired"},
+                ranges,
+                (
+                    "contents, each rendered twice",
+                    "range of the profile log-likelihood of c\nover its estimate $\\pm$ 1 (nats)",
+                    "Evidence about c: the design, not the amount",
+                ),
+                level=None,
+                log="y",
+                legend=7,
+                after=points,
+            ),
+            plots.Panel(
+                "lam",
+                {"quantity": "c_map_minus_mle", "n_contents": most},
+                shrinkage,
+                (
+                    r"prior precision of quality, $\lambda$ (1/logit$^2$)",
+                    "MAP minus MLE of c (logits)",
+                    f"What the prior still does, paired, {most} contents",
+                ),
+                log="x",
+                ticks={"x": self.lam},
+            ),
+        ]
 
 
-def evidence(comparisons: Comparisons, design: Design, s: Settings) -> dict[str, Array]:
-    """Evidence about c in one analysis, and estimates of c under each prior."""
+def owners(n_contents: int) -> Int[Array, "designs items"]:
+    """Content of each of 2 M items in each of `DESIGNS`."""
+    return jnp.stack([jnp.arange(2 * n_contents), jnp.tile(jnp.arange(n_contents), 2)])
 
-    def of_prior(prior: Array) -> tuple[Parameters, Array]:
-        fit = estimators.bias_aware(comparisons, design, Prior(prior[0], prior[1]))
-        return fit.parameters, fit.status
 
-    parameters, status = jax.vmap(of_prior)(jnp.asarray(priors(s)))
-    c = parameters.c[:, 0]
-    mode = jax.tree.map(lambda v: v[0], parameters)
-    estimate = identifiability.estimate_bias(comparisons, design)
-    exists = estimate.status == Status.CONVERGED
-    around_map = identifiability.grid_around(c[0])
-    # The profile is concave: around its maximum, three of the nine points have the range of all.
-    top = jnp.where(exists, estimate.c, c[0])
-    around_mle = identifiability.grid_around(top, points=3)
-    grid = jnp.concatenate([around_map, around_mle])
-    profile = identifiability.profile(comparisons, design, grid)
-    held = identifiability.likelihood_slice(comparisons, design, mode, around_map)
-    phi = design.of_items(mode.theta) + design.covariates[:, 0] * c[0]
-    at_map = jax.tree.map(lambda v: v[: len(around_map)], profile)
-    at_mle = jax.tree.map(lambda v: v[len(around_map) :], profile).range()
-    return {
-        "c_map": c,
-        "profile_range": at_map.range(),
-        "profile_range_mle_centred": jnp.asarray(jnp.where(exists, at_mle, jnp.nan)),
-        "profile_drop": drop(at_map.log_likelihood),
-        "slice_drop": drop(held),
-        "c_uncentred": uncentred(phi - phi.mean(), design),
-        "c_uncentred_first": uncentred(phi - phi[0], design),
-        "curvature": estimate.curvature,
-        "c_mle": estimate.c,
-        "mle": estimate.status,
-        "c_interval_width": estimate.high - estimate.low,
-        "c_interval_width_wald": estimate.wald_high - estimate.wald_low,
-        "rank": identifiability.rank(design, comparisons.shown),
-        "n_columns": jnp.asarray(design.content_mask().sum() + design.n_covariates + 1),
-        "status_map": status.max(),
-        "status_profile": profile.status.max(),
-    }
+def design_of(pool: Pool, owner: Array) -> Design:
+    """A pool's design with these contents, with room for as many as items: one program serves both
+    `DESIGNS`."""
+    return Design(pool.design.covariates, owner, pool.design.item_mask, len(owner))
 
 
 def drop(log_likelihood: Array) -> Array:
@@ -217,195 +387,95 @@ def drop(log_likelihood: Array) -> Array:
     return log_likelihood[middle] - (low + high) / 2
 
 
-def uncentred(phi: Array, design: Design) -> Array:
-    return theory.map_bias(phi, design.covariates, LAM, LAM_B, centred=False)[0]
+SWEEP = Paired
 
 
-MEANS = (
-    "profile_range_mle_centred",
-    "profile_drop",
-    "slice_drop",
-    "curvature",
-    "c_mle",
-    "c_interval_width",
-    "c_interval_width_wald",
-    "rank",
-    "n_columns",
-)
-"""Metrics of each design whose means the table has."""
-WHAT_C_COSTS = (
-    *MEANS,
-    "profile_range",
-    "c_uncentred",
-    "c_uncentred_first",
-    "mle",
-    "status_map",
-    "status_profile",
-)
-"""All metrics of each design but `c_map`."""
+# --- one pool, to look at
 
 
-def groups(s: Settings) -> list[declare.Group]:
-    check(s)
-    design = {"design": list(DESIGNS)}
-    # Numbered, because the paper's prior occurs three times.
-    prior = {"prior": [f"{i}: lam {a:g}, lam_b {b:g}" for i, (a, b) in enumerate(priors(s))]}
-    n_others = s.pools if s.pools_other_sizes is None else s.pools_other_sizes
-    return [
-        declare.Group(
-            f"size-{n}",
-            full_matrix(s, n),
-            conditions(s),
-            {"judge": list(s.judge), "n_contents": [n] * len(s.judge)},
-            2 * n,
-            s.pools if n == BASE_SIZE else n_others,
-            axes=dict.fromkeys(WHAT_C_COSTS, design) | {"c_map": design | prior},
-            fits=60,
+class Analysis(NamedTuple):
+    """What the verdicts of a pool say about c in one design."""
+
+    directions: NullSpace
+    grid: np.ndarray
+    """[G] values of c (logits per unit)."""
+    below: np.ndarray
+    """[G] profile log-likelihood less its maximum (nats)."""
+    c_map: float
+    estimate: BiasEstimate
+    """Without a prior."""
+
+
+def analysed(
+    judge: Judge = judges.OPEN["llama"], n_contents: int = 15, *, sd: float = 1.2, seed: int = 3
+) -> dict[str, Analysis]:
+    """Draw contents, all rendered twice, judge every ordered pair once, and analyse the same
+    verdicts in both `DESIGNS`.
+
+    Args:
+      n_contents: M, at least 2.
+      sd: standard deviation of quality (logits).
+    """
+    bias_aware = quick_compilation.jit(estimators.bias_aware)
+    out = {}
+    with runtime.precision("float64"):
+        of_pool, of_verdicts = jax.random.split(jax.random.key(seed))
+        pool = pools.paired(of_pool, n_contents, sd=sd)
+        oracle = judges.frozen_draw(of_verdicts, pool, judge)
+        comparisons = judges.reveal(oracle, pairs.every_pair(pool))
+        for name, owner in zip(DESIGNS, owners(n_contents), strict=True):
+            design = design_of(pool, owner)
+            c = bias_aware(comparisons, design, Prior()).parameters.c[0]
+            grid = identifiability.grid_around(c, points=17)
+            profile = identifiability.profile(comparisons, design, grid)
+            curve = np.asarray(profile.log_likelihood)
+            out[name] = Analysis(
+                identifiability.null_space(design, np.asarray(comparisons.shown), ["elaboration"]),
+                np.asarray(profile.grid),
+                curve - curve.max(),
+                float(c),
+                jax.tree.map(np.asarray, identifiability.estimate_bias(comparisons, design)),
+            )
+    return out
+
+
+def frame(analyses: Mapping[str, Analysis]) -> pd.DataFrame:
+    """A row for each design: null directions, evidence within the grid, and c with and without a
+    prior."""
+    import pandas as pd
+
+    rows = []
+    for name, a in analyses.items():
+        known = int(a.estimate.status) == Status.CONVERGED
+        ends = {"c, without": a.estimate.c, "low": a.estimate.low, "high": a.estimate.high}
+        rows.append(
+            {
+                "design": name,
+                "null directions": "; ".join(a.directions.names),
+                "nats about c": float(-a.below.min()),
+                "c, by the prior": a.c_map,
+                **{end: float(value) if known else np.nan for end, value in ends.items()},
+            }
         )
-        for n in s.n_contents
-    ]
+    return pd.DataFrame(rows)
 
 
-# --- from the saved results
-
-
-def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    for n in s.n_contents:
-        part = ds.isel(condition=np.flatnonzero(ds["n_contents"].values == n))
-        simulated = (part["status_map"].values >= 0).all((0, 1))  # not every size has all pools
-        part = part.isel(pool=np.flatnonzero(simulated)).drop_vars("n_contents")
-        size_rows(part, n, s, t)
-
-
-def size_rows(part: xr.Dataset, n: int, s: Settings, t: Table) -> None:
-    """Add rows of one size: each judge, and the mean over judges with the pool as the unit (the
-    judges see the same pools)."""
-    size = {"n_contents": n, "n_twice": n, "comparisons": "all", "budget": 2 * n * (2 * n - 1)}
-    size |= {"protocol": "frozen", "rho": 0.0}
-
-    def add(name: str, values: xr.DataArray, **prior: float) -> None:
-        t.means(name, values, **size, **prior)
-        if len(s.judge) > 1:
-            t.means(name, values.mean("condition", skipna=False), judge="all", **size, **prior)
-
-    ranges = part["profile_range"]
-    add("profile_range", ranges, lam=LAM, lam_b=LAM_B)
-    for design in DESIGNS:
-        largest = ranges.sel(design=design).values.max()
-        where = {"judge": "all", "design": design, "lam": LAM, "lam_b": LAM_B, **size}
-        t.add("profile_range_max", largest, n_pools=part.sizes["pool"], **where)
-    for name in MEANS:
-        add(name, part[name])
-    add("nullity", part["n_columns"] - part["rank"])
-    exists = (part["mle"] == Status.CONVERGED).astype(float)
-    t.shares("mle_exists", exists, **size)
-    if len(s.judge) > 1:
-        t.means("mle_exists", exists.mean("condition"), judge="all", **size)
-
-    c = part["c_map"]
-    c_hat = c.isel(prior=0, drop=True)
-    ratio, first = (
-        (part[name] / c_hat).sel(design=["unpaired"])  # the design of Eq. 3
-        for name in ("c_uncentred", "c_uncentred_first")
+def draw_profiles(ax: Axes, analyses: Mapping[str, Analysis], truth: float) -> Axes:
+    """Draw the profile log-likelihood of c in each design."""
+    for (name, a), colour in zip(analyses.items(), plots.CYCLE, strict=False):
+        ax.plot(a.grid, a.below, color=colour, linewidth=2)
+        ax.plot(a.c_map, 0, "o", color=colour)
+        start = (a.grid[0], a.below[0])
+        ax.annotate(name, start, (4, 6), textcoords="offset points", color=colour)
+    ax.axvline(truth, color="black", linewidth=0.8, linestyle=":")
+    ax.set(
+        xlabel="c, logits for the verbose rendering (dotted: truth; dots: with the prior)",
+        ylabel="profile log-likelihood less its largest, nats",
+        title="Unpaired, every c fits equally well",
     )
-    t.means("c_uncentred_ratio", ratio, lam=LAM, lam_b=LAM_B, **size)
-    beyond = ((first < 1 / FACTOR) | (first > FACTOR)).astype(float)
-    t.shares("c_uncentred_beyond_5", beyond, lam=LAM, lam_b=LAM_B, **size)
-    only = {"design": ["paired"]}  # only there a prior-free estimate exists
-    for i, lam in enumerate(s.lam, start=1):
-        prior = {"lam": lam, "lam_b": LAM_B}
-        at = c.isel(prior=i, drop=True)
-        add("c_map", at, **prior)
-        away = (at - part["c_mle"]).sel(only)
-        add("c_map_minus_mle", away, **prior)
-        add("c_map_minus_mle_absolute", abs(away), **prior)
-    over = {"lam": slice(1, 1 + len(s.lam)), "lam_b": slice(1 + len(s.lam), None)}
-    moved = {name: c.isel(prior=at).reduce(np.ptp, "prior") for name, at in over.items()}
-    add("c_sensitivity_lam_b", moved["lam_b"], lam=LAM)
-    add("c_sensitivity_lam", moved["lam"], lam_b=LAM_B)
-    for name, sensitivity in moved.items():
-        # How many times less the paired estimate depends on the prior.
-        unpaired, paired = sensitivity.mean("condition").transpose("design", "pool").values
-        t.ratio(f"c_sensitivity_{name}_ratio", unpaired, paired, judge="all", **size)
-    t.shares("pools_with_an_extreme_item", part["extreme_item"], **size)
-
-
-def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """Rows to print: those beside the paper's numbers, and those over all judges."""
-    everyone = table.quantity.str.match(
-        "profile_range(_max)?$|rank$|n_columns$|c_map_minus_mle_absolute$|c_sensitivity"
-    ) & (table.judge == "all")
-    return table[everyone | table.paper.notna()]
-
-
-def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    fig, (left, right) = plots.new_figure(2, height=4.0)
-    draw_ranges(left, table, s)
-    draw_shrinkage(right, table, s)
-    return fig
-
-
-def draw_ranges(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Draw evidence about c against the size of the pool."""
-    paired = table[table.design == "paired"]
-    rows = paired[paired.quantity == "profile_range"]
-    around_mle = paired[paired.quantity == "profile_range_mle_centred"]
-    lines = [
-        *((rows, name, f"{name}, paired", plots.CYCLE[i], "--") for i, name in enumerate(s.judge)),
-        (rows, "all", "mean of the judges, paired", "black", "-"),
-        (around_mle, "all", "the same around the MLE", "black", ":"),
-    ]
-    for of_quantity, judge, label, colour, line in lines:
-        line_rows = of_quantity[of_quantity.judge == judge].drop_duplicates("n_contents")
-        if len(line_rows):
-            plots.line(ax, line_rows, "n_contents", colour=colour, label=label, ls=line, marker=".")
-    paper = rows[rows.paper.notna()]
-    ax.plot(paper.n_contents, paper.paper, "x", color="black", label="paper, paired")
-    flat = table[(table.quantity == "profile_range_max") & (table.design == "unpaired")]
-    sign = "largest of all pools, unpaired"
-    ax.plot(flat.n_contents, flat.estimate, "o", color=plots.COLOURS["vermilion"], label=sign)
-    ax.set_yscale("log")
-    ax.set_xlabel("contents, each rendered twice")
-    ax.set_ylabel("range of the profile log-likelihood of c\nover its estimate $\\pm$ 1 (nats)")
-    ax.set_title("Evidence about c: the design, not the amount")
-    ax.legend(fontsize=7)
+    ax.margins(y=0.1)
     return ax
 
-
-def draw_shrinkage(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Draws MAP minus MLE of c against the prior on quality, at the largest size."""
-    rows = table[(table.quantity == "c_map_minus_mle") & (table.n_contents == max(s.n_contents))]
-    ax.axhline(0, color="black", linewidth=0.8)
-    for judge, colour in zip(s.judge, plots.CYCLE, strict=False):
-        line_rows = rows[rows.judge == judge]
-        plots.line(ax, line_rows, "lam", colour=colour, label=judge, marker="o")
-    ax.set_xscale("log")
-    plots.ticks(ax, x=s.lam)
-    ax.set_xlabel(r"prior precision of quality, $\lambda$ (1/logit$^2$)")
-    ax.set_ylabel("MAP minus MLE of c (logits)")
-    ax.set_title(f"What the prior still does, paired, {max(s.n_contents)} contents")
-    plots.label_ends(ax)
-    return ax
-
-
-SWEEP = declare.legacy(
-    "paired",
-    "What two renderings of every content identify of the bias, and what the prior still does.",
-    PRESETS,
-    groups,
-    COLUMNS,
-    table,
-    figure,
-    units={
-        "profile_range_mle_centred": "nats, over c_mle +- 1",
-        "profile_drop": "nats, c_map moved by 0.5 and the rest maximised again",
-        "slice_drop": "nats, c_map moved by 0.5 and the rest held",
-        "c_uncentred": "logits, Eq. 3 without centring where apparent quality has mean 0",
-        "c_uncentred_first": "logits, the same where the first item's is 0",
-        "extreme_item": "1 if an item always wins or always loses",
-    },
-    headline=headline,
-)
 
 if __name__ == "__main__":
-    raise SystemExit(main(SWEEP))
+    raise SystemExit(SWEEP.main())

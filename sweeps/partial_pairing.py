@@ -8,10 +8,10 @@ default.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,48 +20,69 @@ from jaxtyping import Array, Key
 
 from jbt import estimators, identifiability, planning, stats
 from jbt.experiments import declare, plots
-from jbt.experiments.run import main
+from jbt.experiments.declare import Group
+from jbt.experiments.labelled_arrays import where
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs, pools
-from jbt.simulation.simulate import Condition, Experiment, stream
-from jbt.types import Comparisons, Judge, Pool, Prior, Status, check_positive
+from jbt.simulation.simulate import Condition, stream
+from jbt.types import Judge, Prior, Status, check_positive
 
-from ._shared.scenario import VaryingBias
-from .paired import COLUMNS
+from .paired import COLUMNS, LAM, LAM_B, Profiled
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from jbt.experiments.table import Table
 
-LAM, LAM_B = 1.0, 0.1
-RECALL_COMPARISONS = ("all", "mixed")
-"""Choices of comparisons whose recall is reported."""
 MODELS = ("naive", "bias_aware", "measured")
 """measured: c by maximum likelihood, or by MAP where none exists, then quality given that c."""
 SURE = 0.95
 """Share of pools in which the MLE of c must exist for a design to count as identifying c."""
+COLOUR = {"all": "blue", "across": "green", "within": "orange", "mixed": "vermilion"}
+
+
+class Cell(NamedTuple):
+    """A design."""
+
+    n_twice: int
+    comparisons: str
+    budget: int
+    rho: float
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(VaryingBias, declare.Sweep):
-    pools: int = 200
-    dtype: str = "float64"
-    """Precision; the profile likelihood needs float64."""
+class PartialPairing(Profiled):
+    """How well the bias is known when some contents are rendered twice, and what that is worth."""
+
+    name, columns = "partial_pairing", COLUMNS
+    presets = {
+        "smoke": {
+            **{"pools": 8, "n_contents": 8, "k": 2, "n_twice": (), "budget": (240,)},
+            **{"recall_n_twice": (8,), "rho": (0.0, 0.8)},
+        },
+        "paper": {"pools": 6},  # as its paired study; it has no such part
+        "full": {},
+    }
+    units = {
+        "c_interval_width_planned": "logits per unit of the covariate (95 %, from the truth)",
+        "covered": "1 if the interval holds c*",
+    }
+    panel_size = {"height": 4.0}
+
     n_contents: int = 30
     """Contents of a pool of which only some are rendered twice (count)."""
     n_twice: tuple[int, ...] = (1, 3, 6, 10, 15, 20, 30)
     """Contents rendered twice, for the interval of c (count); an empty list skips this part."""
     comparisons: tuple[str, ...] = tuple(pairs.WITHIN_SHARE)
     """Choices of comparisons for the interval of c."""
-    budget: tuple[int, ...] = (870, 3480)
+    budget: Annotated[tuple[int, ...], partial(declare.check_increasing, least=1)] = (870, 3480)
     """Verdicts spent on a pool (count), each a fresh draw: pairs may be asked again."""
     recall_n_twice: tuple[int, ...] = (3, 12, 30)
     """Contents rendered twice, for recall (count), beside none; an empty list skips this part."""
-    rho: tuple[float, ...] = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9)
+    rho: Annotated[tuple[float, ...], partial(declare.check_increasing, length=2)] = (
+        *(0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9),
+    )
     """Correlations of quality and covariate, for recall; increasing."""
     bias: float = 1.0
     """True bias c* (logits per unit)."""
@@ -71,168 +92,155 @@ class Settings(VaryingBias, declare.Sweep):
     """Standard deviation of quality (logits)."""
     k: int = 5
     """Size of the top set (count)."""
-    half_width: float = 0.2
+    half_width: Annotated[float, check_positive] = 0.2
     """Wanted half-width of the interval of c (logits per unit)."""
 
+    def check(self) -> None:
+        super().check()
+        if self.n_contents < 2:
+            raise ValueError(f"n_contents must be at least 2, got {self.n_contents}")
+        if not self.n_twice and not self.recall_n_twice:
+            raise ValueError("n_twice and recall_n_twice are both empty: nothing to do")
+        for name in ("n_twice", "recall_n_twice"):
+            values = getattr(self, name)
+            declare.check_increasing(name, values, least=1, most=self.n_contents, length=0)
+        declare.check_listed("comparisons", self.comparisons, list(pairs.WITHIN_SHARE))
+        pools.check_rho(self.rho, "continuous")
+        declare.check_top(self.k, self.n_contents)
 
-PRESETS = {
-    "smoke": Settings(
-        pools=8, n_contents=8, k=2, n_twice=(), budget=(240,), recall_n_twice=(8,), rho=(0.0, 0.8)
-    ),
-    "paper": Settings(pools=6),  # as its paired study; it has no such part
-    "full": Settings(),
-}
-
-
-def check(s: Settings) -> None:
-    """Raise `ValueError` for settings that make no sense, before anything runs."""
-    if s.dtype != "float64":
-        raise ValueError(f"dtype must be float64 for prior-free estimates, got {s.dtype}")
-    if s.n_contents < 2:
-        raise ValueError(f"n_contents must be at least 2, got {s.n_contents}")
-    if not s.n_twice and not s.recall_n_twice:
-        raise ValueError("n_twice and recall_n_twice are both empty: nothing to do")
-    for name in ("n_twice", "recall_n_twice"):
-        declare.check_increasing(name, getattr(s, name), least=1, most=s.n_contents, length=0)
-    declare.check_listed("comparisons", s.comparisons, list(pairs.WITHIN_SHARE))
-    declare.check_increasing("budget", s.budget, least=1)
-    pools.check_rho(s.rho, "continuous")
-    declare.check_increasing("rho", s.rho, length=2)
-    declare.check_top(s.k, s.n_contents)
-    check_positive("sd", s.sd)
-    check_positive("half_width", s.half_width)
-
-
-def judged(
-    s: Settings, key: Key[Array, ""], condition: Condition
-) -> tuple[Pool, Judge, Comparisons]:
-    """A pool with some contents rendered twice, and the verdicts bought."""
-    pool = pools.paired(
-        stream(key, "pool"),
-        s.n_contents,
-        n_twice=condition["n_twice"],
-        sd=s.sd,
-        rho=condition["rho"],
-        spread=1.0,
-    )
-    judge = Judge(jnp.full(1, s.bias), s.position, interaction=s.interaction)
-    share = condition["within_share"]
-    shown = pairs.choose(stream(key, "comparisons"), pool, condition["budget"], share)
-    probability = judges.verdict_probability(pool, judge)
-    return pool, judge, judges.fresh_comparisons(stream(key, "verdicts"), probability, shown)
-
-
-def experiment(s: Settings) -> Experiment:
-    """Experiment: the prior-free interval of c, and recall of the contents by each of MODELS."""
-
-    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool, judge, comparisons = judged(s, key, condition)
+    def experiment(self, key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        """The prior-free interval of c, and recall of the contents by each of MODELS."""
+        of_pool = {"n_twice": condition["n_twice"], "rho": condition["rho"]}
+        pool = pools.paired(stream(key, "pool"), self.n_contents, sd=self.sd, spread=1.0, **of_pool)
+        judge = Judge(jnp.full(1, self.bias), self.position, interaction=self.interaction)
+        chosen = condition["budget"], condition["within_share"]
+        shown = pairs.choose(stream(key, "comparisons"), pool, *chosen)
+        probability = judges.verdict_probability(pool, judge)
+        comparisons = judges.fresh_comparisons(stream(key, "verdicts"), probability, shown)
         estimate = identifiability.estimate_bias(comparisons, pool.design)
-        shown = pairs.expected(pool, condition["budget"], condition["within_share"], jnp.inf)
-        prior = Prior(LAM, LAM_B)
+        expected = pairs.expected(pool, *chosen, jnp.inf)
+        given = comparisons, pool.design, Prior(LAM, LAM_B)
         known = jax.tree.map(lambda leaf: leaf[None], estimate)
         fits = (
-            estimators.naive(comparisons, pool.design, prior),
-            estimators.bias_aware(comparisons, pool.design, prior),
-            estimators.measured(comparisons, pool.design, prior, known),
+            estimators.naive(*given),
+            estimators.bias_aware(*given),
+            estimators.measured(*given, known),
         )
-        recall = [metrics.top_k_recall(f.parameters.theta, pool.quality, s.k) for f in fits]
+        recall = [metrics.top_k_recall(f.parameters.theta, pool.quality, self.k) for f in fits]
         return {
             "mle": estimate.status,
             "c_interval_width": estimate.high - estimate.low,
             "c_interval_width_wald": estimate.wald_high - estimate.wald_low,
-            "c_interval_width_planned": 2 * planning.expected_half_width(pool, judge, shown),
+            "c_interval_width_planned": 2 * planning.expected_half_width(pool, judge, expected),
             "curvature": estimate.curvature,
-            "covered": (estimate.low <= s.bias) & (s.bias <= estimate.high),
+            "covered": (estimate.low <= self.bias) & (self.bias <= estimate.high),
             "recall": jnp.stack(recall),
             "status": jnp.stack([f.status for f in fits]).max(),
         }
 
-    return one
+    @property
+    def designs(self) -> list[tuple[int, str]]:
+        """Contents rendered twice, and comparisons, whose recall is reported."""
+        some = product(self.recall_n_twice, ("all", "mixed"))
+        return [(0, "all"), *some] if self.recall_n_twice else []
 
-
-Cell = tuple[int, str, int, float]
-"""(n_twice, comparisons, budget, rho) of a design."""
-
-
-def interval_cells(s: Settings) -> list[Cell]:
-    return [*itertools.product(s.n_twice, s.comparisons, s.budget, s.rho[:1])]
-
-
-def recall_cells(s: Settings) -> list[Cell]:
-    if not s.recall_n_twice:
-        return []
-    none = itertools.product([0], ["all"], s.budget, s.rho)
-    return [*none, *itertools.product(s.recall_n_twice, RECALL_COMPARISONS, s.budget, s.rho)]
-
-
-def cells(s: Settings) -> list[Cell]:
-    """Designs in the order of the conditions."""
-    return [*dict.fromkeys(interval_cells(s) + recall_cells(s))]
-
-
-def groups(s: Settings) -> list[declare.Group]:
-    check(s)
-    n_twice, comparisons, budget, rho = (list(v) for v in zip(*cells(s), strict=True))
-    return [
-        declare.Group(
-            "designs",
-            experiment(s),
-            {
-                "n_twice": np.array(n_twice),
-                "within_share": np.array([pairs.WITHIN_SHARE[c] for c in comparisons]),
-                "budget": np.array(budget, float),
-                "rho": np.array(rho, float),
-            },
-            {"n_twice": n_twice, "comparisons": comparisons, "budget": budget, "rho": rho},
-            2 * s.n_contents,
-            s.pools,
-            axes={"recall": {"model": list(MODELS)}},
-            fits=8,
+    def groups(self) -> list[Group]:
+        of_c = product(self.n_twice, self.comparisons, self.budget, self.rho[:1])
+        of_recall = product(self.designs, self.budget, self.rho)
+        cells = [Cell(*cell) for cell in of_c]
+        cells += [Cell(*design, budget, rho) for design, budget, rho in of_recall]
+        conditions = declare.cases(
+            [*dict.fromkeys(cells)],
+            within_share=lambda cell: pairs.WITHIN_SHARE[cell.comparisons],
+            budget=lambda cell: float(cell.budget),
         )
-    ]
+        sizes: dict[str, Any] = {"n_items": 2 * self.n_contents, "pools": self.pools, "fits": 8}
+        axes = {"recall": {"model": list(MODELS)}}
+        return [Group("designs", self.experiment, **conditions, **sizes, axes=axes)]
 
+    def table(self, ds: xr.Dataset, t: Table) -> None:
+        same = {"judge": "default", "n_contents": self.n_contents, "protocol": "stochastic"}
+        for comparisons, budget in product(self.comparisons, self.budget) if self.n_twice else ():
+            cell = {"comparisons": comparisons, "budget": budget, "rho": self.rho[0]}
+            part = where(ds, n_twice=self.n_twice, **cell)
+            self.add_intervals(part, t, cell, {**same, "design": "paired"})
+        for budget, (m, comparisons) in product(self.budget, self.designs):
+            at = where(ds, budget=budget, rho=self.rho)
+            recall = where(at, n_twice=m, comparisons=comparisons)["recall"]
+            recall = recall.swap_dims(condition="rho")
+            counting = where(at, n_twice=0)["recall"].sel(model="naive").values
+            columns = {**same, "design": "paired" if m else "unpaired", "lam": LAM, "lam_b": LAM_B}
+            of_all = {"n_twice": m, "comparisons": comparisons, "budget": budget}
+            for model in MODELS if m else MODELS[:2]:  # with none twice c is not identified
+                recalls = recall.sel(model=model)
+                t.means("recall", recalls, **columns)
+                if (m, model) != (0, "naive"):
+                    t.means("benefit", recalls - counting, **columns)
+                if model != "naive":
+                    t.crossing(recalls - counting, **columns, **of_all)
 
-# --- from the saved results
-
-
-def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    if s.n_twice:
-        interval_rows(ds, s, t)
-    if s.recall_n_twice:
-        recall_rows(ds, s, t)
-
-
-def part_of(ds: xr.Dataset, s: Settings, wanted: Sequence[Cell]) -> xr.Dataset:
-    """Conditions of these designs, in their order."""
-    every = cells(s)
-    return ds.isel(condition=[every.index(cell) for cell in wanted])
-
-
-def common(s: Settings, design: str) -> dict[str, Any]:
-    """Columns shared by many rows."""
-    of_all = {"judge": "default", "n_contents": s.n_contents, "protocol": "stochastic"}
-    return {**of_all, "design": design}
-
-
-def interval_rows(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    """Add widths of the interval of c in each design, and the contents rendered twice that a width
-    takes. Widths and coverage are means over the pools in which an estimate exists."""
-    for comparisons, budget in itertools.product(s.comparisons, s.budget):
-        part = part_of(ds, s, [(m, comparisons, budget, s.rho[0]) for m in s.n_twice])
-        exists = part["mle"] == Status.CONVERGED
-        where = common(s, "paired")
+    def add_intervals(
+        self, part: xr.Dataset, t: Table, cell: dict[str, Any], columns: dict[str, Any]
+    ) -> None:
+        """Add widths of the interval of c in each design, and the contents rendered twice that a
+        width takes. Widths and coverage are means over the pools in which an estimate exists."""
+        exists, width = part["mle"] == Status.CONVERGED, part["c_interval_width"]
         for name in ("c_interval_width", "c_interval_width_wald", "c_interval_width_planned"):
-            t.means(name, part[name], **where)
-        t.shares("c_interval_coverage", part["covered"].where(exists), **where)
-        t.means("curvature", part["curvature"], **where)
-        t.shares("mle_exists", exists.astype(float), **where)
-        width = part["c_interval_width"]
+            t.means(name, part[name], **columns)
+        t.shares("c_interval_coverage", part["covered"].where(exists), **columns)
+        t.means("curvature", part["curvature"], **columns)
+        t.shares("mle_exists", exists.astype(float), **columns)
         sure = width.where(exists.mean("pool") >= SURE).values
-        at, *interval = needed(np.array(s.n_twice), sure, 2 * s.half_width, s.seed)
+        at, *interval = needed(np.array(self.n_twice), sure, 2 * self.half_width, self.seed)
         known = int(np.isfinite(width.values).sum(1).min())
-        where |= {"comparisons": comparisons, "budget": budget, "rho": s.rho[0]}
-        t.add("n_twice_needed", at, interval, known, **where)
+        t.add("n_twice_needed", at, interval, known, **columns, **cell)
+
+    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The contents needed and the crossings."""
+        return where(table, quantity=["n_twice_needed", "crossing"])
+
+    def panels(self, table: pd.DataFrame) -> list[plots.Panel]:
+        most = max(self.budget)
+        widths = [
+            plots.Line(
+                {"comparisons": comparisons, "budget": budget},
+                f"{comparisons}, {budget:,} verdicts",
+                COLOUR[comparisons],
+                {"scale": 0.5, "ls": "-" if budget == most else "--"},
+            )
+            for comparisons, budget in product(self.comparisons, self.budget)
+        ]
+        none = {"n_twice": 0, "model": "bias_aware"}
+        gains = [plots.Line(none, "none twice: the prior's choice", "black")]
+        for m, colour in zip(self.recall_n_twice, plots.CYCLE, strict=False):
+            for model, what, ls in (("measured", "measured", "-"), ("bias_aware", "by MAP", "--")):
+                rows = {"n_twice": m, "comparisons": "all", "model": model}
+                gains.append(plots.Line(rows, f"{m} twice, c {what}", colour, {"ls": ls}))
+        of_widths = plots.Panel(
+            "n_twice",
+            {"quantity": "c_interval_width"},
+            widths,
+            (
+                f"contents rendered twice, of {self.n_contents}",
+                "half-width of the 95 % interval of c\n(logits per unit of the covariate)",
+                "How many must be rendered twice?",
+            ),
+            level=self.half_width,
+            level_style=":",
+            log="xy",
+            ticks={"x": self.n_twice, "y": (0.05, 0.1, 0.2, 0.5, 1.0)},
+        )
+        of_gains = plots.Panel(
+            "rho",
+            {"quantity": "benefit", "budget": most},
+            gains,
+            (
+                plots.RHO_LABEL,
+                f"top-{self.k} recall gained over\ncounting wins, none twice",
+                f"{most:,} verdicts, all pairs alike",
+            ),
+        )
+        return [of_widths] * bool(self.n_twice) + [of_gains] * bool(self.recall_n_twice)
 
 
 def needed(n_twice: np.ndarray, width: np.ndarray, wanted: float, seed: int) -> list[float]:
@@ -258,100 +266,7 @@ def needed(n_twice: np.ndarray, width: np.ndarray, wanted: float, seed: int) -> 
     return [at, *stats.crossing_interval(samples, n_units=width.shape[-1])]
 
 
-def recall_rows(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    """Add recall by model, its gain over counting wins with no content rendered twice and the same
-    budget, and the correlation at which the gain ends."""
-    designs = [(0, "all"), *itertools.product(s.recall_n_twice, RECALL_COMPARISONS)]
-    for budget in s.budget:
-        counting = None
-        for m, comparisons in designs:
-            part = part_of(ds, s, [(m, comparisons, budget, p) for p in s.rho])
-            recall = part["recall"].swap_dims(condition="rho")
-            counting = recall.sel(model="naive").values if counting is None else counting
-            where = common(s, "paired" if m else "unpaired") | {"lam": LAM, "lam_b": LAM_B}
-            for model in MODELS:
-                if model == "measured" and m == 0:
-                    continue  # c is not identified
-                recalls = recall.sel(model=model)
-                t.means("recall", recalls, **where)
-                if (m, model) != (0, "naive"):
-                    t.means("benefit", recalls - counting, **where)
-                if model != "naive":
-                    of_all = {"n_twice": m, "comparisons": comparisons, "budget": budget}
-                    t.crossing(recalls - counting, **where, **of_all)
-
-
-def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """Rows to print: the contents needed and the crossings."""
-    return table[table.quantity.isin(["n_twice_needed", "crossing"])]
-
-
-def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    drawings = {draw_widths: s.n_twice, draw_benefit: s.recall_n_twice}
-    parts = [draw for draw, designs in drawings.items() if designs]
-    fig, axes = plots.facets(len(parts), height=4.0)
-    for ax, draw in zip(axes, parts, strict=True):
-        draw(ax, table, s)
-    return fig
-
-
-COLOUR = {"all": "blue", "across": "green", "within": "orange", "mixed": "vermilion"}
-
-
-def draw_widths(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Draw half-widths of the interval of c against the number of contents rendered twice."""
-    rows = table[(table.quantity == "c_interval_width")]
-    for comparisons, budget in itertools.product(s.comparisons, s.budget):
-        line_rows = rows[(rows.comparisons == comparisons) & (rows.budget == budget)]
-        line = "-" if budget == max(s.budget) else "--"
-        label = f"{comparisons}, {budget:,} verdicts"
-        colour = COLOUR[comparisons]
-        plots.line(ax, line_rows, "n_twice", colour=colour, label=label, scale=0.5, ls=line)
-    ax.axhline(s.half_width, color="black", linewidth=0.8, linestyle=":")
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    plots.ticks(ax, x=s.n_twice, y=(0.05, 0.1, 0.2, 0.5, 1.0))
-    ax.set_xlabel(f"contents rendered twice, of {s.n_contents}")
-    ax.set_ylabel("half-width of the 95 % interval of c\n(logits per unit of the covariate)")
-    ax.set_title("How many must be rendered twice?")
-    plots.label_ends(ax)
-    return ax
-
-
-def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Draw recall gained over counting wins against the correlation."""
-    budget = max(s.budget)
-    rows = table[(table.quantity == "benefit") & (table.budget == budget)]
-    ax.axhline(0, color="black", linewidth=0.8)
-    line_rows = rows[(rows.n_twice == 0) & (rows.model == "bias_aware")]
-    plots.line(ax, line_rows, "rho", colour="black", label="none twice: the prior's choice")
-    for m, colour in zip(s.recall_n_twice, plots.CYCLE, strict=False):
-        for model, line in (("measured", "-"), ("bias_aware", "--")):
-            at = (rows.n_twice == m) & (rows.comparisons == "all") & (rows.model == model)
-            line_rows = rows[at]
-            what = "c measured" if model == "measured" else "c by MAP"
-            plots.line(ax, line_rows, "rho", colour=colour, label=f"{m} twice, {what}", ls=line)
-    ax.set_xlabel(plots.RHO_LABEL)
-    ax.set_ylabel(f"top-{s.k} recall gained over\ncounting wins, none twice")
-    ax.set_title(f"{budget:,} verdicts, all pairs alike")
-    plots.label_ends(ax)
-    return ax
-
-
-SWEEP = declare.legacy(
-    "partial_pairing",
-    "How well the bias is known when some contents are rendered twice, and what that is worth.",
-    PRESETS,
-    groups,
-    COLUMNS,
-    table,
-    figure,
-    units={
-        "c_interval_width_planned": "logits per unit of the covariate (95 %, from the truth)",
-        "covered": "1 if the interval holds c*",
-    },
-    headline=headline,
-)
+SWEEP = PartialPairing
 
 if __name__ == "__main__":
-    raise SystemExit(main(SWEEP))
+    raise SystemExit(SWEEP.main())

@@ -10,104 +10,58 @@ too: the rest of the budget could hardly change the memberships.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from jbt import twins
+from jbt import stats, twins
 from jbt.acquisition import Loop, Task, init, step
 from jbt.acquisition.loop import State, look
 from jbt.acquisition.runs import check as check_run
 from jbt.acquisition.stopping import attainable, certainty, top_set
 from jbt.acquisition.task import PROTOCOLS
 from jbt.acquisition.views import View
-from jbt.experiments import declare
-from jbt.experiments.run import main
+from jbt.experiments import declare, plots
+from jbt.experiments.declare import Group
+from jbt.experiments.labelled_arrays import rows_of, where
 from jbt.simulation import pools
-from jbt.simulation.simulate import Condition, Experiment, stream
+from jbt.simulation.simulate import Condition, stream
 from jbt.types import Pool, Variant, container
 
 from ._shared import truths
 from ._shared.active import design_of
 from ._shared.judge import BANK, JudgeSettings, check_judge, pools_of
+from ._shared.reliability import BINS, add_bins, binned
 from ._shared.scenario import MapPrior
-from ._shared.stops import COLUMNS, EDGES, figure, headline, table
 
-RULES = (
-    "entropy_reduction_fresh",
-    "top_k_aware",
-    "thompson",
-    "lucb",
-    "round_robin",
-    "random",
-)
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+    from jbt.experiments.table import Table
+
 OPEN = ("judge", "pool", "oracle", "bias", "position", "discrimination", "interaction", "sd")
 """Fields whose values choose the scenario `judge`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings(MapPrior, JudgeSettings):
-    pools: int = 1000
-    scenario: tuple[str, ...] | None = None
-    """Pools, judges and models. prior: quality, c* and kappa* drawn from the prior of the fit.
-    unbiased: no bias, and a fit that knows. one_order: prior, each pair askable in one order only.
-    Then one assumption fails: sd_0.4, sd_1.2, sd_2.5: spread of quality; bias_1: c* = 1, kappa* =
-    0; rho_0.4, rho_0.8: correlation of quality and covariate; growing: a bias that grows by 0.5 a
-    logit of quality; pair_noise: errors about pairs, as large as the noise of a draw, which the
-    likelier verdict is taken of where verdicts are cached; naive: c* = 1, fitted without c and
-    kappa. judge: that of --judge, --bias and so on, the default where one of these is given; else
-    all others."""
-    covariate: pools.CovariateKind | None = None
-    """Covariate of Gaussian pools; default continuous, in the scenario `judge` binary."""
-    design: Literal["unpaired", "paired"] = "unpaired"
-    """unpaired: n_items contents of one item each. paired: n_items contents, each in both forms, x
-    = 0 and 1, which makes twice as many items."""
-    n_items: int = 10
-    """Contents of a pool (count). The paper's pools, and those of --judge, have 30."""
-    k: int = 1
-    """Size of the top set (count). In the paper, and with --judge, 5."""
-    rule: tuple[str, ...] = RULES
-    """Acquisition rules."""
-    protocol: tuple[str, ...] = PROTOCOLS
-    """frozen: cached verdicts, one for each ordered pair. stochastic: a new draw at every query."""
-    refit_every: int = 4
-    """R, verdicts between refits and thus between looks (count)."""
-    budget: int = 400
-    """Most verdicts of a run, a multiple of R; with cached verdicts, at most every ordered pair."""
-    level: tuple[float, ...] = (0.8, 0.9, 0.95, 0.99)
-    """Certainties at which runs stop, increasing."""
-    gain: float = 0.05
-    """Share of the entropy of the memberships: a run stops where the rest of the budget is expected
-    to remove less."""
-
-    def decided(self) -> Self:
-        own = any(getattr(self, name) is not None for name in OPEN)
-        scenario = self.scenario or ((truths.OWN,) if own else tuple(truths.TRUTHS))
-        covariate = self.covariate or ("binary" if truths.OWN in scenario else "continuous")
-        return replace(super().decided(), scenario=scenario, covariate=covariate)
-
-
-PRESETS = {
-    "smoke": Settings(
-        pools=16,
-        scenario=("prior", "naive"),
-        n_items=6,
-        rule=("entropy_reduction_fresh",),
-        protocol=("stochastic",),
-        budget=40,
-        refit_every=8,
-    ),
-    "paper": Settings(pools=10, n_items=30, k=5, rule=("top_k_aware",), budget=320),
-    "full": Settings(),
+FEWEST = 20
+"""Fewest pools with looks in a bin for the bin to have a row (count)."""
+OF_BINS = ("looks", "sum_certainty", "sum_right")
+PRINTED = ("stopped", "right", "certainty", "overconfidence", "saved", "recall_lost")
+STYLES = {
+    "prior": ("blue", "-"),
+    "unbiased": ("sky", "-"),
+    "one_order": ("green", "-"),
+    "sd_0.4": ("purple", "--"),
+    "rho_0.8": ("orange", "--"),
+    "pair_noise": ("vermilion", "--"),
+    "naive": ("black", "--"),
 }
-
-
-# --- one pool
+"""Colour and line of the scenarios whose reliability is drawn."""
 
 
 @container
@@ -177,166 +131,336 @@ def reliability(run: Looks) -> dict[str, Array]:
     """By bin of certainty: looks, their certainties summed, and looks with the top k right. Looks
     without a new verdict, when all have been asked, are left out."""
     new = jnp.diff(run.asked, prepend=0) > 0
-    chosen = jnp.digitize(run.certainty, jnp.asarray(EDGES[1:-1], run.certainty.dtype))
-    chosen = (chosen == jnp.arange(len(EDGES) - 1)[:, None]) & new
-    return {
-        "looks": chosen.sum(1),
-        "sum_certainty": jnp.where(chosen, run.certainty, 0).sum(1),
-        "sum_right": (chosen & run.right).sum(1),
+    return dict(zip(OF_BINS, binned(run.certainty, run.right, new), strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stopping(MapPrior, JudgeSettings):
+    """Stopping when the top k is sure enough: how often it is right, and what is saved."""
+
+    name = "stopping"
+    columns = ("protocol", "scenario", "model", "rule", "stop", "level", "bin")
+    presets = {
+        "smoke": {
+            **{"pools": 16, "scenario": ("prior", "naive"), "n_items": 6, "budget": 40},
+            **{"rule": ("entropy_reduction_fresh",), "protocol": ("stochastic",)},
+            **{"refit_every": 8},
+        },
+        "paper": {"pools": 10, "n_items": 30, "k": 5, "rule": ("top_k_aware",), "budget": 320},
+        "full": {},
     }
-
-
-def experiment(s: Settings, loop: Loop) -> Experiment:
-    """Experiment: a run on one pool, as it stops at each level."""
-    frozen = loop.protocol == "frozen"
-
-    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        condition = truths.drawn_judge(key, condition)
-        pool = drawn(s, key, condition)
-        answers = twins.answers if frozen else twins.probability
-        allowed = truths.may_be_asked(key, condition, pool.design.n_items)
-        answers = jnp.where(allowed, answers(key, pool, condition), jnp.nan)
-        free = condition["aware"] > 0
-        task = Task.build(pool, answers, variant=Variant(free[None], free), prior=s.prior)
-        most = budget_of(s, loop.protocol)
-        budget = most
-        if frozen:
-            n_pairs = (jnp.isfinite(answers) & ~jnp.eye(len(answers), dtype=bool)).sum()
-            budget = jnp.minimum(most, n_pairs)
-        blocks = -(-most // loop.refit_every)
-        run = looks(stream(key, "acquisition"), task, loop, budget, blocks)
-        stops = jax.vmap(lambda level: at_first(run.certainty >= level, run))(jnp.array(s.level))
-        idle = at_first((run.attainable < s.gain) & (run.asked < run.asked[-1]), run)
-        end = at_first(jnp.arange(blocks) == blocks - 1, run)
-        out = {f"at_level_{name}": value for name, value in stops.items()}
-        out |= {f"at_gain_{name}": value for name, value in idle.items()}
-        del end["stopped"]
-        out |= {f"at_end_{name}": value for name, value in end.items()}
-        return out | reliability(run) | {"status": run.status.max()}
-
-    return one
-
-
-def drawn(s: Settings, key: Key[Array, ""], condition: Condition) -> Pool:
-    """A pool of the settings' kind."""
-    if s.pool == BANK:
-        pool = pools_of(s)(stream(key, "pool"))
-    else:
-        pool = pools.gaussian(
-            stream(key, "pool"),
-            s.n_items,
-            sd=condition["sd"],
-            rho=condition["rho"],
-            covariate=s.covariate or "continuous",
-            max_correlation=s.max_correlation,
-        )
-    return pools.in_both_forms(pool) if s.design == "paired" else pool
-
-
-def n_shown(s: Settings) -> int:
-    """Items of a pool (count)."""
-    return s.n_items * (2 if s.design == "paired" else 1)
-
-
-def budget_of(s: Settings, protocol: str) -> int:
-    """Most verdicts of a run."""
-    n = n_shown(s)
-    return min(s.budget, n * (n - 1)) if protocol == "frozen" else s.budget
-
-
-# --- all pools
-
-
-def check(s: Settings) -> None:
-    """Raise `ValueError` for settings that make no sense, before anything runs."""
-    scenario = s.scenario or ()
-    declare.check_listed("scenario", scenario, [*truths.TRUTHS, truths.OWN])
-    declare.check_listed("protocol", s.protocol, list(PROTOCOLS))
-    if not s.rule or len(set(s.rule)) < len(s.rule):
-        raise ValueError(f"rule must list at least one name, none twice, got {' '.join(s.rule)}")
-    for protocol in s.protocol:
-        check_judge(s, protocol)
-    if s.pool == BANK and scenario != (truths.OWN,):
-        raise ValueError(f"--pool {BANK} has the scenario {truths.OWN} alone")
-    s.check_prior()
-    declare.check_top(s.k, s.n_items)
-    declare.check_increasing("level", s.level, least=0.0, most=1.0)
-    if not 0 < s.gain < 1:
-        raise ValueError(f"gain must lie between 0 and 1, got {s.gain:g}")
-    if s.budget % s.refit_every:
-        raise ValueError(
-            f"budget must be a multiple of refit_every = {s.refit_every}, got {s.budget}"
-        )
-    for protocol in s.protocol:
-        for rule in s.rule:
-            loop = Loop(rule, s.k, s.refit_every, protocol)
-            check_run(design_of(n_shown(s)), loop, np.array([budget_of(s, protocol)]))
-    rho = [truths.TRUTHS[name].rho for name in scenario if name != truths.OWN]
-    pools.check_rho(rho, str(s.covariate))
-    where: dict[str, Any] = {"k": s.k, "rho": [0.0, *rho], "covariate": s.covariate}
-    pools.check_balance(str(s.pool), s.n_items, s.max_correlation, **where)
-
-
-def simulated(s: Settings) -> dict[str, truths.Truth]:
-    """Scenario -> truth; the scenario of a judge of the paper has its name."""
-    known = {**truths.TRUTHS, truths.OWN: truths.of_settings(s)}
-    names = s.scenario or ()
-    return {(s.judge or n) if n == truths.OWN else n: known[n] for n in names}
-
-
-def groups(s: Settings) -> list[declare.Group]:
-    check(s)
-    return [group(s, rule, protocol) for protocol in s.protocol for rule in s.rule]
-
-
-def group(s: Settings, rule: str, protocol: str) -> declare.Group:
-    """All scenarios of one rule: one compiled kernel."""
-    by_name = simulated(s)
-    labels: dict[str, Sequence[Any]] = {
-        "protocol": [protocol] * len(by_name),
-        "rule": [rule] * len(by_name),
-        "scenario": list(by_name),
-        "model": [truth.model for truth in by_name.values()],
-    }
-    levels = {"level": list(s.level)}
-    bins = {"bin": EDGES[:-1].round(2).tolist()}
-    names = ("stopped", "verdicts", "certainty", "right", "recall")
-    return declare.Group(
-        f"{protocol}-{rule}",
-        experiment(s, Loop(rule, s.k, s.refit_every, protocol)),
-        truths.conditions(list(by_name.values()), s.prior),
-        labels,
-        n_shown(s),
-        s.pools,
-        axes={f"at_level_{name}": levels for name in names}
-        | dict.fromkeys(("looks", "sum_certainty", "sum_right"), bins),
-        fits=2 * budget_of(s, protocol) // s.refit_every,
-    )
-
-
-SWEEP = declare.legacy(
-    "stopping",
-    "Stopping when the top k is sure enough: how often it is right, and what is saved.",
-    PRESETS,
-    groups,
-    COLUMNS,
-    table,
-    figure,
-    units={
+    units = {
         **{f"at_{at}_stopped": "share of runs" for at in ("level", "gain")},
-        **{f"at_{at}_verdicts": "verdicts" for at in ("level", "gain", "end")},
-        **{f"at_{at}_certainty": "1 (probability)" for at in ("level", "gain", "end")},
-        **{f"at_{at}_right": "share of runs" for at in ("level", "gain", "end")},
-        **{f"at_{at}_recall": "1 (share of the top k)" for at in ("level", "gain", "end")},
+        **{
+            f"at_{at}_{name}": unit
+            for at in ("level", "gain", "end")
+            for name, unit in (
+                ("verdicts", "verdicts"),
+                ("certainty", "1 (probability)"),
+                ("right", "share of runs"),
+                ("recall", "1 (share of the top k)"),
+            )
+        },
         "scenario": "name",
         "level": "1 (probability)",
         "bin": "1 (lower end of a bin of certainty)",
         "looks": "count",
         "sum_certainty": "1 (sum of certainties)",
         "sum_right": "count",
-    },
-    headline=headline,
-)
+    }
+    panel_size = {"width": 5.6, "height": 5.0}
+
+    pools: int = 1000
+    scenario: tuple[str, ...] | None = None
+    """Pools, judges and models. prior: quality, c* and kappa* drawn from the prior of the fit.
+    unbiased: no bias, and a fit that knows. one_order: prior, each pair askable in one order only.
+    Then one assumption fails: sd_0.4, sd_1.2, sd_2.5: spread of quality; bias_1: c* = 1, kappa* =
+    0; rho_0.4, rho_0.8: correlation of quality and covariate; growing: a bias that grows by 0.5 a
+    logit of quality; pair_noise: errors about pairs, as large as the noise of a draw, which the
+    likelier verdict is taken of where verdicts are cached; naive: c* = 1, fitted without c and
+    kappa. judge: that of --judge, --bias and so on, the default where one of these is given; else
+    all others."""
+    covariate: pools.CovariateKind | None = None
+    """Covariate of Gaussian pools; default continuous, in the scenario `judge` binary."""
+    design: Literal["unpaired", "paired"] = "unpaired"
+    """unpaired: n_items contents of one item each. paired: n_items contents, each in both forms, x
+    = 0 and 1, which makes twice as many items."""
+    n_items: int = 10
+    """Contents of a pool (count). The paper's pools, and those of --judge, have 30."""
+    k: int = 1
+    """Size of the top set (count). In the paper, and with --judge, 5."""
+    rule: tuple[str, ...] = (
+        *("entropy_reduction_fresh", "top_k_aware", "thompson", "lucb", "round_robin", "random"),
+    )
+    """Acquisition rules."""
+    protocol: Annotated[tuple[str, ...], partial(declare.check_listed, known=PROTOCOLS)] = PROTOCOLS
+    """frozen: cached verdicts, one for each ordered pair. stochastic: a new draw at every query."""
+    refit_every: int = 4
+    """R, verdicts between refits and thus between looks (count)."""
+    budget: int = 400
+    """Most verdicts of a run, a multiple of R; with cached verdicts, at most every ordered pair."""
+    level: Annotated[tuple[float, ...], partial(declare.check_increasing, least=0.0, most=1.0)] = (
+        0.8,
+        0.9,
+        0.95,
+        0.99,
+    )
+    """Certainties at which runs stop, increasing."""
+    gain: float = 0.05
+    """Share of the entropy of the memberships: a run stops where the rest of the budget is expected
+    to remove less."""
+
+    def decided(self) -> Self:
+        own = any(getattr(self, name) is not None for name in OPEN)
+        scenario = self.scenario or ((truths.OWN,) if own else tuple(truths.TRUTHS))
+        covariate = self.covariate or ("binary" if truths.OWN in scenario else "continuous")
+        return replace(super().decided(), scenario=scenario, covariate=covariate)
+
+    def check(self) -> None:
+        super().check()
+        scenario = self.scenario or ()
+        declare.check_listed("scenario", scenario, [*truths.TRUTHS, truths.OWN])
+        if not self.rule or len(set(self.rule)) < len(self.rule):
+            listed = " ".join(self.rule)
+            raise ValueError(f"rule must list at least one name, none twice, got {listed}")
+        for protocol in self.protocol:
+            check_judge(self, protocol)
+        if self.pool == BANK and scenario != (truths.OWN,):
+            raise ValueError(f"--pool {BANK} has the scenario {truths.OWN} alone")
+        declare.check_top(self.k, self.n_items)
+        if not 0 < self.gain < 1:
+            raise ValueError(f"gain must lie between 0 and 1, got {self.gain:g}")
+        if self.budget % self.refit_every:
+            raise ValueError(
+                f"budget must be a multiple of refit_every = {self.refit_every}, got {self.budget}"
+            )
+        for loop in self.loops:
+            check_run(design_of(self.n_shown), loop, np.array([self.budget_of(loop.protocol)]))
+        rho = [truths.TRUTHS[name].rho for name in scenario if name != truths.OWN]
+        pools.check_rho(rho, str(self.covariate))
+        of_pool: dict[str, Any] = {"k": self.k, "rho": [0.0, *rho], "covariate": self.covariate}
+        pools.check_balance(str(self.pool), self.n_items, self.max_correlation, **of_pool)
+
+    @property
+    def loops(self) -> list[Loop]:
+        """Each protocol with each rule."""
+        return [Loop(r, self.k, self.refit_every, p) for p in self.protocol for r in self.rule]
+
+    @property
+    def n_shown(self) -> int:
+        """Items of a pool (count)."""
+        return self.n_items * (2 if self.design == "paired" else 1)
+
+    def budget_of(self, protocol: str) -> int:
+        """Most verdicts of a run."""
+        n = self.n_shown
+        return min(self.budget, n * (n - 1)) if protocol == "frozen" else self.budget
+
+    @property
+    def simulated(self) -> dict[str, truths.Truth]:
+        """Scenario -> truth; the scenario of a judge of the paper has its name."""
+        known = {**truths.TRUTHS, truths.OWN: truths.of_settings(self)}
+        names = self.scenario or ()
+        return {(self.judge or n) if n == truths.OWN else n: known[n] for n in names}
+
+    def drawn(self, key: Key[Array, ""], condition: Condition) -> Pool:
+        """A pool of the settings' kind."""
+        if self.pool == BANK:
+            pool = pools_of(self)(stream(key, "pool"))
+        else:
+            pool = pools.gaussian(
+                stream(key, "pool"),
+                self.n_items,
+                sd=condition["sd"],
+                rho=condition["rho"],
+                covariate=self.covariate or "continuous",
+                max_correlation=self.max_correlation,
+            )
+        return pools.in_both_forms(pool) if self.design == "paired" else pool
+
+    def experiment(
+        self, key: Key[Array, ""], condition: Condition, *, loop: Loop
+    ) -> dict[str, Array]:
+        """A run on one pool, as it stops at each level."""
+        frozen = loop.protocol == "frozen"
+        condition = truths.drawn_judge(key, condition)
+        pool = self.drawn(key, condition)
+        answers = (twins.answers if frozen else twins.probability)(key, pool, condition)
+        allowed = truths.may_be_asked(key, condition, pool.design.n_items)
+        answers = jnp.where(allowed, answers, jnp.nan)
+        free = condition["aware"] > 0
+        task = Task.build(pool, answers, variant=Variant(free[None], free), prior=self.prior)
+        budget = most = self.budget_of(loop.protocol)
+        if frozen:
+            n_pairs = (jnp.isfinite(answers) & ~jnp.eye(len(answers), dtype=bool)).sum()
+            budget = jnp.minimum(most, n_pairs)
+        blocks = -(-most // loop.refit_every)
+        run = looks(stream(key, "acquisition"), task, loop, budget, blocks)
+        idle = (run.attainable < self.gain) & (run.asked < run.asked[-1])
+        levels = jnp.array(self.level)
+        stops = {
+            "level": jax.vmap(lambda level: at_first(run.certainty >= level, run))(levels),
+            "gain": at_first(idle, run),
+            "end": at_first(jnp.arange(blocks) == blocks - 1, run),
+        }
+        del stops["end"]["stopped"]
+        out = {f"at_{at}_{name}": v for at, stop in stops.items() for name, v in stop.items()}
+        return out | reliability(run) | {"status": run.status.max()}
+
+    def groups(self) -> list[Group]:
+        """All scenarios of one rule: one compiled kernel."""
+        by_name, levels = self.simulated, {"level": list(self.level)}
+        at_levels = ("stopped", "verdicts", "certainty", "right", "recall")
+        axes = {f"at_level_{name}": levels for name in at_levels}
+        return [
+            Group(
+                f"{loop.protocol}-{loop.rule}",
+                partial(self.experiment, loop=loop),
+                truths.conditions(list(by_name.values()), self.prior),
+                {
+                    "protocol": [loop.protocol] * len(by_name),
+                    "rule": [loop.rule] * len(by_name),
+                    "scenario": list(by_name),
+                    "model": [truth.model for truth in by_name.values()],
+                },
+                self.n_shown,
+                self.pools,
+                axes=axes | {name: {"bin": BINS} for name in OF_BINS},
+                fits=2 * self.budget_of(loop.protocol) // self.refit_every,
+            )
+            for loop in self.loops
+        ]
+
+    def table(self, ds: xr.Dataset, t: Table) -> None:
+        self.add_stops(ds, "level", t, stop="certainty")
+        self.add_stops(ds, "gain", t, stop="gain", level=self.gain)
+        end = {name: ds[f"at_end_{name}"] for name in ("verdicts", "certainty", "right", "recall")}
+        for name, values in end.items():
+            (t.shares if name == "right" else t.means)(name, values, stop="budget")
+        self.add_overconfidence(end["certainty"], end["right"], t, stop="budget")
+        counts = [ds[name].transpose("condition", "bin", "pool").values for name in OF_BINS]
+        labels = ("protocol", "scenario", "model", "rule")
+        rows = [
+            {**{name: ds[name].values[c] for name in labels}, "stop": "none", "bin": low}
+            for c in range(ds.sizes["condition"])
+            for low in ds["bin"].values
+        ]
+        flat = np.stack(counts).reshape(3, len(rows), -1)
+        add_bins(t, flat, rows, ("certainty", "right", "overconfidence"), fewest=FEWEST)
+
+    def add_stops(self, ds: xr.Dataset, at: str, t: Table, **columns: Any) -> None:
+        """Add the rows of runs that stop: share of runs, verdicts, certainty and share right where
+        they stop, and what is lost by stopping."""
+        names = ("stopped", "verdicts", "right", "certainty")
+        stopped, verdicts, right, sure = (ds[f"at_{at}_{name}"] for name in names)
+        t.shares("stopped", stopped, **columns)
+        t.shares("right", right, **columns)
+        t.means("certainty", sure, **columns)
+        self.add_overconfidence(sure, right, t, **columns)
+        # Runs that do not stop spend everything.
+        t.means("verdicts", verdicts, **columns)
+        t.means("saved", 1 - verdicts / ds["at_end_verdicts"], **columns)
+        t.means("verdicts_of_stopped", verdicts.where(stopped > 0), **columns)
+        t.means("recall_lost", ds["at_end_recall"] - ds[f"at_{at}_recall"], **columns)
+        t.means("right_lost", ds["at_end_right"] - right, **columns)
+
+    def add_overconfidence(
+        self, sure: xr.DataArray, right: xr.DataArray, t: Table, **columns: Any
+    ) -> None:
+        """Add mean certainty minus the share right. The interval is that of the share, exact: the
+        bootstrap has none where all are right, and certainties at a stop differ little."""
+        both = (rows_of(values.transpose(..., "pool"), self.columns) for values in (sure, right))
+        for (row, certainties), (_, is_right) in zip(*both, strict=True):
+            share, low, high = stats.share_interval(is_right.astype(float))
+            n = int(np.isfinite(is_right).sum())
+            mean = float(np.nansum(certainties)) / n if n else np.nan
+            t.add("overconfidence", mean - share, (mean - high, mean - low), n, **row | columns)
+
+    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The first rule, at the level nearest .9 and where there is no more to gain."""
+        near = min(self.level, key=lambda level: abs(level - 0.9))
+        chosen = (table.stop == "gain") | ((table.stop == "certainty") & (table.level == near))
+        return where(table[chosen], rule=self.rule[0], quantity=PRINTED)
+
+    def panels(self, table: pd.DataFrame) -> list[plots.Panel]:
+        """Share right against certainty over all looks; share right of the runs that stopped, by
+        scenario and level; share of runs that stop, by rule, in the first scenario."""
+        protocol, rule = self.protocol[-1], self.rule[0]
+        rows = where(table, protocol=protocol, rule=rule)
+        scenarios = list(rows.scenario.unique())
+        looks = where(rows, stop="none")
+        drawn = [n for n in looks.scenario.unique() if n in STYLES or n not in truths.TRUTHS]
+        reliable = []
+        for name in drawn:
+            colour, ls = STYLES.get(name, ("blue", "-"))
+            style = {"fmt": "o", "ms": 3, "ls": ls}
+            reliable.append(plots.Line({"scenario": name}, name, colour, style, joined=False))
+
+        def coverage(ax: Axes) -> None:
+            right = where(rows, stop="certainty", quantity="right").dropna(subset="estimate")
+            for i, (level, colour) in enumerate(zip(self.level, plots.CYCLE, strict=False)):
+                of = where(right, level=level)
+                shift = 0.18 * (i - (len(self.level) - 1) / 2)
+                at = [scenarios.index(name) + shift for name in of.scenario]
+                label = f"level {level:g}" if len(right) else ""
+                plots.points(ax, of, at, colour=colour, label=label, horizontal=True)
+                ax.axvline(level, color=colour, linewidth=0.8, linestyle=":")
+            ax.set_yticks(range(len(scenarios)), scenarios)
+            if truths.SOUND[-1] in scenarios:
+                last = scenarios.index(truths.SOUND[-1])
+                ax.axhline(last + 0.5, color="black", linewidth=0.8)
+            ax.invert_yaxis()
+
+        stopped = {"stop": "certainty", "quantity": "stopped", "protocol": protocol}
+        first, by_rule = scenarios[0], []
+        for name in self.rule:
+            style = plots.rule_style(name)
+            by_rule.append(plots.Line({"rule": name}, name, style.pop("colour"), style))
+        share_right = f"share of looks with the top {self.k} right"
+        return [
+            plots.Panel(
+                lambda _: where(looks, quantity="certainty").estimate.values,
+                {"protocol": protocol, "rule": rule, "stop": "none", "quantity": "right"},
+                reliable,
+                (
+                    "certainty (mean of a bin, all looks)",
+                    share_right,
+                    f"{protocol}, {rule}, {self.pools:,} pools",
+                ),
+                level=None,
+                legend=8,
+                before=lambda ax: ax.plot([0, 1], [0, 1], color="black", linewidth=0.8),
+            ),
+            plots.Panel(
+                "level",
+                {},
+                [],
+                (
+                    "share right of the runs that stopped (95 %)",
+                    "",
+                    "Right where they stop; above the line assumptions hold",
+                ),
+                level=None,
+                legend={"fontsize": 8, "loc": "lower left"},
+                after=coverage,
+            ),
+            plots.Panel(
+                "level",
+                {**stopped, "scenario": first},
+                by_rule,
+                (
+                    "level at which a run stops",
+                    "share of runs that stop (95 %)",
+                    f"{first}, by rule",
+                ),
+                level=None,
+                ticks={"x": self.level},
+                legend=8,
+            ),
+        ]
+
+
+SWEEP = Stopping
 
 if __name__ == "__main__":
-    raise SystemExit(main(SWEEP))
+    raise SystemExit(SWEEP.main())

@@ -1,4 +1,4 @@
-"""The sweep on stopping: where a run stops, against a plain twin; truths, table, bad settings."""
+"""The sweep on stopping: where a run stops, against a plain twin; truths, table."""
 
 import dataclasses
 from functools import partial
@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import xarray as xr
 from support.active import N, binary_task, compiled_init, compiled_look, view_of
+from support.invented import invented
 
 from jbt.acquisition import Loop, step
 from jbt.acquisition.stopping import top_set
@@ -17,9 +17,10 @@ from jbt.simulation.simulate import simulate
 from jbt.types import Prior
 from sweeps import stopping
 from sweeps._shared import truths
-from sweeps.stopping import PRESETS, SWEEP
+from sweeps._shared.reliability import EDGES
+from sweeps.stopping import Stopping
 
-SMALL = dataclasses.replace(PRESETS["smoke"], level=(0.5, 0.8))
+SMALL = Stopping.at("smoke", level=(0.5, 0.8))
 LOOP = Loop("top_k_aware", 2, 4, "stochastic")
 BUDGET, BLOCKS = 40, 10
 
@@ -84,7 +85,7 @@ def test_looks_without_a_new_verdict_are_not_counted(run):
     assert out["looks"].sum() == BLOCKS
     np.testing.assert_allclose(out["sum_certainty"].sum(), run.certainty.sum(), rtol=1e-5)
     assert out["sum_right"].sum() == run.right.sum()
-    counts = np.histogram(run.certainty, stopping.EDGES)[0]
+    counts = np.histogram(run.certainty, EDGES)[0]
     np.testing.assert_array_equal(out["looks"], counts)
     ended = dataclasses.replace(run, asked=np.minimum(run.asked, 20))
     assert stopping.reliability(jax.tree.map(jnp.asarray, ended))["looks"].sum() == 5
@@ -129,55 +130,46 @@ def test_each_pair_in_one_order():
 
 
 def test_scenarios_of_a_judge():
-    assert PRESETS["full"].decided().scenario == tuple(truths.TRUTHS)
-    twin = dataclasses.replace(PRESETS["full"], judge="llama", n_items=30, k=5).decided()
+    assert Stopping.at().decided().scenario == tuple(truths.TRUTHS)
+    twin = Stopping.at(judge="llama", n_items=30, k=5).decided()
     assert twin.scenario == ("judge",)
     assert twin.covariate == "binary"
-    ((name, truth),) = stopping.simulated(twin).items()
+    ((name, truth),) = twin.simulated.items()
     assert name == "llama"
     assert truth.argmax
     assert truth.pair_noise > 0
-    mine = dataclasses.replace(PRESETS["full"], bias=2.0).decided()
-    assert stopping.simulated(mine)["judge"].bias == 2.0
+    mine = Stopping.at(bias=2.0).decided()
+    assert mine.simulated["judge"].bias == 2.0
 
 
-def invented(s) -> xr.Dataset:
-    """At level .5 all of 16 runs stop after 10 of 40 verdicts, and 12 are right; none at .8."""
-    groups = stopping.groups(s.decided())
-    labels = {k: [v for g in groups for v in g.labels[k]] for k in groups[0].labels}
-    c, p = len(labels["rule"]), s.pools
-    right = np.tile((np.arange(p) < 12) * 1.0, (c, 1))
-    nothing = np.full((c, p), np.nan)
+def stops(s):
+    """At level .5 all runs stop after 10 of 40 verdicts, and 12 are right; none at .8."""
 
     def by_level(first, second):
-        both = np.stack(np.broadcast_arrays(first, second, np.zeros((c, p)))[:2], axis=1)
-        return (("condition", "level", "pool"), both)
+        return np.stack(np.broadcast_arrays(first, second, np.zeros(s.pools))[:2])
 
-    def of_run(value):
-        return (("condition", "pool"), np.broadcast_to(value, (c, p)) * 1.0)
-
-    values = {
-        "at_level_stopped": by_level(1.0, 0.0),
-        "at_level_verdicts": by_level(10.0, 40.0),
-        "at_level_certainty": by_level(0.6, nothing),
-        "at_level_right": by_level(right, nothing),
-        "at_level_recall": by_level(0.7, 0.8),
-    }
-    for at in ("gain", "end"):
-        values |= {f"at_{at}_verdicts": of_run(40.0), f"at_{at}_certainty": of_run(0.7)}
-        values |= {f"at_{at}_right": of_run(1.0), f"at_{at}_recall": of_run(0.8)}
-    values["at_gain_stopped"] = of_run(0.0)
-    by_bin = np.zeros((c, 10, p))
-    by_bin[:, 6] = 4
-    for name, factor in (("looks", 1.0), ("sum_certainty", 0.65), ("sum_right", 0.5)):
-        values[name] = (("condition", "bin", "pool"), factor * by_bin)
-    axes = {"level": list(s.level), "bin": stopping.EDGES[:-1].round(2)}
-    return xr.Dataset(values, {k: ("condition", v) for k, v in labels.items()} | axes)
+    right = (np.arange(s.pools) < 12) * 1.0
+    by_bin = 4 * (np.arange(10) == 6)[:, None]
+    at_end = {"verdicts": 40.0, "certainty": 0.7, "right": 1.0, "recall": 0.8}
+    return invented(
+        s,
+        at_level_stopped=by_level(1.0, 0.0),
+        at_level_verdicts=by_level(10.0, 40.0),
+        at_level_certainty=by_level(0.6, np.nan),
+        at_level_right=by_level(right, np.nan),
+        at_level_recall=by_level(0.7, 0.8),
+        at_gain_stopped=0.0,
+        looks=by_bin,
+        sum_certainty=0.65 * by_bin,
+        sum_right=0.5 * by_bin,
+        **{f"at_{at}_{n}": value for at in ("gain", "end") for n, value in at_end.items()},
+    )
 
 
 def test_the_table_has_what_was_spent_and_how_often_it_was_right():
     s = dataclasses.replace(SMALL, pools=32).decided()
-    table = table_of(SWEEP.like(s), invented(s))
+    ds = stops(s)
+    table = table_of(s, ds)
     prior = table[table.scenario == "prior"]
     at_half = prior[(prior.stop == "certainty") & (prior.level == 0.5)].set_index("quantity")
     numbers = at_half.estimate.to_dict()
@@ -196,15 +188,14 @@ def test_the_table_has_what_was_spent_and_how_often_it_was_right():
     bins = prior[prior.stop == "none"].set_index("quantity")
     assert set(bins.bin) == {0.6}
     assert bins.estimate["overconfidence"] == pytest.approx(0.15)
-    figure = SWEEP.figure(invented(s), table, s)
-    assert len(figure.axes) == 3
+    assert len(s.figure(ds, table).axes) == 3
 
 
 @pytest.mark.heavy
 def test_stops_of_the_models_own_judges_are_right_as_often_as_they_say():
     """Also that a pool's numbers depend on its id alone."""
     s = dataclasses.replace(SMALL, scenario=("prior", "unbiased"), budget=80).decided()
-    (group,) = stopping.groups(s)
+    (group,) = s.groups()
     out = simulate(group.experiment, group.conditions, range(400))
     again = simulate(group.experiment, group.conditions, [7, 3])
     np.testing.assert_array_equal(again["at_level_verdicts"], out["at_level_verdicts"][[7, 3]])
@@ -222,30 +213,7 @@ def test_cached_verdicts_end_where_all_pairs_are_asked():
     s = dataclasses.replace(
         SMALL, scenario=("prior", "one_order"), protocol=("frozen",), refit_every=4
     ).decided()
-    (group,) = stopping.groups(s)
+    (group,) = s.groups()
     out = simulate(group.experiment, group.conditions, range(4))
     np.testing.assert_array_equal(out["at_end_verdicts"], [[30, 15]] * 4)
     np.testing.assert_array_equal(out["looks"].sum(-1), [[8, 4]] * 4)
-
-
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({"rule": ("best",)}, "unknown rule 'best'"),
-        ({"rule": ()}, "rule must list at least one name"),
-        ({"scenario": ("sd_9",)}, "scenario must list some of"),
-        ({"protocol": ("cached",)}, "protocol must list some of"),
-        ({"budget": 42}, "budget must be a multiple of refit_every = 8, got 42"),
-        ({"level": (0.9, 0.8)}, "level must increase"),
-        ({"level": (0.9, 1.2)}, "level must increase within 0..1"),
-        ({"gain": 0.0}, "gain must lie between 0 and 1, got 0"),
-        ({"k": 6}, "k must lie in 1..5, got 6"),
-        ({"pool": "statement_bank"}, "statement_bank has the scenario judge alone"),
-        ({"pool": "bank"}, "pool"),
-        ({"lam_b": -1.0}, "lam_b"),
-        ({"scenario": ("rho_0.8",), "covariate": "binary"}, "rho must lie within"),
-    ],
-)
-def test_bad_settings(changes, problem):
-    with pytest.raises(ValueError, match=problem):
-        stopping.groups(dataclasses.replace(SMALL, **changes).decided())

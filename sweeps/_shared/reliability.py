@@ -1,0 +1,64 @@
+"""Probabilities against what is true, by bins: are three tenths of those near 0.3 true?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from jbt import stats
+
+if TYPE_CHECKING:
+    from jbt.experiments.table import Table
+
+EDGES = np.linspace(0, 1, 11)
+"""Edges of the bins of probability."""
+BINS = EDGES[:-1].round(2).tolist()
+"""Lower end of each bin."""
+
+
+def binned(
+    p: Float[Array, " n"], true: Bool[Array, " n"], counted: Bool[Array, " n"] | bool = True
+) -> tuple[Array, Array, Array]:
+    """Of those counted, by bin [bins]: how many, the sum of p, and how many are true."""
+    chosen = jnp.digitize(p, jnp.asarray(EDGES[1:-1], p.dtype))
+    chosen = (chosen == jnp.arange(len(BINS))[:, None]) & counted
+    return chosen.sum(1), jnp.where(chosen, p, 0).sum(1), (chosen & true).sum(1)
+
+
+def add_bins(
+    t: Table,
+    counts: np.ndarray,
+    rows: Sequence[Mapping[str, Any]],
+    names: tuple[str, str, str],
+    *,
+    fewest: int,
+) -> None:
+    """Add each bin's mean probability, the share that is true, and their difference: ratios of
+    means over the same pools.
+
+    Args:
+      counts: [3, rows, P] of `binned`.
+      rows: columns of each row.
+      names: of the three quantities.
+      fewest: pools with a count in a bin that it takes for the bin to have a row.
+    """
+    filled = np.flatnonzero((counts[0] > 0).sum(-1) >= fewest).tolist()
+    if not len(filled):
+        return
+
+    def ratios(means: np.ndarray) -> np.ndarray:
+        n, total, true = np.moveaxis(means, -2, 0)
+        return np.stack([total / n, true / n, (total - true) / n], -1)
+
+    chosen, n_pools = counts[:, filled].astype(float), counts.shape[-1]
+    estimates = ratios(chosen.mean(-1))
+    with np.errstate(invalid="ignore"):  # a resample without a count in a bin
+        resampled = ratios(stats.bootstrap_means(chosen, seed=t.seed))
+    for i, row in enumerate(filled):
+        for q, name in enumerate(names):
+            interval = stats.percentiles(resampled[:, i, q], n_units=n_pools)
+            t.add(name, estimates[i, q], interval, n_pools, **rows[row])

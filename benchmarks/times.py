@@ -12,42 +12,30 @@ from __future__ import annotations
 
 import csv
 import os
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import timing
-from benchmarks.compile import HERE, measure
 from jbt import runtime
 from jbt.experiments import times
-from jbt.experiments.declare import Group
 from jbt.simulation.simulate import Simulation
 from sweeps.report import kept
 from sweeps.report.runs import record_of, sweep_names, sweep_of
 
+HERE = Path(__file__).resolve().parents[1]
 FILE = HERE / "sweeps" / "times.csv"
 COLUMNS = ("sweep", "compile_seconds", "run_seconds", "fits", "smoke_seconds")
-
-
-def compile_seconds(groups: Sequence[Group], dtype: str) -> float:
-    """Seconds of making a program of each group; nothing is simulated."""
-    begin = time.perf_counter()
-    for group in groups:
-        simulation = Simulation(
-            group.experiment, group.conditions, range(1), data=group.data, dtype=dtype
-        )
-        simulation.under(group.conditions)
-    return time.perf_counter() - begin
 
 
 def smoke_seconds(name: str) -> float:
     """Seconds of a sweep's smoke preset."""
     with tempfile.TemporaryDirectory() as folder:
-        scratch = Path(folder)
-        words = [f"sweeps.{name}", "--preset", "smoke", "--out", str(scratch / "out")]
-        return measure(words, HERE, scratch / "cache", scratch)["wall"]
+        run = [sys.executable, "-m", f"sweeps.{name}", "--preset", "smoke", "--out", folder]
+        begin = time.perf_counter()
+        subprocess.run(run, cwd=HERE, check=True, capture_output=True)
+        return time.perf_counter() - begin
 
 
 def whole_seconds(name: str, results: Path) -> float:
@@ -63,33 +51,35 @@ def whole_seconds(name: str, results: Path) -> float:
     return records[name]["seconds"]
 
 
-def row_of(name: str, results: Path) -> dict[str, str]:
+def row_of(name: str, results: Path) -> list[str]:
     """A sweep's row of times.csv."""
     sweep = sweep_of(name)
     groups = sweep.at("full").decided().groups()
-    compiling = compile_seconds(groups, settings.dtype)
-    run = max(whole_seconds(name, results) - compiling, 1.0)
-    numbers = compiling, run, times.fits(groups), smoke_seconds(name)
-    return dict(zip(COLUMNS, (name, *(f"{v:.3g}" for v in numbers)), strict=True))
+    begin = time.perf_counter()
+    for group in groups:
+        simulation = Simulation(
+            group.experiment, group.conditions, range(1), data=group.data, dtype=settings.dtype
+        )
+        simulation.under(group.conditions)  # compiles, and simulates nothing
+    compiling = time.perf_counter() - begin
+    running = max(whole_seconds(name, results) - compiling, 1.0)
+    numbers = compiling, running, times.fits(groups), smoke_seconds(name)
+    return [name, *(f"{v:.3g}" for v in numbers)]
 
 
 @runtime.defaults()
-def main(arguments: list[str]) -> None:
-    results, *names = arguments
+def main(results: str, *names: str) -> None:
     os.environ["JBT_CACHE"] = "off"
     runtime.start()
-    print(timing.header("How long sweeps take", ("jax", "jaxlib", "numpy")))
-    rows = {}
-    if FILE.is_file():
-        with FILE.open(encoding="utf-8", newline="") as file:
-            rows = {row["sweep"]: row for row in csv.DictReader(file)}
+    with FILE.open(encoding="utf-8", newline="") as file:
+        rows = {row[0]: row for row in csv.reader(file)}
     for name in names or sweep_names():
         rows[name] = row_of(name, Path(results))
-        print(*rows[name].values(), flush=True)
+        print(*rows[name], flush=True)
         with FILE.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerows([COLUMNS, *(rows[n].values() for n in sorted(rows))])
+            sweeps = (rows[n] for n in sorted(rows.keys() - {COLUMNS[0]}))
+            csv.writer(file, lineterminator="\n").writerows([COLUMNS, *sweeps])
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

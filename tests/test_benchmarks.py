@@ -1,104 +1,113 @@
-"""The benchmark of a device, whatever its speed: it needs few packages, and ends in time."""
+"""The benchmarks: sides take turns, answers are compared, and what cannot run says why."""
 
+import inspect
 import subprocess
 import sys
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import device
+from benchmarks import same_numbers
 from benchmarks.calibration import few_pools
-from benchmarks.problems import in_batches
-from benchmarks.roofline import Rates
-from jbt import runtime
-
-RATES = Rates(bandwidth=1e9, arithmetic=1e12)
+from benchmarks.speed import __main__ as speed
+from benchmarks.speed import ours, peers
 
 
-def test_the_device_benchmark_loads_in_a_bare_jax_environment():
+def test_the_kernels_benchmarks_load_in_a_bare_jax_environment():
     absent = "xarray pandas tyro matplotlib jaxopt optax tqdm h5netcdf threadpoolctl filelock"
     code = (
-        f"import sys; sys.modules.update(dict.fromkeys({absent.split()})); import benchmarks.device"
+        f"import sys; sys.modules.update(dict.fromkeys({absent.split()})); "
+        "import benchmarks.speed.__main__, benchmarks.speed.worker, benchmarks.speed.ours"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-def bench(rates=RATES):
-    kernel = device.Kernel(
-        "sum",
-        "float32",
-        lambda x: x + 1,
-        lambda count: (jnp.arange(float(count)),),
-        lambda results: f"ends in {results[-1]:.0f}",
-        lambda results: (1e3, 2.0),
-        sizes=(10, 20),
-    )
-    return device.Bench(kernel, rates)
+def test_every_side_of_a_case_can_be_called():
+    cases = speed.read_cases()
+    assert len({case["name"] for case in cases}) == len(cases)
+    for case in cases:
+        for side in (*case["sides"].values(), case["exact"]):
+            if side:
+                options = {"count": 1, **side}
+                module, function = options.pop("run").split(".")
+                signature = inspect.signature(
+                    getattr({"ours": ours, "peers": peers}[module], function)
+                )
+                signature.bind(**options)
 
 
-def test_a_row_a_size(capsys):
-    places, rows = zip(*device.measure([bench()], (20, 10, 30), 10.0), strict=True)
-    assert places == ((0, 0), (0, 1))
-    assert [(row[0], row[2], row[-1]) for row in rows] == [
-        ("sum", "20", "ends in 20"),
-        ("sum", "10", "ends in 10"),
-    ]
-    assert {row[8] for row in rows} == {"bandwidth"}  # 8 bytes take 8 ns, 1000 operations 1 ns
-    text = device.section(["a fact"], rows)
-    assert "- a fact\n" in text
-    lines = [line for line in text.splitlines() if line.startswith("|")]
-    assert len(lines) == 4
-    assert {line.count("|") for line in lines} == {len(device.COLUMNS) + 1}
-    assert not capsys.readouterr().out
+@pytest.fixture(scope="module")
+def measured():
+    """Two SciPy sides, one for other problems, and one that fails."""
+    fit = {"run": "peers.scipy_fit", "count": 2}
+    case = {
+        "name": "fits",
+        "unit": "pool",
+        "measure": "seconds",
+        "sides": {"one": fit, "more": fit | {"count": 3}, "none": {"run": "peers.arena_rank"}},
+        "exact": fit | {"tight": True},
+    }
+    return case, speed.measure(case, 2, None, sys.executable)
 
 
-def test_a_failure_is_reported_and_the_rest_goes_on(capsys, monkeypatch):
-    def too_large(program):
-        if program.in_avals[0][0].shape == (20,):
-            raise MemoryError("3 GB needed, 2 GB available")
-
-    monkeypatch.setattr(device, "check_memory", too_large)
-    ((_, row),) = device.measure([bench(rates=None)], (20, 10), 10.0)
-    assert row[2] == "10"
-    assert row[7:9] == ["-", "-"]  # no rates, no roofline
-    line = "sum, float32, 20: failed: MemoryError: 3 GB needed, 2 GB available\n"
-    assert capsys.readouterr().out == line
-
-
-def test_what_would_take_too_long_is_left_out(capsys):
-    slow = bench()
-    slow.pace = 1.0
-    ((place, _),) = device.measure([slow, bench()], (20,), 10.0)
-    assert place == (1, 0)
-    assert capsys.readouterr().out == "sum, float32, 20: left out, would take 40 s, has 5 s\n"
-    left_out = []
-    assert not list(device.measure([bench()], (10, 20), -1.0, left_out.append))
-    assert left_out == [f"sum, float32, {n}: left out, no time left" for n in (10, 20)]
-    assert not capsys.readouterr().out
+def test_sides_take_turns_and_their_answers_are_compared(measured):
+    case, rows = measured
+    assert list(rows) == ["one", "more", "none"]
+    assert [len(row["rounds"]) for row in rows.values()] == [2, 2, 0]
+    for name in ("one", "more"):  # of the problems in common
+        assert 1e-12 < rows[name]["answers"]["largest"] < 1e-2
+        assert rows[name]["rounds"][0]["megabytes"] > 20
+        assert rows[name]["first"]["environment"]["versions"]["numpy"] == np.__version__
+    assert rows["none"]["failed"].startswith("TypeError: arena_rank() missing")
+    title, *lines = "\n".join(speed.table(case, rows)).strip().split("\n")
+    assert title == "fits, seconds a pool"
+    assert "1 (1 to 1)" in lines[0]
+    assert "rms" in lines[1]
+    assert lines[2].endswith(rows["none"]["failed"])
 
 
-def test_either_precision_is_measured_before_the_time_is_spent():
-    assert [k.dtype for k in device.kernels()[:2]] == ["float32", "float64"]
-
-
-def test_the_roofline_is_the_slower_of_arithmetic_and_traffic():
-    assert RATES.roofline(1e12, 0.5e9) == (1.0, "arithmetic")
-    assert RATES.roofline(1e12, 2e9) == (2.0, "bandwidth")
+def test_answers_are_summed_up_without_failed_problems():
+    nan, exact = np.nan, np.zeros((2, 2))
+    compared = speed.summary(np.array([[3.0, 4.0], [nan, 0.0], [9.0, 9.0]]), exact)
+    assert compared == {"failed": 1, "rms": 12.5**0.5, "largest": 4.0}
+    assert speed.summary(np.array([1.0, nan, 2.0]), None) == {
+        "failed": 1,
+        "mean": 1.5,
+        "standard_error": pytest.approx(0.5 / 2**0.5),
+    }
+    assert speed.summary(exact, None) == {"failed": 0}
 
 
 @pytest.mark.heavy
-def test_every_kernel_stays_in_its_precision():
-    for kernel in device.kernels():
-        with runtime.precision(kernel.dtype):
-            arguments = kernel.arguments(2)
-            results = jax.eval_shape(in_batches(kernel.function), *arguments)
-        leaves = jax.tree.leaves((arguments, results))
-        assert {len(v) for v in leaves} == {2}
-        floats = {str(v.dtype) for v in leaves if jnp.issubdtype(v.dtype, jnp.floating)}
-        assert floats == {kernel.dtype}
+@pytest.mark.parametrize("naive", [False, True])
+def test_jbt_and_a_peer_solve_the_same_problem(naive):
+    jbt = ours.fit(3, dtype="float64", naive=naive)()
+    assert jbt.dtype == np.float64
+    np.testing.assert_allclose(jbt, peers.scipy_fit(3, naive, tight=True)(), atol=1e-5)
+
+
+def test_recordings_are_compared_as_numbers_or_as_bytes(tmp_path):
+    files = {
+        "answer.json": ('{"c": [1, 2], "jbt": 1, "why": "too few"}', '{"c": [1.0, 3], "jbt": 2}'),
+        "table.csv": ("a,b\n0.1,some words\n", "a,b\n0.10000000001,other words\n"),
+        "exit": ("0", "0"),
+    }
+    folders = tmp_path / "before", tmp_path / "after"
+    for side, folder in enumerate(folders):
+        (folder / "fit").mkdir(parents=True)
+        for name, texts in files.items():
+            (folder / "fit" / name).write_text(texts[side])
+    assert same_numbers.compare(*folders, {"fit"}) == [
+        "fit/answer.json.c[1]: 2 before, 3 after",
+        "fit/answer.json.why: only before",
+    ]
+    exact = same_numbers.compare(*folders, {"fit"}, exact=True)
+    assert [line[:16] for line in exact] == ["fit/answer.json:"] * 2 + [
+        "fit/table.csv: -",
+        "fit/table.csv: +",
+    ]
+    assert same_numbers.compare(folders[0], folders[0], {"fit"}, exact=True) == []
 
 
 def test_how_often_intervals_of_a_few_pools_cover():

@@ -25,7 +25,6 @@ TO_BE_MADE = {
     "sweeps/NAME.py",
     "sweeps/sharpness.py",
     "jbt/commands/ties.py",
-    "benchmarks/RESULTS.md",
     "jbt.sweeps",
 }
 """What the reader makes, a run writes or a wheel has; and a word for any name."""

@@ -1,1 +1,0 @@
-"""Whether two checkouts of jbt give the same answers: `python -m benchmarks.same_numbers`."""

@@ -1,0 +1,1 @@
+"""Speed and memory of jbt against its alternatives: `python -m benchmarks.speed`."""

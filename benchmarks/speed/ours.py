@@ -1,0 +1,294 @@
+"""What is measured of jbt. With `--old` another checkout's jbt is imported here.
+
+Each function prepares `count` problems and returns a function that solves them; its answers are an
+array with a row a problem, NaN where jbt reports that it failed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks.speed import problems
+from benchmarks.speed.peers import Run
+from benchmarks.speed.problems import BUDGET, LAM, LAM_B, REFIT, K, N
+from jbt import estimators, runtime
+from jbt.acquisition import Loop, Task
+from jbt.acquisition import run as run_loop
+from jbt.kernel import laplace, membership, metrics, model
+from jbt.kernel.batching import CPU_PROBLEMS
+from jbt.kernel.fit import fit_map
+from jbt.simulation import judges, pairs
+from jbt.simulation.pools import gaussian
+from jbt.simulation.simulate import Simulation, stream
+from jbt.types import Comparisons, Design, Judge, Parameters, Pool, Posterior, Prior, Rows, Variant
+
+PRIOR = Prior(LAM, LAM_B)
+MOST_ON_CPU = 20_000
+"""Problems; more are for a GPU."""
+
+
+def on_device(f: Callable[..., Any], *arrays: Any, dtype: str) -> Run:
+    """A compiled function with its arguments on the device; floats and truth values of these
+    become `dtype`, integers stay."""
+    with runtime.precision(dtype):
+        given = [jnp.asarray(v, None if v.dtype.kind == "i" else dtype) for v in arrays]
+        program = jax.jit(f).lower(*given).compile()
+    return lambda: jax.block_until_ready(program(*given))
+
+
+def batched(f: Callable[..., Any], *arrays: Any, dtype: str, batch: int = CPU_PROBLEMS) -> Run:
+    """A function of one problem for all of them: `batch` at a time on a CPU, elsewhere at once.
+
+    Args:
+      f: one problem -> its answers.
+      arrays: [count, ...] the problems.
+
+    Raises:
+      ValueError: more problems than a CPU can solve in acceptable time.
+    """
+    count, on_cpu = len(arrays[0]), jax.default_backend() == "cpu"
+    if on_cpu and count > MOST_ON_CPU:
+        raise ValueError("left out on a CPU")
+    size = min(count, batch) if on_cpu else count
+    return on_device(
+        lambda *a: jax.lax.map(lambda one: f(*one), a, batch_size=size), *arrays, dtype=dtype
+    )
+
+
+def design_of(x: Any) -> Design:
+    """The design of items with one covariate [N], also of traced values."""
+    return Design(x[:, None], None, jnp.ones(len(x), bool), len(x))
+
+
+def or_nan(values: Any, status: Any) -> Any:
+    """The values of a fit, NaN unless it has converged."""
+    return jnp.where(status == 0, values, jnp.nan)
+
+
+# --- a fit
+
+
+def fit(
+    count: int,
+    n: int = N,
+    *,
+    dtype: str = "float32",
+    naive: bool = False,
+    lam: float = LAM,
+    solver: str = "newton",
+    **drawn: Any,
+) -> Run:
+    """MAP of pools: theta, c and kappa; if `naive`, theta alone.
+
+    Args:
+      lam: prior precision of quality.
+      solver: newton, or lbfgs (jaxopt's).
+      drawn: further arguments of `problems.pools`.
+    """
+    pools, prior = problems.pools(count, n, **drawn), Prior(lam, LAM_B)
+
+    def one(wins: Any, x: Any) -> Any:
+        design, shown = design_of(x), 1 - jnp.eye(n, dtype=x.dtype)
+        variant = model.variant("naive" if naive else "bias_aware", design)
+        result = fit_map(Comparisons(shown, wins), design, prior, variant, solver=solver)
+        beta = result.parameters.theta if naive else result.parameters.flat()
+        return or_nan(beta, result.status)
+
+    return batched(one, pools.wins, pools.x, dtype=dtype)
+
+
+# --- the crossing experiment and the active loop
+
+
+def crossing(count: int, chunk: int | None = None) -> Run:
+    """The crossing experiment, in pools under each of 19 correlations: the gain in recall by the
+    bias-aware fit over the naive one."""
+    rho = 0.05 * np.arange(19)
+
+    def experiment(key: Any, condition: Any) -> dict[str, Any]:
+        pool = gaussian(stream(key, "pool"), N, rho=condition["rho"])
+        oracle = judges.frozen_draw(stream(key, "verdicts"), pool, Judge(jnp.ones(1), 0.0))
+        comparisons, recalls = judges.reveal(oracle, pairs.every_pair(pool)), []
+        for estimator in (estimators.bias_aware, estimators.naive):
+            result = estimator(comparisons, pool.design, PRIOR)
+            recall = metrics.top_k_recall(result.parameters.theta, pool.quality, K)
+            recalls.append(or_nan(recall, result.status))
+        return {"gain": recalls[0] - recalls[1]}
+
+    simulation = Simulation(experiment, {"rho": rho}, range(count // len(rho)), chunk=chunk)
+    return lambda: np.concatenate([out["gain"] for _, out in simulation.chunks()]).ravel()
+
+
+def active(
+    count: int, n: int = N, *, budget: int = BUDGET, dtype: str = "float32", **options: Any
+) -> Run:
+    """Active runs by Eq. acq on a frozen judge: recall of the top k. `options` are a `Loop`'s."""
+    loop = Loop("top_k_aware", K, REFIT, **options)
+
+    def one(quality: Any, x: Any, wins: Any, number: Any) -> Any:
+        task = Task.build(Pool(quality, design_of(x)), wins, prior=PRIOR)
+        trace = run_loop(jax.random.fold_in(jax.random.key(0), number), task, loop, budget)
+        return or_nan(trace.recall[-1], trace.status.max())
+
+    tasks = problems.tasks(count, n)
+    batch = max(2, 32 * N // n)
+    return batched(one, *tasks, np.arange(count), dtype=dtype, batch=batch)
+
+
+def memberships(
+    count: int,
+    estimate: str = "membership",
+    draws: int = membership.DRAWS["conditional"],
+    *,
+    seed: int = 0,
+    dtype: str = "float32",
+) -> Run:
+    """Top-k memberships of the posteriors of pools with 8 to 480 verdicts, drawn at random.
+
+    Args:
+      estimate: membership, or counted with the paper's number of draws.
+      seed: of the draws.
+    """
+    drawn, rng = problems.tasks(count), np.random.default_rng(1)
+    shares = np.geomspace(8, 480, count)[:, None, None] / (N * (N - 1))
+    shown = (rng.random((count, N, N)) < shares) & ~np.eye(N, dtype=bool)
+    with runtime.precision(dtype):
+        if estimate == "counted":
+            draws = membership.DRAWS["counted"]
+            normals = membership.antithetic_normals(draws, N + 2, dtype, seed=seed)
+        else:
+            normals = membership.sobol_normals(draws, N + 2, dtype, seed=seed)
+
+    def posterior_of(shown: Any, wins: Any, x: Any) -> Any:
+        design, comparisons = design_of(x), Comparisons(shown, shown * wins)
+        mode = estimators.bias_aware(comparisons, design, PRIOR).parameters
+        variant = model.variant("bias_aware", design)
+        posterior = laplace.laplace(mode, comparisons, design, PRIOR, variant)
+        return mode.flat(), posterior.root, posterior.factor
+
+    def one(beta: Any, root: Any, factor: Any) -> Any:
+        posterior = Posterior(Parameters.unflat(beta, N), root, factor)
+        return getattr(membership, estimate)(posterior, K, jnp.ones(N, bool), normals)
+
+    posteriors = batched(posterior_of, shown, drawn.wins, drawn.x, dtype=dtype)()
+    return batched(one, *posteriors, dtype=dtype, batch=64)
+
+
+# --- a leaderboard
+
+
+def leaderboard(
+    count: int, rows: int, lam: float = LAM, lam_b: float = LAM_B, robust: bool = False
+) -> Run:
+    """theta and c of a leaderboard, compiling included; if `robust`, the variances of its
+    jackknife over prompts alone."""
+    from jbt.estimators import clusters
+    from jbt.stats.row_jackknife import jackknife
+
+    data, models, covariates = problems.leaderboard(rows), problems.MODELS, problems.COVARIATES
+    prior = Prior(lam, lam_b)
+    with runtime.precision("float64"):
+        verdicts = Rows.build(*(data[k] for k in ("first", "second", "difference", "won")))
+        design = Design.of_contents(models, covariates)
+        variant = Variant(jnp.ones(covariates, bool), jnp.array(False))
+        mode = jax.jit(fit_map)(verdicts, design, prior, variant).parameters
+
+    def fitted() -> Any:
+        result = jax.jit(fit_map)(verdicts, design, prior, variant)
+        return [or_nan(result.parameters.flat()[:-1], result.status)]
+
+    def variances() -> Any:
+        inverse = clusters.inverse_hessian(mode, verdicts, design, prior, variant)
+        return [jackknife(inverse, mode, verdicts, data["prompt"]).covariance.diagonal()]
+
+    def run() -> Any:
+        jax.clear_caches()
+        with runtime.precision("float64"):
+            return variances() if robust else fitted()
+
+    return run
+
+
+# --- a user's own verdicts
+
+
+def study(count: int, verdicts: int, n: int, batch: int = 1) -> Run:
+    """A live study, refitted after each answer: `verdicts` asked for, `batch` at a time, and
+    told."""
+    import pandas as pd
+
+    from jbt import own
+
+    rng, folder = np.random.default_rng(0), tempfile.mkdtemp()
+    items = pd.DataFrame({"item": [f"m{i}" for i in range(n)], "words": rng.integers(20, 400, n)})
+    live = own.Study.open(
+        folder, items, k=K, covariates=["words"], budget=10**6, repeats="fresh", level=1.0
+    )
+
+    def run() -> None:
+        for _ in range(verdicts // batch):
+            for query in live.ask(batch):
+                live.tell(query.id, "first" if rng.random() < 0.5 else "second")
+
+    return run
+
+
+def command(count: int, words: str, kept: bool = False, prompts: int = 12) -> Run:
+    """A command or sweep in a process of its own.
+
+    Args:
+      words: of the command; TABLES stands for the options for the tables of `jbt example`.
+      kept: whether compiled programs are kept from a first run, with all tables.
+      prompts: how many of the tables' prompts are kept.
+    """
+    import pandas as pd
+
+    folder = Path(tempfile.mkdtemp())
+    files = {name: folder / f"{name}.csv" for name in ("verdicts", "items", "anchors")}
+    tables = " ".join(f"--{name} {file}" for name, file in files.items())
+    tables += " --covariates words --transform log"
+
+    def run(cache: Path | None = None) -> None:
+        cache = cache or Path(tempfile.mkdtemp(dir=folder))
+        module, *rest = words.replace("TABLES", tables).split()
+        if module != "jbt":
+            rest += ["--out", tempfile.mkdtemp(dir=folder)]
+        subprocess.run(
+            [sys.executable, "-m", module, *rest],
+            env=os.environ | {"JBT_CACHE": str(cache)},
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+
+    subprocess.run([sys.executable, "-m", "jbt", "example", str(folder)], check=True)
+    if kept:
+        run(folder / "programs")
+    for file in files.values():
+        table = pd.read_csv(file)
+        table[table["pool"] <= f"q{prompts}"].to_csv(file, index=False)
+    return lambda: run(folder / "programs" if kept else None)
+
+
+# --- what a device can do
+
+
+def triad(count: float, dtype: str = "float32") -> Run:
+    """a + 3 b for long arrays: `count` gigabytes are moved."""
+    size = int(count * 1e9 / 3 / np.dtype(dtype).itemsize)
+    return on_device(lambda a, b: a + 3 * b, *np.ones((2, size)), dtype=dtype)
+
+
+def product(count: float, dtype: str = "float32") -> Run:
+    """A product of square matrices: `count` times 10^12 operations."""
+    side = int((count * 1e12 / 2) ** (1 / 3))
+    return on_device(jnp.matmul, *np.ones((2, side, side)), dtype=dtype)

@@ -1,0 +1,101 @@
+"""Runs one side of a case in a process of its own, which `__main__` starts."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.metadata
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+LEAST_SECONDS = 0.2
+"""A shorter run is repeated within its turn."""
+PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "jaxopt", "choix", "evalica", "arena-rank")
+
+
+def main(side: str, answers: str) -> None:
+    """At the first line on stdin prepare the side and run it once; at each later one run it again.
+    After each, what it cost is written to stdout, a line of JSON.
+
+    Args:
+      side: as in cases.toml, as JSON; `root` is the checkout whose jbt is imported.
+      answers: file for the answers of the first run, if there are any.
+    """
+    out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what libraries print
+    options = {"count": 1, **json.loads(side)}
+    root = options.pop("root", os.getcwd())
+    sys.path.insert(0, root)  # `benchmarks` is imported already, from this checkout
+    os.environ["PYTHONPATH"] = root
+    module, function = options.pop("run").split(".")
+    input()
+    prepare = getattr(importlib.import_module(f"benchmarks.speed.{module}"), function)
+    compiled: list[float] = []
+    if jax := sys.modules.get("jax"):
+        jax.monitoring.register_event_duration_secs_listener(
+            lambda name, seconds, **_: compiled.append(seconds) if "backend_compile" in name else 0
+        )
+    run = prepare(**options)
+    result = run()
+    if result is not None:
+        np.save(answers, np.asarray(result, float))
+    first = {"compile_seconds": sum(compiled), "programs": len(compiled)}
+    print(json.dumps(first | {"environment": environment(root)}), file=out)
+    for _ in sys.stdin:
+        print(json.dumps(turn(run)), file=out)
+
+
+def turn(run: Callable[[], Any]) -> dict[str, float]:
+    """Seconds and CPU seconds of a run, and the most memory that this process or one it started
+    has used so far."""
+    begin, cpu, count = time.perf_counter(), cpu_seconds(), 0
+    while not count or time.perf_counter() - begin < LEAST_SECONDS:
+        run()
+        count += 1
+    used = (resource.getrusage(w).ru_maxrss for w in (resource.RUSAGE_SELF, CHILDREN))
+    return {
+        "seconds": (time.perf_counter() - begin) / count,
+        "cpu_seconds": (cpu_seconds() - cpu) / count,
+        "megabytes": max(used) / 1024,
+    }
+
+
+CHILDREN = resource.RUSAGE_CHILDREN
+
+
+def cpu_seconds() -> float:
+    """CPU seconds of this process and of those that it started and that have ended."""
+    children = resource.getrusage(CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def environment(root: str) -> dict[str, Any]:
+    """Machine, device, revision and versions."""
+    git = ["git", "-C", root, "describe", "--always", "--dirty"]
+    info, jax = Path("/proc/cpuinfo"), sys.modules.get("jax")
+    lines = info.read_text().splitlines() if info.exists() else []
+    versions = {"python": platform.python_version()}
+    for name in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return {
+        "cpu": next((line for line in lines if line.startswith("model name")), platform.machine()),
+        "cores": len(os.sched_getaffinity(0)),
+        "device": jax.devices()[0].device_kind if jax else "cpu",
+        "revision": subprocess.run(git, capture_output=True, text=True).stdout.strip(),
+        "versions": versions,
+    }
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

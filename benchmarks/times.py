@@ -53,12 +53,12 @@ def whole_seconds(name: str, results: Path) -> float:
 
 def row_of(name: str, results: Path) -> list[str]:
     """A sweep's row of times.csv."""
-    sweep = sweep_of(name)
-    groups = sweep.at("full").decided().groups()
+    sweep = sweep_of(name).at("full").decided()
+    groups = sweep.groups()
     begin = time.perf_counter()
     for group in groups:
         simulation = Simulation(
-            group.experiment, group.conditions, range(1), data=group.data, dtype=settings.dtype
+            group.experiment, group.conditions, range(1), data=group.data, dtype=sweep.dtype
         )
         simulation.under(group.conditions)  # compiles, and simulates nothing
     compiling = time.perf_counter() - begin

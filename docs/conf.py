@@ -120,8 +120,9 @@ def as_one_page(app, config):
     """A report is one page: nothing to search, and no lists of pages beside it."""
     if config.report:
         config.html_sidebars = {"**": []}
-        parts = ("article_header_start", "secondary_sidebar_items")
-        config.html_theme_options |= {"disable_search": True, **dict.fromkeys(parts, [])}
+        config.html_theme_options["disable_search"] = True
+        for part in ("article_header_start", "secondary_sidebar_items"):
+            config.html_theme_options[part] = []
 
 
 def setup(app):

@@ -85,6 +85,7 @@ class Run:
     def beside(self) -> list[PaperNumber | None]:
         """The number of the paper that stands beside each row."""
         sweep = self.sweep()
+        numbers = sweep.paper()
         rows = pd.read_csv(self.folder / store.TABLE)
         # Rows are in the order of the numbers, of which two may have the same value.
         setting = ["paper", *rows.columns.difference([*OUTCOME])]
@@ -94,7 +95,7 @@ class Run:
             known: dict[str, Any] = {str(column): value for column, value in row.items()}
             same = [
                 number
-                for number in sweep.paper()
+                for number in numbers
                 if number.value == known["paper"]
                 and known["quantity"].startswith(number.quantity)
                 and number.stands_beside(known, sweep)

@@ -284,28 +284,26 @@ def test_reports_are_fits_of_the_verdicts_so_far():
     trace = runs_by("escalation", keys_of(8), tasks)
     assert trace.budget[0].tolist() == [4, 8, 10, 12, 16, 20, 24]
     first, second, judge = np.moveaxis(asked(trace), -1, 0)
-    counts = np.zeros((7, 2, POOLS, N, N, J))
-    for t, budget in enumerate(trace.budget[0]):
-        at = np.arange(POOLS)[:, None], *(v[:, :budget] for v in (first, second, judge))
-        np.add.at(counts[t, 0], at, 1)
-        np.add.at(counts[t, 1], at, trace.queries.won[:, :budget])
-    assert counts[:, 0].max() == 1  # each pair of each judge once
+    pool = np.arange(POOLS)[:, None]
+    answers = np.asarray(tasks.answers)[pool, first, second, judge]
+    np.testing.assert_array_equal(trace.queries.won, answers)
 
     @jax.jit
     @jax.vmap
-    def theta_of(counts, task):
-        panel = Panel(Comparisons(*counts), jnp.array([1.0, 2.0]), jnp.eye(2))
-        return fit_map(panel, task.design, task.prior, task.variant).parameters.theta
+    def fitted(shown, wins, task):
+        panel = Panel(Comparisons(shown, wins), jnp.array([1.0, 2.0]), jnp.eye(2))
+        theta = fit_map(panel, task.design, task.prior, task.variant).parameters.theta
+        return theta, metrics.top_k_recall(theta, task.quality, K)
 
-    recall = jax.jit(jax.vmap(lambda theta, q: metrics.top_k_recall(theta, q, K)))
-    for t in range(7):
-        theta = theta_of(jnp.moveaxis(counts[t], 0, 1), tasks)
-        np.testing.assert_allclose(trace.recall[:, t], recall(theta, tasks.quality))
+    for t, budget in enumerate(trace.budget[0]):
+        shown, wins = np.zeros((2, POOLS, N, N, J))
+        at = pool, first[:, :budget], second[:, :budget], judge[:, :budget]
+        np.add.at(shown, at, 1)
+        np.add.at(wins, at, answers[:, :budget])
+        assert shown.max() == 1  # each pair of each judge once
+        theta, recall = fitted(shown, wins, tasks)
+        np.testing.assert_allclose(trace.recall[:, t], recall)
     np.testing.assert_allclose(trace.parameters.theta, theta, atol=1e-9)
-    answers = np.take_along_axis(
-        np.asarray(tasks.answers).reshape(POOLS, -1), (first * N + second) * J + judge, 1
-    )
-    np.testing.assert_array_equal(trace.queries.won, answers)
 
 
 def test_renamed_judges_are_asked_the_same():

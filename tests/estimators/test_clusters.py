@@ -41,9 +41,9 @@ def draw(seed, n_clusters):
     return Rows.build(*(v[cluster] for v in (first, second, x, won))), cluster
 
 
-def explicit(rows):
+def explicit(rows, m=M):
     """The design matrix, a row a verdict."""
-    identity = np.eye(M)
+    identity = np.eye(m)
     owner = identity[np.asarray(rows.first)] - identity[np.asarray(rows.second)]
     return np.column_stack([owner, rows.difference, rows.ordered])
 
@@ -137,20 +137,11 @@ def test_one_step_equals_refits_without_each_cluster(x64):
 
 def sandwich(inverse, mode, rows, cluster):
     """The plain sandwich times G / (G - 1), which intervals once were made of."""
-    z = np.column_stack([rows.difference, rows.ordered])
-    first, second = np.asarray(rows.first), np.asarray(rows.second)
-    beta = np.asarray(mode.flat())
-    m = len(mode.theta)
-    residual = np.asarray(rows.wins) - np.asarray(rows.shown) * expit(
-        beta[first] - beta[second] + z @ beta[m:]
-    )
+    z, beta = explicit(rows, len(mode.theta)), np.asarray(mode.flat())
+    residual = np.asarray(rows.wins) - np.asarray(rows.shown) * expit(z @ beta)
     names, of = np.unique(cluster, return_inverse=True)
-    scores = np.zeros((len(names), len(beta)))
-    np.add.at(scores, (of, first), residual)
-    np.add.at(scores, (of, second), -residual)
-    for d in range(z.shape[1]):
-        scores[:, m + d] = np.bincount(of, residual * z[:, d])
     n = len(names)
+    scores = np.eye(n)[of].T @ (residual[:, None] * z)
     return n / (n - 1) * inverse @ scores.T @ scores @ inverse
 
 

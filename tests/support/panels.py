@@ -17,7 +17,7 @@ from scipy.special import expit
 from support import problems
 from support.problems import D, M, N, Problem
 
-from jbt.types import Comparisons, Design, Panel, Prior, Variant
+from jbt.types import Comparisons, Panel, Variant
 
 J = 3
 
@@ -95,23 +95,25 @@ def places(q: PanelProblem) -> np.ndarray:
 
 def as_batch(panels: list[PanelProblem], *, shared: bool, dtype: str):
     """(panel, design, prior, variant) with a leading axis."""
-    each = []
-    for q in panels:
-        judges = [(np.asarray(v.shown, dtype), np.asarray(v.wins, dtype)) for v in q.judges]
-        shown, wins = (jnp.stack([v[i] for v in judges], -1) for i in (0, 1))
-        made = Panel(
-            Comparisons(shown, wins),
-            jnp.asarray(q.discrimination, dtype),
-            jnp.asarray(q.sharing, dtype),
-        )
-        items = q.items
-        content = jnp.asarray(items.content) if shared else None
-        design = Design(jnp.asarray(items.x, dtype), content, jnp.arange(N) < items.n, M)
-        prior = Prior(jnp.asarray(items.lam, dtype), jnp.asarray(items.lam_b, dtype))
-        c = np.zeros((D, J), bool)
-        c[: items.d] = q.free_biases[:-1]
-        each.append((made, design, prior, Variant(jnp.asarray(c), jnp.asarray(q.free_biases[-1]))))
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
+    _, design, prior, _ = problems.as_batch([q.items for q in panels], shared=shared, dtype=dtype)
+    shown, wins = (
+        np.array([np.stack([getattr(v, name) for v in q.judges], -1) for q in panels])
+        for name in ("shown", "wins")
+    )
+    s, sharing = (
+        np.array([getattr(q, name) for q in panels]) for name in ("discrimination", "sharing")
+    )
+    free = np.zeros((len(panels), D + 1, J), bool)
+    for of_panel, q in zip(free, panels, strict=True):
+        of_panel[: q.items.d], of_panel[-1] = q.free_biases[:-1], q.free_biases[-1]
+
+    @jax.vmap
+    def made(shown, wins, s, sharing, free):
+        return Panel(Comparisons(shown, wins), s, sharing), Variant(free[:-1], free[-1])
+
+    counts = (jnp.asarray(v, dtype) for v in (shown, wins, s, sharing))
+    panel, variant = made(*counts, jnp.asarray(free))
+    return panel, design, prior, variant
 
 
 def made(*shown, discrimination: Any = 1.0, sharing=None):

@@ -108,16 +108,22 @@ def flat(parameters: Parameters) -> np.ndarray:
 
 def as_batch(problems: list[Problem], *, shared: bool, dtype: str):
     """(comparisons, design, prior, variant) with a leading axis."""
-    each = []
-    for q in problems:
-        mask = jnp.arange(N) < q.n
-        content = jnp.asarray(q.content) if shared else None
-        design = Design(jnp.asarray(q.x, dtype), content, mask, M)
-        comparisons = Comparisons(jnp.asarray(q.shown, dtype), jnp.asarray(q.wins, dtype))
-        prior = Prior(jnp.asarray(q.lam, dtype), jnp.asarray(q.lam_b, dtype))
-        variant = Variant(jnp.arange(D) < q.d, jnp.asarray(q.free_kappa))
-        each.append((comparisons, design, prior, variant))
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
+
+    @jax.vmap
+    def made(shown, wins, x, content, n, d, prior, free_kappa):
+        design = Design(x, content if shared else None, jnp.arange(N) < n, M)
+        return (
+            Comparisons(shown, wins),
+            design,
+            Prior(*prior),
+            Variant(jnp.arange(D) < d, free_kappa),
+        )
+
+    fields = zip(*((q.shown, q.wins, q.x, (q.lam, q.lam_b)) for q in problems), strict=True)
+    shown, wins, x, prior = (jnp.asarray(np.array(v), dtype) for v in fields)
+    whole = zip(*((q.content, q.n, q.d, q.free_kappa) for q in problems), strict=True)
+    content, n, d, free_kappa = (jnp.asarray(np.array(v)) for v in whole)
+    return made(shown, wins, x, content, n, d, prior, free_kappa)
 
 
 def reference(

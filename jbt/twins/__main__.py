@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 
 from jbt import runtime
 from jbt.simulation import pools
 from jbt.twins import DATA, ORACLES, Twin, calibrate, known
+from jbt.twins.simulated import write
 
 
 def main() -> None:
@@ -19,12 +19,8 @@ def main() -> None:
         for oracle in ORACLES
         for twin in calibrate(list(known().values()), oracle=oracle, others=others)
     ]
-    with DATA.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(field.name for field in dataclasses.fields(Twin))
-        for t in twins:
-            row = dataclasses.astuple(t)
-            writer.writerow(f"{v:.5g}" if isinstance(v, float) else v for v in row)
+    names = [field.name for field in dataclasses.fields(Twin)]
+    write(DATA, names, (dataclasses.astuple(twin) for twin in twins))
     for t in twins:
         missed = t.misses(known()[t.name])
         print(f"{t.name} {t.oracle} {t.others}: {', '.join(missed) or 'meets its targets'}")

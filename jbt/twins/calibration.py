@@ -11,8 +11,6 @@ import numpy as np
 from jax.nn import sigmoid
 from jaxtyping import Array, Key
 
-from jbt import estimators
-from jbt.kernel import metrics
 from jbt.simulation import judges, pairs
 from jbt.simulation.judges import Published
 from jbt.simulation.simulate import Condition, Experiment, Simulation, simulate, stream
@@ -25,6 +23,7 @@ from jbt.twins.simulated import (
     Draw,
     Twin,
     answers,
+    numbers,
     paper_pool,
 )
 from jbt.types import Prior
@@ -166,15 +165,8 @@ def aim_of(target: Published) -> tuple[float, float, float]:
 def _observed(draw: Draw, k: int, prior: Prior) -> Experiment:
     def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = draw(stream(key, "pool"), condition)
-        verdicts = judges.reveal(answers(key, pool, condition), pairs.every_pair(pool))
-        naive = estimators.naive(verdicts, pool.design, prior).parameters
-        aware = estimators.bias_aware(verdicts, pool.design, prior).parameters
-        return {
-            "c_hat": aware.c[0],
-            "kappa_hat": aware.kappa,
-            "naive_recall": metrics.top_k_recall(naive.theta, pool.quality, k),
-            "bias_aware_recall": metrics.top_k_recall(aware.theta, pool.quality, k),
-        }
+        found = numbers(answers(key, pool, condition), pool, k, prior)
+        return {name: found[name] for name in OBSERVED}
 
     return experiment
 

@@ -27,13 +27,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
-from jbt import estimators
-from jbt.kernel import metrics
-from jbt.simulation import judges, pairs
 from jbt.simulation.judges import Published
 from jbt.simulation.simulate import Condition, stream
 from jbt.twins.calibration import aim_of
-from jbt.twins.simulated import TOLERANCE
+from jbt.twins.simulated import TOLERANCE, numbers
 from jbt.types import Pool, Prior
 
 TARGETS = tuple(TOLERANCE)
@@ -77,11 +74,8 @@ def observed(
     Args:
       verdicts: True where the first shown wins, from `answers`.
     """
-    shown = judges.reveal(verdicts, pairs.every_pair(pool))
-    naive = estimators.naive(shown, pool.design, prior or Prior()).parameters
-    aware = estimators.bias_aware(shown, pool.design, prior or Prior()).parameters
-    recall = metrics.top_k_recall(naive.theta, pool.quality, k)
-    return jnp.stack([aware.c[0], aware.kappa, recall])
+    found = numbers(verdicts, pool, k, prior or Prior())
+    return jnp.stack([found[name] for name in TARGETS])
 
 
 def slopes(up: np.ndarray, down: np.ndarray, steps: np.ndarray) -> np.ndarray:

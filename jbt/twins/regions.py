@@ -40,13 +40,13 @@ import numpy as np
 from jaxtyping import Array, Key
 from scipy.special import chdtri
 
-from jbt import estimators, runtime
-from jbt.kernel import metrics
+from jbt import runtime
 from jbt.simulation import judges, pairs
 from jbt.simulation.judges import GATED, PUBLISHED, Published
 from jbt.simulation.simulate import Condition, Experiment, Simulation, simulate, stream
+from jbt.twins import simulated
 from jbt.twins.calibration import aim_of
-from jbt.twins.simulated import DOUBT, PERFECT, UNCERTAIN, answers, errors, paper_pool
+from jbt.twins.simulated import DOUBT, PERFECT, UNCERTAIN, answers, errors, numbers, paper_pool
 from jbt.types import Prior
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "regions.csv"
@@ -144,14 +144,8 @@ def observed(prior: Prior | None = None) -> Experiment:
 
     def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = draw(stream(key, "pool"), condition)
-        verdicts = judges.reveal(answers(key, pool, condition), pairs.every_pair(pool))
-        naive = estimators.naive(verdicts, pool.design, prior).parameters
-        aware = estimators.bias_aware(verdicts, pool.design, prior).parameters
-        x = pool.design.covariates[:, 0]
-        numbers = [aware.c[0], aware.kappa]
-        numbers += [metrics.top_k_recall(v.theta, pool.quality, 5) for v in (naive, aware)]
-        numbers += [jnp.corrcoef(naive.theta, x)[0, 1]]
-        return {"observed": jnp.stack(numbers)}
+        found = numbers(answers(key, pool, condition), pool, 5, prior)
+        return {"observed": jnp.stack([found[name] for name in OBSERVED])}
 
     return one
 
@@ -295,12 +289,7 @@ def _unlike(points: np.ndarray, fit: np.ndarray, n: int) -> np.ndarray:
 def write(members: Sequence[Member], path: Path = DATA) -> None:
     """Write members as a table, five significant digits."""
     names = [field.name for field in dataclasses.fields(Member)]
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(names)
-        for member in members:
-            values = [getattr(member, name) for name in names]
-            writer.writerow([f"{v:.5g}" if isinstance(v, float) else v for v in values])
+    simulated.write(path, names, (dataclasses.astuple(member) for member in members))
 
 
 def read(path: Path = DATA) -> dict[str, list[Member]]:

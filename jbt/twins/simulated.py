@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
-from jbt.simulation import judges, pools
+from jbt import estimators
+from jbt.kernel import metrics
+from jbt.simulation import judges, pairs, pools
 from jbt.simulation.judges import PUBLISHED, SECOND_DOMAIN, Published
 from jbt.simulation.simulate import Condition, stream
-from jbt.types import Judge, Pool
+from jbt.types import Judge, Pool, Prior
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "twins.csv"
 ORACLES = ("argmax", "draws")
@@ -116,6 +118,31 @@ def errors(key: Key[Array, ""], pool: Pool, condition: Condition) -> Float[Array
     return total
 
 
+def numbers(
+    verdicts: Bool[Array, "N N"], pool: Pool, k: int, prior: Prior
+) -> dict[str, Float[Array, ""]]:
+    """What the paper prints of a judge, on one pool of which it judged every ordered pair once.
+
+    Args:
+      verdicts: True where the first shown wins, from `answers`.
+      k: size of the top set.
+
+    Returns:
+      `c_hat`, `kappa_hat`, `naive_recall`, `bias_aware_recall`; and `naive_correlation`, that of
+      the naive estimate with the elaboration.
+    """
+    shown = judges.reveal(verdicts, pairs.every_pair(pool))
+    naive = estimators.naive(shown, pool.design, prior).parameters
+    aware = estimators.bias_aware(shown, pool.design, prior).parameters
+    return {
+        "c_hat": aware.c[0],
+        "kappa_hat": aware.kappa,
+        "naive_recall": metrics.top_k_recall(naive.theta, pool.quality, k),
+        "bias_aware_recall": metrics.top_k_recall(aware.theta, pool.quality, k),
+        "naive_correlation": jnp.corrcoef(naive.theta, pool.design.covariates[:, 0])[0, 1],
+    }
+
+
 def paper_pool(others: str = "uniform", *, n_items: int = 30, k: int = 5) -> Draw:
     """Pools of statements like the paper's, their elaboration balanced to `MAX_CORRELATION`."""
 
@@ -134,6 +161,15 @@ def read() -> dict[tuple[str, str, str], Twin]:
             fields: dict[str, Any] = {k: v if k in text else float(v) for k, v in row.items()}
             twins[tuple(row[name] for name in text)] = Twin(**fields)
     return twins
+
+
+def write(path: Path, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+    """Write a table of twins or of members of regions, numbers with five significant digits."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        for row in rows:
+            writer.writerow(f"{v:.5g}" if isinstance(v, float) else v for v in row)
 
 
 def known() -> dict[str, Published]:

@@ -68,18 +68,8 @@ def test_the_estimate_agrees_with_scipy_and_exists_where_it_can(x64, seed):
             assert np.isnan([out.c[i], out.low[i], out.wald_high[i]]).all()
             continue
         at = np.where(np.arange(len(free)) < q.items.m, 0, value)
-        nothing = np.zeros(len(free))
-        b, hessian, top = problems.minimum(z, shown, wins, nothing, free, np.where(free, 0, at))
-        assert out.c[i] == pytest.approx(b[column], abs=1e-5)
-        own = int(free[:column].sum())
-        left = problems.information_left(hessian, own)
-        assert out.curvature[i] == pytest.approx(left, rel=1e-4)
-        free[column] = False
-        for end in (out.low[i], out.high[i]):
-            at[column] = end
-            _, _, there = problems.minimum(z, shown, wins, nothing, free, np.where(free, 0, at))
-            assert 2 * (there - top) == pytest.approx(3.8414588, abs=1e-5)
-        assert out.low[i] < out.c[i] < out.high[i]
+        one = jax.tree.map(lambda v, i=i: v[i], out)
+        problems.check_estimate(one, z, shown, wins, free, column, at)
     assert seed != 27 or set(fates) == set(problems.STATUS)
 
 

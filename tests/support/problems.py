@@ -13,6 +13,7 @@ import numpy as np
 from scipy.optimize import linprog, minimize
 from scipy.special import expit, log_expit
 
+from jbt.identifiability import BiasEstimate
 from jbt.types import Comparisons, Design, Parameters, Prior, Rows, Status, Variant
 
 N = M = 8
@@ -209,6 +210,32 @@ STATUS = {
 def svd_rank(z: np.ndarray) -> int:
     values = np.linalg.svd(z, compute_uv=False)
     return int((values > 1e-8 * values.max(initial=1)).sum())
+
+
+def check_estimate(
+    out: BiasEstimate,
+    z: np.ndarray,
+    shown: np.ndarray,
+    wins: np.ndarray,
+    free: np.ndarray,
+    column: int,
+    known: np.ndarray,
+) -> None:
+    """A prior-free estimate by SciPy: its value, the information left, and the ends of its 95 %
+    intervals, those of the profile being where the likelihood has fallen by 3.84 / 2 nats."""
+    nothing, held = np.zeros(len(free)), np.where(free, 0, known)
+    b, hessian, top = minimum(z, shown, wins, nothing, free, held)
+    left = information_left(hessian, int(free[:column].sum()))
+    np.testing.assert_allclose(out.c, b[column], atol=1e-5)
+    np.testing.assert_allclose(out.curvature, left, rtol=1e-4)
+    wald = b[column] + 1.959963985 / np.sqrt(left)
+    np.testing.assert_allclose(out.wald_high, wald, rtol=1e-4, atol=1e-4)
+    others = free & (np.arange(len(free)) != column)
+    for end in (out.low, out.high):
+        held[column] = end
+        _, _, there = minimum(z, shown, wins, nothing, others, held)
+        np.testing.assert_allclose(2 * (there - top), 3.8414588, atol=1e-5)
+    assert out.low < out.c < out.high
 
 
 def information_left(hessian: np.ndarray, at: int) -> float:

@@ -112,7 +112,7 @@ class Baselines(MapPrior, Sweep):
         "truth": "1 (share)",
         "weight": "1",
     }
-    panel_size = {"n_columns": 2, "height": 4.0, "legend": {"ncols": 4, "fontsize": 9}}
+    panel_size = {"n_columns": 2, "height": 4.0, "below": {"ncols": 4, "fontsize": 9}}
 
     pools: int = 128
     """Studies simulated at every condition (count)."""

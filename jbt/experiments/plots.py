@@ -116,7 +116,7 @@ class Panel:
     """Of the names, such as rotation and fontsize."""
     legend: int | float | Mapping[str, Any] | None = None
     """Size of a legend's letters (points), or its options; by default each line is named at its
-    end."""
+    end. 0 for no names."""
     before: Callable[[Axes], Any] | None = None
     after: Callable[[Axes], Any] | None = None
     """Draw what is not a line of the table, below the lines and above them: a limit, say, or a
@@ -151,7 +151,7 @@ class Panel:
         ax.set(**dict(zip(("xlabel", "ylabel", "title"), self.labels, strict=True)))
         if named and self.legend is None:
             label_ends(ax)
-        elif named and ax.get_legend_handles_labels()[0]:
+        elif named and self.legend and ax.get_legend_handles_labels()[0]:
             options = self.legend if isinstance(self.legend, Mapping) else {"fontsize": self.legend}
             ax.legend(**options)
 

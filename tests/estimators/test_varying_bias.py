@@ -37,21 +37,17 @@ def judged(seed, n_contents=8, *, paired=True, interaction=INTERACTION, every=3)
 
 
 def naive_objective(beta, pool, comparisons, prior):
-    """Written out pair by pair."""
+    """Written out for every ordered pair."""
     d = pool.design
     m = d.n_contents
-    theta, c, kappa, gamma = beta[:m], beta[m], beta[m + 1], beta[m + 2]
-    content = range(d.n_items) if d.content is None else np.asarray(d.content)
-    x = np.asarray(d.covariates)[:, 0]
-    quality = [theta[a] - theta.mean() for a in content]
-    phi = [q + (c + gamma * q) * xi for q, xi in zip(quality, x, strict=True)]
-    total = prior.lam / 2 * (theta**2).sum() + prior.lam_b / 2 * (c**2 + kappa**2 + gamma**2)
+    content = np.arange(m) if d.content is None else np.asarray(d.content)
+    c, kappa, gamma = beta[m:]
+    quality = (beta[:m] - beta[:m].mean())[content]
+    phi = quality + (c + gamma * quality) * np.asarray(d.covariates)[:, 0]
+    z = phi[:, None] - phi + kappa
     shown, wins = np.asarray(comparisons.shown), np.asarray(comparisons.wins)
-    for i in range(d.n_items):
-        for j in range(d.n_items):
-            z = phi[i] - phi[j] + kappa
-            total -= wins[i, j] * z - shown[i, j] * np.logaddexp(0, z)
-    return total
+    penalty = prior.lam / 2 * beta[:m] @ beta[:m] + prior.lam_b / 2 * beta[m:] @ beta[m:]
+    return penalty - (wins * z - shown * np.logaddexp(0, z)).sum()
 
 
 @pytest.mark.parametrize("paired", [True, False])

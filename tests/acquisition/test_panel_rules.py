@@ -157,34 +157,16 @@ def by_rule(names, **options):
 )
 def test_the_twin_asks_the_same_of_the_same(runs, names, fresh):
     keys, tasks = keys_of(5), mixed_tasks()
-    states = twin.states_of(keys, tasks, Loop(k=K, n_samples=50), BUDGET)
+    settings, host = Loop(k=K, refit_every=R, n_samples=50), jax.device_get(tasks)
+    states = twin.states_of(keys, tasks, settings, BUDGET)
     table = np.concatenate(list(np.asarray(sobol_normals(50, N + 2 * J, "float64"))), 1).T
-    terms, seen = tasks.panelists, np.zeros(J)
+    seen = np.zeros(J)
     for name in names:
         q = jax.device_get(runs(name, keys, tasks))
         for i in range(POOLS):
-            maps = []
-            for s, shares in zip((1.0, 2.0), terms.sharing[i], strict=True):
-                own = np.zeros((N + 2, N + 2 * J))
-                own[:N, :N], own[N:, N:] = s * np.eye(N), np.kron(np.eye(2), shares)
-                maps.append(own)
-            expected = twin.run_panel(
-                name,
-                fresh,
-                "conditional",
-                x=np.asarray(tasks.design.covariates[i, :, 0]),
-                answers=np.asarray(tasks.answers[i]),
-                maps=maps,
-                price=np.asarray(terms.price[i]),
-                purse=float(terms.purse[i]),
-                free=np.array([True, False, True, True]),
-                lam=1.0,
-                lam_b=0.1,
-                k=K,
-                refit_every=R,
-                budget=BUDGET,
-                table=table,
-                state=states[i],
+            task = jax.tree.map(lambda v, i=i: v[i], host)
+            expected = twin.run(
+                name, fresh, "conditional", task, settings, BUDGET, table, states[i]
             )
             nothing = [(-1, -1, 0.0, -1)] * (BUDGET - len(expected))
             found = zip(*(v[i].tolist() for v in (q.first, q.second, q.won, q.judge)), strict=True)

@@ -58,7 +58,7 @@ def test_the_twin_picks_the_same_pairs(x64, same_key_again, n_pools):
     tasks = jax.vmap(lambda t, a: dataclasses.replace(t, answers=a))(tasks, answers)
     tables = {"conditional": sobol_normals, "counted": antithetic_normals}
     settings = Loop(k=K, refit_every=R, n_samples=samples)
-    states = twin.states_of(keys, tasks, settings, TWIN_BUDGET)
+    states, host = twin.states_of(keys, tasks, settings, TWIN_BUDGET), jax.device_get(tasks)
     for fresh, names, estimate in (
         (False, DETERMINISTIC, "conditional"),
         (True, FRESH, "counted"),
@@ -76,23 +76,12 @@ def test_the_twin_picks_the_same_pairs(x64, same_key_again, n_pools):
         for which, name in enumerate(names):
             queries = jax.device_get(runs(which))
             for i in range(n_pools):
+                task = jax.tree.map(lambda v, i=i: v[i], host)
                 expected = twin.run(
-                    name,
-                    fresh,
-                    estimate,
-                    x=np.asarray(tasks.design.covariates[i, :, 0]),
-                    answers=np.asarray(tasks.answers[i]),
-                    free=not naive[i],
-                    lam=1.0,
-                    lam_b=0.1,
-                    k=K,
-                    refit_every=R,
-                    budget=TWIN_BUDGET,
-                    table=table,
-                    state=states[i],
+                    name, fresh, estimate, task, settings, TWIN_BUDGET, table, states[i]
                 )
                 found = zip(queries.first[i], queries.second[i], queries.won[i], strict=True)
-                assert [(int(a), int(b), float(c)) for a, b, c in found] == expected, (name, i)
+                assert [*found] == [query[:3] for query in expected], (name, i)
 
 
 @pytest.mark.heavy

@@ -139,51 +139,27 @@ RANKS = ("lucb", "round_robin")
 """Rules whose scores only rank pairs."""
 
 
-def run(rule, fresh, estimate, *, answers, free, **settings):
-    """Queries [(first, second, share won by the first)] of one judge, frozen protocol."""
-    n = len(answers)
-    asked = run_panel(
-        rule,
-        fresh,
-        estimate,
-        answers=answers[:, :, None],
-        maps=[np.eye(n + 2)],
-        price=np.ones(1),
-        purse=np.inf,
-        free=np.array([free, free]),
-        **settings,
-    )
-    return [query[:3] for query in asked]
+def run(rule, fresh, estimate, task, loop, budget, table, state, *, lam=1.0, lam_b=0.1):
+    """Queries [(first, second, share won by the first, judge)] of one pool, frozen protocol.
 
-
-def run_panel(
-    rule,
-    fresh,
-    estimate,
-    *,
-    x,
-    answers,
-    maps,
-    price,
-    purse,
-    free,
-    lam,
-    lam_b,
-    k,
-    refit_every,
-    budget,
-    table,
-    state,
-):
-    """Queries [(first, second, share won by the first, judge)] of several judges, frozen protocol.
-
-    `maps` [J, n + 2, P] take all parameters to those of each judge's own model; `free` are those
-    behind theta. `table` [draws, P] of normals; `state` the run's shuffle, signs, priority, and
-    salts of ties.
+    `task` is a `Task` of one judge, who is number 0 then, or of several; `table` [draws, P] of
+    normals; `state` from `states_of`.
     """
-    n, judges = len(x), range(len(maps))
-    precision = np.r_[np.full(n, lam), np.full(len(free), lam_b)]
-    free = np.r_[np.ones(n, bool), free]
+    x, answers = np.asarray(task.design.covariates)[:, 0], np.asarray(task.answers)
+    n, k, refit_every = len(x), loop.k, loop.refit_every
+    s, sharing, price, purse = np.ones(1), np.eye(1), np.ones(1), np.inf
+    if task.panelists is None:
+        answers = answers[:, :, None]
+    else:
+        terms = task.panelists
+        s, sharing, price, purse = terms.discrimination, terms.sharing, terms.price, terms.purse
+    judges = range(len(s))
+    # From all parameters to those of each judge's own model.
+    maps = np.zeros((len(s), n + 2, n + 2 * len(s)))
+    for g in judges:
+        maps[g, :n, :n], maps[g, n:, n:] = s[g] * np.eye(n), np.kron(np.eye(2), sharing[g])
+    free = np.r_[np.ones(n), np.ravel(task.variant.c), np.ravel(task.variant.kappa)] > 0
+    precision = np.r_[np.full(n, lam), np.full(2 * len(s), lam_b)]
     rows, won, queries = [], [], []
     shown = np.zeros((n, n, len(maps)))
     while len(queries) < budget:

@@ -330,31 +330,6 @@ def test_the_spearman_interval_covers():
     assert abs(covered - 0.95) < 4 * np.sqrt(0.95 * 0.05 / studies) + 0.01
 
 
-@pytest.mark.heavy
-def test_of_few_pools_the_percentile_bootstrap_covers_too_rarely():
-    """Anti-conservative, as the paper says: of normal pools about as often as Student's t lies
-    within 1.96 sqrt((n - 1) / n), as the resamples' spread is that of divisor n."""
-    rng = np.random.default_rng(13)
-    studies = 4000
-    error = np.sqrt(0.95 * 0.05 / studies)
-    for n, percentile, bca in ((5, 0.83, 0.82), (10, 0.90, 0.90)):
-        values = rng.normal(size=(studies, n))
-        for interval, expected in (
-            (stats.percentile_interval, percentile),
-            (stats.bca_interval, bca),
-        ):
-            # Studies are resampled by the same weights, in batches so that they differ.
-            batches = np.split(values, 40)
-            ends = [interval(batch, seed=i)[1:] for i, batch in enumerate(batches)]
-            low, high = np.concatenate(ends, axis=1)
-            covered = ((low <= 0) & (high >= 0)).mean()
-            assert covered < 0.95 - 4 * error
-            assert covered == pytest.approx(expected, abs=4 * error + 0.01)
-        assert scipy.stats.t(n - 1).cdf(1.96 * np.sqrt((n - 1) / n)) * 2 - 1 == pytest.approx(
-            percentile, abs=0.02
-        )
-
-
 def test_a_clustered_share_of_single_units_is_wilsons_at_one_unit_less():
     """And copies of a unit, or a cluster without any, do not count."""
     n, p = 40, 0.3

@@ -4,19 +4,21 @@ A path that works only because `jbt/_moved.py` redirects it counts as gone."""
 
 import ast
 import functools
+import importlib
+import importlib.util
+import inspect
 import json
 import re
-from pathlib import Path
 
 import pytest
+from support.pages import DOCS, NOTEBOOKS, REMOVED, ROOT, name_of
 
 from jbt import cli
 from jbt._moved import MOVED
-from jbt.commands.sweep import NO_SWEEPS
+from sweeps.report.runs import sweep_names
 
-ROOT = Path(__file__).parents[1]
-DOCS = sorted((ROOT / "docs").rglob("*.md"))
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+pytestmark = pytest.mark.documents  # it imports every module that is named
+
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS, *NOTEBOOKS, ROOT / "jbt/__init__.py"]
 
 TO_BE_MADE = {
@@ -28,8 +30,6 @@ TO_BE_MADE = {
     "jbt.sweeps",
 }
 """What the reader makes, a run writes or a wheel has; and a word for any name."""
-REMOVED = {"sweeps.rule_choices", "sweeps.several_judges"}
-"""Sweeps of release 0.1.0 whose numbers are kept; their pages say so."""
 
 CODE = re.compile(r"^```(\w*)\n(.*?)^```|`([^`\n]+)`", re.DOTALL | re.MULTILINE)
 MODULE = re.compile(r"(?<![\w./-])(?:jbt|sweeps|benchmarks)(?:\.[A-Za-z_]\w*)+(?![\w/])")
@@ -50,61 +50,35 @@ def modules():
     return names
 
 
-def file_of(module):
-    """The file of a module of the repository, or None."""
-    path = ROOT.joinpath(*module.split("."))
-    files = (path.with_suffix(".py"), path / "__init__.py")
-    return next((file for file in files if file.exists()), None)
-
-
 @functools.cache
-def bound(file):
-    """Names at the top of a module: of an import where it comes from, of a class its body, else
-    None."""
-    names = {}
-    for node in statements(ast.parse(file.read_text()).body):
-        match node:
-            case ast.ImportFrom(module=str(module), level=0):
-                names |= {a.asname or a.name: f"{module}.{a.name}" for a in node.names}
-            case ast.ClassDef() | ast.FunctionDef():
-                names[node.name] = node
-            case ast.Assign() | ast.AnnAssign():
-                targets = getattr(node, "targets", [getattr(node, "target", None)])
-                names |= {n.id: None for t in targets for n in ast.walk(t) if hasattr(n, "id")}
-    return names
-
-
-def statements(body):
-    """Statements of a module, those behind an `if` among them."""
-    for node in body:
-        yield node
-        if isinstance(node, ast.If):
-            yield from statements([*node.body, *node.orelse])
-
-
 def exists(name):
-    """Whether a dotted name leads somewhere without a redirection. Nothing is imported, which would
-    take seconds."""
-    parts = name.split(".")
-    n = max(n for n in range(1, len(parts) + 1) if file_of(".".join(parts[:n])))
-    rest = parts[n:]
-    if not rest:
-        return True
-    names = bound(file_of(".".join(parts[:n])))
-    if rest[0] not in names or (len(rest) > 1 and ".".join(parts[: n + 2]) in MOVED):
+    """Whether a dotted name leads somewhere without a redirection."""
+    first, *rest = name.split(".")
+    found = importlib.import_module(first)
+    try:
+        for part in rest:
+            found = member(found, part)
+    except (AttributeError, ModuleNotFoundError):
         return False
-    target = names[rest[0]]
-    if isinstance(target, str):
-        ours = file_of(target.split(".")[0])
-        return not ours or exists(".".join((target, *rest[1:])))
-    if isinstance(target, ast.ClassDef) and len(rest) > 1 and not target.bases:
-        return any(rest[1] in (getattr(m, "name", ""), field(m)) for m in target.body)
     return True
 
 
-def field(node):
-    """The name of a field that a class declares."""
-    return getattr(getattr(node, "target", None), "id", "")
+def member(found, part):
+    """What stands under a name in a module or a class; of a module of benchmarks its place, as some
+    begin to work when they are imported."""
+    if inspect.ismodule(found):
+        path, exported = f"{found.__name__}.{part}", part in getattr(found, "__all__", ())
+        if path in MOVED and not exported:
+            raise AttributeError(path)
+        if (
+            hasattr(found, "__path__")
+            and not exported
+            and (place := importlib.util.find_spec(path))
+        ):
+            return place if path.startswith("benchmarks") else importlib.import_module(path)
+    elif inspect.isclass(found) and part in found.__annotations__:
+        return None
+    return getattr(found, part)
 
 
 def short_exists(module, name):
@@ -118,10 +92,10 @@ def short_exists(module, name):
 def imports(code):
     """Dotted names that Python code imports from the repository."""
     for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+        names = [alias.name for alias in getattr(node, "names", ()) if isinstance(alias, ast.alias)]
+        within = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+        dotted = (within + name for name in names)
+        yield from (name for name in dotted if name.split(".")[0] in ("jbt", "sweeps"))
 
 
 def command_exists(command, argument):
@@ -131,8 +105,7 @@ def command_exists(command, argument):
 
 
 def named(page):
-    """What a page names, with whether it exists: [(name, bool)]."""
-    found = {}
+    """What a page names, with whether it exists: name -> bool."""
     if page.suffix == ".ipynb":
         cells = json.loads(page.read_text())["cells"]
         python = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
@@ -140,23 +113,23 @@ def named(page):
     else:
         text = re.sub(r"\]\([^()\s]*\)", "]", page.read_text())  # links have a test of their own
         python = [m[2] for m in CODE.finditer(text) if m[1] == "python"]
-    for code in python:
-        ours = (name for name in imports(code) if name.split(".")[0] in ("jbt", "sweeps"))
-        found |= {name: exists(name) for name in ours}
-    found |= {name: exists(name) for name in MODULE.findall(text)}
-    found |= {name: (ROOT / name).exists() for name in FILE.findall(text)}
-    for _, block, span in (m.groups() for m in CODE.finditer(text)):
+    left_out = TO_BE_MADE | REMOVED
+    dotted = {*MODULE.findall(text), *(name for code in python for name in imports(code))}
+    found = {name: exists(name) for name in dotted - left_out}
+    found |= {name: (ROOT / name).exists() for name in {*FILE.findall(text)} - left_out}
+    for _, block, span in CODE.findall(text):
         for command in COMMAND.findall(span or block):
             found[" ".join(("jbt", *command)).strip()] = command_exists(*command)
-        short = span and SHORT.fullmatch(span)
+        short = SHORT.fullmatch(span)
         if short and short[1] not in ("jbt", "sweeps") and short[2] not in SUFFIXES:
             found[span] = short_exists(short[1], short[2])
-    return {name: there for name, there in found.items() if name not in TO_BE_MADE | REMOVED}
+    return found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_what_is_named_exists(page):
-    assert [name for name, there in named(page).items() if not there] == []
+def test_what_is_named_exists():
+    found = {(name_of(p), name): there for p in PAGES for name, there in named(p).items()}
+    assert [name for name, there in found.items() if not there] == []
+    assert len(found) > 200
 
 
 def test_names_that_are_gone_are_seen(tmp_path):
@@ -168,20 +141,13 @@ def test_names_that_are_gone_are_seen(tmp_path):
         "```sh\n.venv/bin/jbt plan nothing\n```\n"
     )
     there = {"jbt.kernel.model.logits", "jbt/kernel/model.py", "declare.Sweep", "jbt plan gate"}
-    assert {name for name, here in named(page).items() if here} == there | {"jbt.pools"}
+    there |= {"jbt.pools"}
     gone = {"jbt.model.logits", "jbt/model.py", "sweep.Settings", "judges.NONE", "jbt.metrics"}
     gone |= {"jbt frobnicate", "jbt plan nothing"}
-    assert {name for name, here in named(page).items() if not here} == gone
+    assert named(page) == dict.fromkeys(there, True) | dict.fromkeys(gone, False)
 
 
 def test_the_guide_lists_every_experiment():
     guide = (ROOT / "docs" / "guide.md").read_text()
     section = guide.partition("## The experiments")[2].partition("\n#")[0]
-    files = (path for path in (ROOT / "sweeps").iterdir() if path.suffix in ("", ".py"))
-    names = {path.stem for path in files if not path.name.startswith(("_", "."))}
-    listed = re.findall(r"^\| `(\w+)`", section, re.MULTILINE)
-    assert sorted(listed) == sorted(names - set(NO_SWEEPS))
-
-
-def test_the_documents_name_many_things():
-    assert sum(len(named(page)) for page in PAGES) > 200
+    assert sorted(re.findall(r"^\| `(\w+)`", section, re.MULTILINE)) == sweep_names()

@@ -9,28 +9,24 @@ import sys
 import pytest
 
 import jbt
-from jbt._moved import MOVED
 
 PACKAGES = ["jbt", *(m.name for m in pkgutil.walk_packages(jbt.__path__, "jbt.") if m.ispkg)]
 
 
-@pytest.mark.parametrize("name", PACKAGES)
-def test_no_function_has_the_name_of_a_module_beside_it(name):
-    package = importlib.import_module(name)
-    modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
-    functions = {
-        exported
-        for exported in dir(package)
-        if inspect.isfunction(getattr(package, exported)) and not exported.startswith("_")
-    }
-    assert not functions & modules
+def python(code):
+    """What a new process prints that runs this code: [line]."""
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return ran.stdout.splitlines()
 
 
 @pytest.mark.parametrize("name", PACKAGES)
-def test_what_a_package_exports_exists(name):
+def test_what_a_package_exports_exists_and_no_function_has_the_name_of_a_module(name):
     package = importlib.import_module(name)
     for exported in getattr(package, "__all__", []):
         assert hasattr(package, exported)
+    modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
+    functions = {n for n, _ in inspect.getmembers(package, inspect.isfunction) if n[0] != "_"}
+    assert not functions & modules
 
 
 def test_the_top_level_has_the_functions_and_namespaces_that_a_user_needs():
@@ -41,49 +37,43 @@ def test_the_top_level_has_the_functions_and_namespaces_that_a_user_needs():
     assert len(jbt.__all__) <= 35
 
 
-CHECK_OLD_PATHS = """
+def test_paths_of_version_0_1_lead_to_the_same_modules_and_replace_no_function():
+    functions = [("jbt", name) for name in ("laplace", "membership", "simulate")]
+    functions += [("jbt.own", name) for name in ("gate", "labelling", "leaderboard", "replay")]
+    functions += [("jbt.gate", "trial"), ("jbt.twins", "twin"), ("jbt.acquisition", "run")]
+    python(f"""
 import importlib
 from jbt._moved import MOVED
+assert len(MOVED) > 40
 for old, new in MOVED.items():
     assert importlib.import_module(old) is importlib.import_module(new), old
-for package, name in (FUNCTIONS):
+for package, name in {functions}:
     assert callable(getattr(importlib.import_module(package), name)), name
 import jbt
 assert jbt.types is importlib.import_module("jbt.types")
 assert jbt.metrics is importlib.import_module("jbt.kernel.metrics")
 assert jbt.laplace is importlib.import_module("jbt.kernel.laplace").laplace
-"""
+""")
 
 
-def test_paths_of_version_0_1_lead_to_the_same_modules_and_replace_no_function():
-    assert len(MOVED) > 40
-    functions = [("jbt", name) for name in ("laplace", "membership", "simulate")]
-    functions += [("jbt.own", name) for name in ("gate", "labelling", "leaderboard", "replay")]
-    functions += [("jbt.gate", "trial"), ("jbt.twins", "twin"), ("jbt.acquisition", "run")]
-    code = CHECK_OLD_PATHS.replace("(FUNCTIONS)", repr(functions))
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_import_and_help_load_no_other_package():
-    code = "import sys; import jbt; from jbt import cli; cli.main(['--help']); print(*sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    loaded = {name.partition(".")[0] for name in ran.stdout.splitlines()[-1].split()}
-    assert {"jbt", "sys"} <= loaded
-    assert not loaded & {"jax", "numpy", "pandas", "scipy", "xarray", "matplotlib", "tyro"}
-
-
-def test_fits_load_neither_tables_nor_figures():
-    code = "import sys; from jbt import Judge, fit_map, pools, simulate; print(*sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    loaded = {name.partition(".")[0] for name in ran.stdout.split()}
-    assert "jax" in loaded
-    assert not loaded & {"pandas", "xarray", "matplotlib", "tyro", "h5netcdf"}
-
-
-def test_every_module_is_an_attribute_after_import_alone_and_nothing_else_is():
-    code = (
-        "import jbt; print(jbt.types.Prior(), jbt.runtime, jbt.model, jbt.theory.map_bias)\n"
-        "try: jbt.nothing\nexcept AttributeError as error: print(error)"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert "module 'jbt' has no attribute 'nothing'" in ran.stdout
+def test_what_is_imported_is_what_is_needed():
+    """By `import jbt` and --help no other package, for a fit neither tables nor figures; every
+    module is then an attribute, and nothing else is."""
+    *_, helped, fitted, _, missing = python("""
+import sys, jbt
+from jbt import cli
+def show_loaded():
+    print(*{name.partition(".")[0] for name in sys.modules})
+cli.main(["--help"])
+show_loaded()
+from jbt import Judge, fit_map, pools, simulate
+show_loaded()
+print(jbt.types.Prior(), jbt.runtime, jbt.model, jbt.theory.map_bias)
+try: jbt.nothing
+except AttributeError as error: print(error)
+""")
+    tables = {"pandas", "xarray", "matplotlib", "tyro", "h5netcdf"}
+    assert not {"jax", "numpy", "scipy", *tables} & set(helped.split())
+    assert "jax" in fitted.split()
+    assert not tables & set(fitted.split())
+    assert "module 'jbt' has no attribute 'nothing'" in missing

@@ -9,238 +9,211 @@ global uncertainty, and recall above that of the full data.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
 from jbt import stats
 from jbt.acquisition.rules import DEFAULT_RULES
-from jbt.experiments import declare, plots
-from jbt.experiments.labelled_arrays import SEEDS
-from jbt.experiments.run import main
+from jbt.experiments import plots
+from jbt.experiments.labelled_arrays import SEEDS, where
+from jbt.experiments.plots import Line, Panel
 from jbt.experiments.table import Table
 from jbt.simulation import judges
 
-from ._shared import active, calibration, rule_comparison
-from ._shared.judge import Case, named_case, number
+from ._shared.active import REFERENCE, Active
+from ._shared.calibration import by_seed, drawn_from
+from ._shared.judge import Case, number
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 ALLOCATION_BUDGET = 200
-ABLATED = ("top_k_aware", "round_robin")
+ABLATED = (REFERENCE, "round_robin")
 NAIVE = (*ABLATED, "random")
-WASTE = ("top_k_aware", "global_uncertainty", "round_robin", "random")
+WASTE = (REFERENCE, "global_uncertainty", "round_robin", "random")
 """Rules that are also run with the naive model, with an unbiased judge."""
+SHOWN = (
+    *(REFERENCE, "thompson", "lucb", "global_uncertainty", "round_robin", "random"),
+    "entropy_reduction_fresh",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(active.Settings):
+class Acquisition(Active):
+    """Acquisition rules with cached verdicts: budget curves, tests, allocation, ablations."""
+
+    name = "acquisition"
+    protocol = "frozen"
+    presets = {
+        "smoke": {
+            "pools": 16,
+            "rule": (REFERENCE, "round_robin", "entropy_reduction_fresh"),
+            "budget": (16, 40),
+            "n_seeds": 2,
+        },
+        "paper": {"pools": 10, "n_seeds": 8, "n_samples": 1500, "membership": "counted"},
+        "full": {},
+    }
+    panel_size = {"height": 5.0}
+
     budget: tuple[int, ...] = (32, 60, 120, 200, 320, 600, 870)
     """Budgets of the table (verdicts); curves end at the largest, at most N (N - 1)."""
     refit_every: int = 8
     """R, verdicts between refits (count)."""
 
+    @property
+    def refits(self) -> tuple[int, ...]:
+        return (self.refit_every,)
 
-PRESETS = {
-    "smoke": Settings(
-        pools=16,
-        rule=("top_k_aware", "round_robin", "entropy_reduction_fresh"),
-        budget=(16, 40),
-        n_seeds=2,
-    ),
-    "paper": Settings(pools=10, n_seeds=8, n_samples=1500, membership="counted"),
-    "full": Settings(),
-}
+    def cases(self, rule: str) -> list[Case]:
+        discrimination = number(self, "discrimination")
+        case = self.case(discrimination)
+        out = [case]
+        if rule in NAIVE:
+            out.append(replace(case, model="naive"))
+        if rule in WASTE:
+            unbiased = replace(judges.UNBIASED, discrimination=discrimination)
+            out.append(replace(case, name="unbiased", judge=unbiased))
+        return out
 
+    def table(self, ds: xr.Dataset, t: Table) -> None:
+        super().table(ds, t)
+        recall, open_ = self.opened(ds["recall"], ds)
+        self.synergy(recall, open_, t)
+        self.above_full_data(recall, recall if open_ is None else open_["pools"], t)
 
-def cases(s: Settings, rule: str) -> list[Case]:
-    """Judges and models that a rule is run with."""
-    discrimination = number(s, "discrimination")
-    case = named_case(s, discrimination)
-    out = [case]
-    if rule in NAIVE:
-        out.append(replace(case, model="naive"))
-    if rule in WASTE:
-        unbiased = replace(judges.UNBIASED, discrimination=discrimination)
-        out.append(replace(case, name="unbiased", judge=unbiased))
-    return out
+    def synergy(self, recall: xr.DataArray, open_: xr.Dataset | None, t: Table) -> None:
+        """Add the rule's gain with the bias-aware model minus its gain with the naive one; above 0,
+        the two contributions are super-additive. Its rows are the rule's with the bias-aware model.
+        """
+        if not set(ABLATED) <= set(self.rule):
+            return
 
+        def difference(values: Any) -> Any:
+            values = where(values.sel(budget=list(self.budget)), judge=own_judge(recall))
 
-def groups(s: Settings) -> list[declare.Group]:
-    return active.groups(s, lambda rule: cases(s, rule), "frozen", [s.refit_every])
+            def gain(model: str) -> Any:
+                runs = [where(values, model=model, rule=rule) for rule in ABLATED]
+                one, other = (run.isel(condition=0) for run in runs)
+                return one - other
 
+            return gain("bias_aware") - gain("naive")
 
-def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    recall = rule_comparison.by_seed(ds["recall"], s.n_seeds)
-    rule_comparison.rows(recall, ds, s, t)
-    open_ = rule_comparison.opened(ds["recall"], ds, s.n_seeds)
-    at = {"budget": list(s.budget)}
-    synergy(recall.sel(at), None if open_ is None else open_.sel(at), t)
-    above_full_data(recall, None if open_ is None else open_["pools"], s, t)
+        carried = None if open_ is None else drawn_from(difference(open_))
+        row = {"model": "bias_aware", "rule": REFERENCE}
+        t.means("synergy", difference(recall), carried=carried, **row)
 
+    def above_full_data(self, by_seed: xr.DataArray, open_: xr.DataArray, t: Table) -> None:
+        """Add how far recall [condition, acquisition_seed, budget, pool] at the best budget exceeds
+        recall at all N (N - 1) verdicts. Each half of the pools takes the best budget of the other
+        half, because the largest of a hundred means is too large; the interval is for those two
+        budgets. `best_above_full_data` is that largest mean, as in a study that chooses the budget
+        on its own pools, drawn from `open_`."""
+        if by_seed["budget"].values[-1] != self.n_items * (self.n_items - 1):
+            return
+        beyond, drawn = (values - values.isel(budget=-1) for values in (by_seed, open_))
+        if self.pools >= 4:
+            recall = by_seed.mean(SEEDS)
+            excess = recall.isel(budget=-1).copy(deep=True)
+            for half in (0, 1):
+                elsewhere = recall.isel(pool=slice(1 - half, None, 2)).mean("pool")
+                best = recall.isel(budget=elsewhere.argmax("budget")) - recall.isel(budget=-1)
+                excess[:, half::2] = best.values[:, half::2]
+            t.means("recall_above_full_data", excess)
+        for at, source in zip(beyond, drawn, strict=True):
+            values = source.transpose("budget", SEEDS, "pool").values
 
-def synergy(recall: xr.DataArray, open_: xr.Dataset | None, t: Table) -> None:
-    """Add the rule's gain with the bias-aware model minus its gain with the naive one; above 0,
-    the two contributions are super-additive. Its rows are the rule's with the bias-aware model.
-    """
-    judge = rule_comparison.own_judge(recall)
+            def studies(size: int, seeds: int | None, values: np.ndarray = values) -> np.ndarray:
+                pools, size_of = stats.with_seeds(values, seeds), {"resamples": stats.REPLICATES}
+                means = stats.bootstrap_means(pools, seed=t.seed, size=size, **size_of)
+                return means.max(1)
 
-    def gain_difference(values: calibration.V) -> calibration.V | None:
-        runs = {
-            (model, rule): rule_comparison.select(values, judge=judge, model=model, rule=rule)
-            for model in ("bias_aware", "naive")
-            for rule in ABLATED
-        }
-        if not all(run.sizes["condition"] for run in runs.values()):
-            return None
-        one = {key: run.isel(condition=0).reset_coords(drop=True) for key, run in runs.items()}
-        aware, naive = (one[m, ABLATED[0]] - one[m, ABLATED[1]] for m in ("bias_aware", "naive"))
-        return aware - naive
+            row = {n: at[n].item() for n in t.columns if n in at.coords and n != "budget"}
+            best = at.transpose("budget", SEEDS, "pool").values.mean((1, 2)).max()
+            t.add("best_above_full_data", best, n_pools=self.pools, studies=studies, **row)
 
-    difference = gain_difference(recall)
-    if difference is None:
-        return
-    row = rule_comparison.select(recall, judge=judge, model="bias_aware", rule=ABLATED[0]).isel(
-        condition=0
-    )
-    where = {name: row[name].item() for name in active.COLUMNS if name != "budget"}
-    carried = calibration.drawn_from(None if open_ is None else gain_difference(open_))
-    t.means("synergy", difference, carried=carried, **where)
+    def panels_of(self, ds: xr.Dataset, table: pd.DataFrame) -> list[Panel]:
+        return [self.curves(ds), self.differences(table), self.allocation(ds)]
 
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """Rules whose lines are drawn: those of `SHOWN`, and any that was named."""
+        return *SHOWN, *(rule for rule in self.rule if rule not in DEFAULT_RULES)
 
-def above_full_data(
-    by_seed: xr.DataArray, open_: xr.DataArray | None, s: Settings, t: Table
-) -> None:
-    """Add how far recall [condition, acquisition_seed, budget, pool] at the best budget exceeds
-    recall at all N (N - 1) verdicts. Each half of the pools takes the best budget of the other
-    half, because the largest of a hundred means is too large; the interval is for those two
-    budgets. `best_above_full_data` is that largest mean, as in a study that chooses the budget on
-    its own pools."""
-    if by_seed["budget"].values[-1] != s.n_items * (s.n_items - 1):
-        return
-    recall = by_seed.mean(SEEDS)
-    full = recall.isel(budget=-1)
-    if s.pools >= 4:
-        excess = full.copy(deep=True)
-        for half in (0, 1):
-            mean_elsewhere = recall.isel(pool=slice(1 - half, None, 2)).mean("pool")
-            best = recall.isel(pool=slice(half, None, 2)).isel(
-                budget=mean_elsewhere.argmax("budget")
-            )
-            excess[:, half::2] = best.values - full.values[:, half::2]
-        t.means("recall_above_full_data", excess)
-    drawn_from = by_seed if open_ is None else open_
-    for at, source in zip(
-        by_seed - by_seed.isel(budget=-1), drawn_from - drawn_from.isel(budget=-1), strict=True
-    ):
-        beyond, carried = (
-            values.transpose("budget", SEEDS, "pool").values for values in (at, source)
+    def curves(self, ds: xr.Dataset) -> Panel:
+        """Mean recall at every budget kept."""
+        t = Table(self.columns, self)
+        t.means("recall", by_seed(ds["recall"], self.n_seeds))
+        naive = {"rule": REFERENCE, "model": "naive"}
+        of_naive = Line(naive, f"{REFERENCE}, naive model", "black", {"linestyle": ":"})
+        return Panel(
+            "budget",
+            {"judge": own_judge(ds)},
+            [*self.lines(self.drawn, model="bias_aware"), of_naive],
+            (
+                "budget, verdicts",
+                f"recall of the top {self.k}",
+                f"Frozen judge, {self.pools:,} pools (95 % bands)",
+            ),
+            level=None,
+            table=t.frame(),
         )
 
-        def studies(size: int, seeds: int | None, carried: np.ndarray = carried) -> np.ndarray:
-            pools = stats.with_seeds(carried, seeds)
-            means = stats.bootstrap_means(pools, seed=t.seed, size=size, resamples=stats.REPLICATES)
-            return means.max(1)
+    def differences(self, table: pd.DataFrame) -> Panel:
+        """Differences from the reference at B = 120 beside the paper's."""
+        budget = self.budget_of_tests
+        rows = where(table, quantity="delta", budget=budget, model="bias_aware")
+        rows = rows[rows.judge != "unbiased"].sort_values("estimate", ascending=False)
 
-        where = {n: at[n].item() for n in active.COLUMNS if n in at.coords and n != "budget"}
-        best = beyond.mean((1, 2)).max()
-        t.add("best_above_full_data", best, n_pools=s.pools, studies=studies, **where)
+        def draw(ax: Axes) -> None:
+            rules = rows.rule.drop_duplicates().tolist()
+            label = f"{self.pools:,} pools (95 %)"
+            simulated = rows.drop_duplicates("rule")
+            places = range(len(rules))
+            plots.points(ax, simulated, places, colour="blue", label=label, horizontal=True)
+            if (paper := rows.dropna(subset="paper")).size:
+                at = [rules.index(rule) for rule in paper.rule]
+                vermilion = plots.COLOURS["vermilion"]
+                ax.plot(paper.paper, at, "x", color=vermilion, label="paper (10 pools)")
+            ax.axvline(0, color="black", linewidth=0.8)
+            ax.set_yticks(places, rules)
+            ax.invert_yaxis()
 
+        labels = (f"recall minus that of {REFERENCE}, B = {budget}", "", "Rules against Eq. acq")
+        return Panel("estimate", {}, [], labels, level=None, legend=8, after=draw)
 
-SHOWN = (
-    "top_k_aware",
-    "thompson",
-    "lucb",
-    "global_uncertainty",
-    "round_robin",
-    "random",
-    "entropy_reduction_fresh",
-)
+    def allocation(self, ds: xr.Dataset) -> Panel:
+        """Showings of an item by its distance from the boundary, 1 if spent evenly."""
+        budget = ALLOCATION_BUDGET if ALLOCATION_BUDGET in self.budget else self.budget[-1]
+        near = ds["distance"].values < min(self.k, self.n_items - self.k)
+        items = np.where(near, 2, 1)  # one on either side, or one
+        share = by_seed(ds["allocation"].sel(table_budget=budget), self.n_seeds)
+        share = where(share, judge=own_judge(ds), model="bias_aware")
+        t = Table(("rule", "distance"), self)
+        t.means("showings", share * xr.DataArray(self.n_items / items, dims="distance"))
+        labels = (
+            "distance from the boundary, places in true quality",
+            "showings of an item, 1 = spent evenly",
+            f"Where the budget goes, B = {budget}",
+        )
 
+        def evenly(ax: Axes) -> None:
+            ax.axhline(1, color="black", linestyle=":", linewidth=0.8)
 
-def drawn_rules(s: Settings) -> tuple[str, ...]:
-    """Rules whose lines are drawn: those of `SHOWN`, and any that was named."""
-    return *SHOWN, *(rule for rule in s.rule if rule not in DEFAULT_RULES)
-
-
-def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    fig, (curves, differences, allocation) = plots.facets(3, width=6.4, height=5.0)
-    draw_curves(curves, ds, s)
-    draw_table(differences, table, s)
-    draw_allocation(allocation, ds, s)
-    return fig
-
-
-def draw_curves(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
-    rows = rule_comparison.curves(rule_comparison.by_seed(ds["recall"], s.n_seeds), s)
-    rows = rows[rows.judge == rule_comparison.own_judge(ds["recall"])]
-    rule_comparison.draw_curves(ax, rows[rows.model == "bias_aware"], drawn_rules(s), s)
-    naive = rows[(rows.rule == ABLATED[0]) & (rows.model == "naive")]
-    label = f"{ABLATED[0]}, naive model"
-    plots.line(ax, naive, "budget", colour="black", label=label, linestyle=":")
-    ax.set_title(f"Frozen judge, {s.pools:,} pools (95 % bands)")
-    plots.label_ends(ax)
-    return ax
-
-
-def draw_table(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Draw differences from the reference at B = 120 beside the paper's."""
-    budget = rule_comparison.budget_of_tests(s)
-    deltas = table[(table.quantity == "delta") & (table.budget == budget)]
-    deltas = deltas[(deltas.judge != "unbiased") & (deltas.model == "bias_aware")]
-    deltas = deltas.sort_values("estimate", ascending=False)
-    rules = deltas.rule.drop_duplicates().tolist()
-    label = f"{s.pools:,} pools (95 %)"
-    simulated = deltas.drop_duplicates("rule")
-    plots.points(ax, simulated, range(len(rules)), colour="blue", label=label, horizontal=True)
-    if (paper := deltas.dropna(subset="paper")).size:
-        at = [rules.index(rule) for rule in paper.rule]
-        vermilion = plots.COLOURS["vermilion"]
-        ax.plot(paper.paper, at, "x", color=vermilion, label="paper (10 pools)")
-    ax.axvline(0, color="black", linewidth=0.8)
-    ax.set_yticks(range(len(rules)), rules)
-    ax.invert_yaxis()
-    ax.set_xlabel(f"recall minus that of {active.REFERENCE}, B = {budget}")
-    ax.set_title("Rules against Eq. acq")
-    ax.legend(fontsize=8)
-    return ax
+        drawn = self.lines([rule for rule in self.rule if rule in self.drawn])
+        return Panel("distance", {}, drawn, labels, level=None, after=evenly, table=t.frame())
 
 
-def draw_allocation(ax: Axes, ds: xr.Dataset, s: Settings) -> Axes:
-    """Draw showings of an item by its distance from the boundary, 1 if spent evenly."""
-    budget = ALLOCATION_BUDGET if ALLOCATION_BUDGET in s.budget else s.budget[-1]
-    distance = ds["distance"].values
-    items = np.where(distance < min(s.k, s.n_items - s.k), 2, 1)  # one on either side, or one
-    share = rule_comparison.by_seed(ds["allocation"].sel(table_budget=budget), s.n_seeds)
-    judge = rule_comparison.own_judge(share)
-    share = rule_comparison.select(share, judge=judge, model="bias_aware", rule=drawn_rules(s))
-    t = Table(("rule", "distance"), s)
-    t.means("showings", share * xr.DataArray(s.n_items / items, dims="distance"))
-    for rule, rows in t.frame().groupby("rule", sort=False):
-        plots.line(ax, rows, "distance", label=str(rule), **plots.rule_style(str(rule)))
-    ax.axhline(1, color="black", linestyle=":", linewidth=0.8)
-    ax.set_xlabel("distance from the boundary, places in true quality")
-    ax.set_ylabel("showings of an item, 1 = spent evenly")
-    ax.set_title(f"Where the budget goes, B = {budget}")
-    plots.label_ends(ax)
-    return ax
+SWEEP = Acquisition
 
 
-SWEEP = declare.legacy(
-    "acquisition",
-    "Acquisition rules with cached verdicts: budget curves, tests, allocation, ablations.",
-    PRESETS,
-    groups,
-    active.COLUMNS,
-    table,
-    figure,
-    units=active.UNITS,
-    headline=rule_comparison.headline,
-)
+def own_judge(values: Any) -> str:
+    """Name of the settings' judge, the first that every rule is run with."""
+    return str(values["judge"].values[0])
+
 
 if __name__ == "__main__":
-    raise SystemExit(main(SWEEP))
+    raise SystemExit(SWEEP.main())

@@ -127,7 +127,7 @@ def run(kind: type[Sweep], **changes: Any) -> Explored:
 
 
 def panel(draw: Callable[..., Any], *arguments: Any, **options: Any) -> Figure:
-    """A figure with one panel, drawn by a function of Axes: `panel(acquisition.draw_allocation,
+    """A figure with one panel, drawn by a function of Axes: `panel(draw_rates,
     shown.results, shown.sweep)`. Lines without a legend are named at their ends."""
     from jbt.experiments import plots
 

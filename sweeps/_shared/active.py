@@ -1,58 +1,62 @@
-"""Settings, the run of one pool and the groups of all sweeps on acquisition."""
+"""Sweeps on acquisition: settings, the run of one rule on one pool, and the comparison of rules."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from jbt import twins
+from jbt import stats, twins
 from jbt.acquisition import Loop, Task, panel_rules, reports, run
 from jbt.acquisition.loop import Queries
-from jbt.acquisition.rules import DEFAULT_RULES
+from jbt.acquisition.rules import DEFAULT_RULES, families
 from jbt.acquisition.runs import check as check_run
-from jbt.experiments import declare
-from jbt.experiments.labelled_arrays import SEEDS
+from jbt.experiments import declare, plots
+from jbt.experiments.declare import Group
+from jbt.experiments.labelled_arrays import SEEDS, rows_of, where
+from jbt.experiments.plots import Line
 from jbt.kernel import metrics
 from jbt.kernel.membership import DRAWS
 from jbt.simulation import judges, pairs, pools
-from jbt.simulation.simulate import Condition, Experiment, stream
-from jbt.types import Design, Variant, check_positive
+from jbt.simulation.simulate import Condition, stream
+from jbt.types import Design, Variant, check_count, check_positive
 
 from . import calibration
+from .calibration import SHARE, SIGNED, by_seed, drawn_from
 from .judge import Case, JudgeSettings, check_judge, pools_of
 from .scenario import MapPrior
 
 if TYPE_CHECKING:
-    pass
+    import pandas as pd
+    import xarray as xr
+
+    from jbt.experiments.table import Table
 
 REFERENCE = "top_k_aware"
 """The rule that each family of rules is compared with. Holm's correction is within a family, as
 over the paper's five baselines."""
-COLUMNS = (
-    "protocol",
-    "judge",
-    "bias",
-    "position",
-    "discrimination",
-    "pair_noise",
-    "model",
-    "rule",
-    "refit_every",
-    "budget",
+SMALL_STUDY = 10
+"""Pools of each of the paper's tests (count)."""
+TEST_BUDGET = 120
+"""Budget of the paper's tests (verdicts)."""
+AT_ONE_BUDGET = (
+    *("recall", "delta", "p_holm", "power_at_10_pools"),
+    *("ahead_of_all", "told_from_all"),
 )
+"""Quantities printed at the budget of the tests alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
     """Repeats of the active loop on a pool, and its estimate of the membership."""
 
-    n_seeds: int = 4
+    n_seeds: Annotated[int, check_count] = 4
     """Acquisition seeds a pool (count), averaged within the pool."""
     n_samples: int | None = None
     """S, draws for the membership (count); default 64, or 1500 if counted."""
@@ -63,7 +67,21 @@ class RunSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(MapPrior, RunSettings, JudgeSettings):
+class Active(MapPrior, RunSettings, JudgeSettings):
+    """Acquisition rules on one judge's pools."""
+
+    columns = (
+        *("protocol", "judge", "bias", "position", "discrimination", "pair_noise"),
+        *("model", "rule", "refit_every", "budget"),
+    )
+    units = {
+        "allocation": "share of showings",
+        "distance": "places from the boundary",
+        **calibration.UNITS,
+    }
+    protocol: ClassVar[str]
+    """Whether verdicts are cached: frozen or stochastic."""
+
     pools: int = 1000
     rule: tuple[str, ...] = DEFAULT_RULES
     """Acquisition rules; top_k_aware, with which the others are compared, among them."""
@@ -73,37 +91,223 @@ class Settings(MapPrior, RunSettings, JudgeSettings):
     def defaults(self) -> dict[str, Any]:
         return {"n_samples": DRAWS.get(self.membership)} | super().defaults()
 
+    def check(self) -> None:
+        super().check()
+        check_judge(self, self.protocol)
+        if self.discrimination is not None:
+            check_positive("discrimination", self.discrimination)
+        check_count("n_items", self.n_items, least=4)
+        declare.check_increasing("budget", self.budget)
+        check_rules(self.rule)
+        if not self.refits or len(set(self.refits)) < len(self.refits):
+            raise ValueError("refit_every must list at least one value, and none twice")
+        design = design_of(self.n_items)
+        for rule in self.rule:
+            for r in self.refits:
+                check_run(design, self.loop(rule, r), reports(self.budget, r))
+        scenario: dict[str, Any] = {"k": self.k, "rho": [0.0], "covariate": "binary"}
+        pools.check_balance(str(self.pool), self.n_items, self.max_correlation, **scenario)
 
-def experiment(s: Settings, settings: Loop) -> Experiment:
-    """Run one rule on one pool; the condition holds the case and the acquisition seed."""
-    draw = pools_of(s)
+    @property
+    def refits(self) -> tuple[int, ...]:
+        """Each R, verdicts between refits."""
+        raise NotImplementedError
 
-    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+    def cases(self, rule: str) -> list[Case]:
+        """Judges and models that a rule is run with, the settings' judge first."""
+        raise NotImplementedError
+
+    def loop(self, rule: str, refit_every: int) -> Loop:
+        given = (self.protocol, self.n_samples, self.membership)
+        return Loop(rule, self.k, refit_every, *given)
+
+    def reported(self, refit_every: int) -> np.ndarray:
+        """Budgets whose recall is kept: the whole curve with cached verdicts, else those of the
+        table, which do not depend on R."""
+        whole = self.protocol == "frozen"
+        return reports(self.budget, refit_every) if whole else np.array(self.budget)
+
+    def experiment(self, loop: Loop, key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        """Run one rule on one pool; the condition holds the case and the acquisition seed."""
         condition, steps = twins.displaced(key, condition)
-        pool = draw(stream(key, "pool"))
+        pool = pools_of(self)(stream(key, "pool"))
         answers = twins.answers(key, pool, condition)
-        out = {"targets": twins.observed(answers, pool, s.k, s.prior), "steps": steps}
-        if settings.protocol != "frozen":
+        out = {"targets": twins.observed(answers, pool, self.k, self.prior), "steps": steps}
+        if self.protocol != "frozen":
             answers = twins.probability(key, pool, condition)
             uncertain = (answers > twins.DOUBT[0]) & (answers < twins.DOUBT[1])
             every = pairs.every_pair(pool)
             out["uncertain"] = (uncertain * every).sum() / every.sum()
         free = condition["aware"] > 0
-        task = Task.build(pool, answers, variant=Variant(free[None], free), prior=s.prior)
+        task = Task.build(pool, answers, variant=Variant(free[None], free), prior=self.prior)
         run_key = jax.random.fold_in(stream(key, "acquisition"), condition["seed"])
-        trace = run(run_key, task, settings, s.budget)
-        at = np.searchsorted(reports(s.budget, settings.refit_every), reported(s, settings))
-        out |= {"recall": trace.recall[at], "status": trace.status.max()}
-        return out | {"allocation": allocation(s.budget, s.k, trace.queries, pool.quality)}
+        trace = run(run_key, task, loop, self.budget)
+        kept = self.reported(loop.refit_every)
+        at = np.searchsorted(reports(self.budget, loop.refit_every), kept)
+        share = allocation(self.budget, self.k, trace.queries, pool.quality)
+        return out | {
+            "recall": trace.recall[at],
+            "status": trace.status.max(),
+            "allocation": share,
+        }
 
-    return one
+    def groups(self) -> list[Group]:
+        return [self.group(rule, r) for r in self.refits for rule in self.rule]
+
+    def group(self, rule: str, refit_every: int) -> Group:
+        """All cases and seeds of one rule: one compiled kernel. Twins as calibrated are also run
+        displaced, with one acquisition seed."""
+        cases = self.cases(rule)
+        runs = [(case, seed, 0.0) for case in cases for seed in range(self.n_seeds)]
+        own = [case for case in cases if case.name == self.judge]
+        runs += [(case, 0, way) for way in twins.DISPLACED for case in own]
+        judge = judges.conditions([case.judge for case, *_ in runs])
+        judge["pair_noise"] = np.array([case.pair_noise for case, *_ in runs])
+        judge["displaced"] = np.array([way for *_, way in runs])
+        seeds, models = [seed for _, seed, _ in runs], [case.model for case, *_ in runs]
+        constant = {"protocol": self.protocol, "rule": rule, "refit_every": refit_every}
+        labels = {name: [value] * len(runs) for name, value in constant.items()}
+        labels |= {"judge": [case.name for case, *_ in runs], "model": models, SEEDS: seeds}
+        labels |= {name: list(values) for name, values in judge.items()}
+        conditions = judge | {
+            "argmax": np.full(len(runs), float(self.oracle == "argmax")),
+            "aware": np.array([float(model == "bias_aware") for model in models]),
+            "seed": np.array(seeds),
+        }
+        distances = range(max(self.k, self.n_items - self.k))
+        axes = {
+            "recall": {"budget": self.reported(refit_every).tolist()},
+            "allocation": {"table_budget": list(self.budget), "distance": list(distances)},
+            **calibration.AXES,
+        }
+        return Group(
+            f"{self.protocol}-{refit_every}-{rule}",
+            partial(self.experiment, self.loop(rule, refit_every)),
+            conditions,
+            labels,
+            self.n_items,
+            self.pools,
+            axes,
+            fits=len(reports(self.budget, refit_every)),
+        )
+
+    # --- the table
+
+    def table(self, ds: xr.Dataset, t: Table) -> None:
+        """Recall, its difference from the reference with tests, and the allocation, for every
+        setting and budget of the table."""
+        recall, open_ = self.opened(ds["recall"].sel(budget=list(self.budget)), ds)
+        t.means("recall", recall, carried=drawn_from(open_, SHARE))
+        for base, same in references(recall):
+            for names in families().values():
+                self.compare(recall, open_, base, same, names, t)
+        for base, same in references(recall):
+            self.ahead(recall, base, same, t)
+        share, open_ = self.opened(
+            ds["allocation"].sel(distance=0).rename(table_budget="budget"), ds
+        )
+        t.means("share_at_boundary", share, carried=drawn_from(open_, SHARE))
+
+    def opened(self, values: xr.DataArray, ds: xr.Dataset) -> tuple[xr.DataArray, Any]:
+        """A metric [condition, acquisition_seed, ..., pool], and the same with the error of the
+        judges' calibration."""
+        n = self.n_seeds
+        return by_seed(values, n), calibration.opened_by_seed(values, ds, n)
+
+    def compare(
+        self,
+        recall: xr.DataArray,
+        open_: xr.Dataset | None,
+        base: xr.DataArray,
+        same: dict[str, Any],
+        names: Sequence[str],
+        t: Table,
+    ) -> None:
+        """Compare a family of rules with the reference, for the same judge, model and refits. Tests
+        are corrected at each budget within the family, as far as it was run. A small study has as
+        many acquisition seeds a pool as this one, a replicate of the paper's study as many as that.
+        The paper's p-values, corrected for a whole family, stand beside those of a whole family
+        alone.
+
+        A replicate has the paper's pools, but at most our number of acquisition seeds: exact
+        p-values depend on ties between recalls, which means over another number of seeds would not
+        have.
+        """
+        of_family = {"rule": [name for name in names if name != REFERENCE], **same}
+        family = where(recall, **of_family)
+        if not family.sizes["condition"]:
+            return
+        # Without the labels of the reference, those of the rules remain.
+        delta, of_delta = family - base.reset_coords(drop=True), None
+        if open_ is not None:
+            of_base = where(open_, rule=REFERENCE, **same).isel(condition=0)
+            of_delta = where(open_, **of_family) - of_base.reset_coords(drop=True)
+        t.means("delta", delta, carried=drawn_from(of_delta, SIGNED))
+        beside = "p_holm" if len(of_family["rule"]) == len(delta) else ""
+        for budget in delta["budget"].values:
+            at_budget = delta.sel(budget=budget)
+            by_pool = at_budget.values.astype(float)
+            p = stats.holm(stats.paired_permutation(by_pool.mean(1), seed=t.seed))
+            power = stats.small_study_power(by_pool.mean(1), size=SMALL_STUDY, seed=t.seed)
+            for f, (row, _) in enumerate(rows_of(at_budget, t.columns)):
+
+                def studies(
+                    size: int, seeds: int | None, f: int = f, by_pool: np.ndarray = by_pool
+                ) -> np.ndarray:
+                    mean = by_pool[:, :seeds].mean(1)
+                    return stats.small_study_p(mean, size=size, seed=t.seed)[:, f]
+
+                row["n_pools"] = delta.sizes["pool"]
+                t.add("p_holm", p[f], studies=studies, beside=beside, **row)
+                t.add("power_at_10_pools", power[f], **row)
+
+    def ahead(
+        self, recall: xr.DataArray, base: xr.DataArray, same: dict[str, Any], t: Table
+    ) -> None:
+        """Shares of studies of the paper's size in which the reference has the highest mean of the
+        paper's rules, and in which its difference from each of them is significant: two claims."""
+        baselines = where(recall, rule=families()["baselines"], **same)
+        if len(baselines) < len(families()["baselines"]) or self.pools < 5 * SMALL_STUDY:
+            return
+        size = twins.known()[self.judge].pools if self.judge else SMALL_STUDY
+        delta = baselines - base.reset_coords(drop=True)
+        for budget in recall["budget"].values:
+            pools = delta.sel(budget=budget).values.mean(1)
+            means = stats.bootstrap_means(pools, seed=t.seed, size=size, resamples=stats.REPLICATES)
+            p = stats.small_study_p(pools, size=size, seed=t.seed)
+            names = [name for name in t.columns if name in base.coords and name != "budget"]
+            row = {"n_pools": pools.shape[-1], "budget": int(budget)}
+            row |= {name: base[name].item() for name in names}
+            t.add("ahead_of_all", (means < 0).all(1).mean(), **row)
+            t.add("told_from_all", (p < 0.05).all(1).mean(), **row)
+
+    @property
+    def budget_of_tests(self) -> int:
+        """The paper's budget of tests, or the table's largest where that is missing."""
+        return TEST_BUDGET if TEST_BUDGET in self.budget else self.budget[-1]
+
+    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Rows to print: recall and differences at one budget, and quantities without a budget."""
+        everywhere = ~table.quantity.isin([*AT_ONE_BUDGET, "share_at_boundary"])
+        at_one = table.quantity.isin(AT_ONE_BUDGET) & (table.budget == self.budget_of_tests)
+        return table[everywhere | at_one]
+
+    def lines(self, rules: Sequence[str], **labels: Any) -> list[Line]:
+        """Lines of those of the rules that were run, each in its style."""
+        lines = []
+        for rule in rules:
+            if rule in self.rule:
+                style = plots.rule_style(rule)
+                colour = style.pop("colour")
+                lines.append(Line({"rule": rule, **labels}, rule, colour, style))
+        return lines
 
 
-def reported(s: Settings, settings: Loop) -> np.ndarray:
-    """Budgets whose recall is kept: the whole curve with cached verdicts, else those of the table,
-    which do not depend on R."""
-    whole = settings.protocol == "frozen"
-    return reports(s.budget, settings.refit_every) if whole else np.array(s.budget)
+def references(recall: xr.DataArray) -> Iterator[tuple[xr.DataArray, dict[str, Any]]]:
+    """The runs of the reference, with the labels of the runs that each is compared with."""
+    for at in np.flatnonzero(recall["rule"].values == REFERENCE):
+        base = recall.isel(condition=at)
+        yield base, {name: base[name].item() for name in ("judge", "model", "refit_every")}
 
 
 def allocation(
@@ -122,85 +326,6 @@ def allocation(
     return jnp.stack(rows)
 
 
-def group(
-    s: Settings, rule: str, cases: Sequence[Case], *, protocol: str, refit_every: int
-) -> declare.Group:
-    """All cases and seeds of one rule: one compiled kernel. Twins as calibrated are also run
-    displaced, with one acquisition seed."""
-    settings = Loop(rule, s.k, refit_every, protocol, s.n_samples, s.membership)
-    runs = [(case, seed, 0.0) for case in cases for seed in range(s.n_seeds)]
-    runs += [(case, 0, way) for way in twins.DISPLACED for case in cases if case.name == s.judge]
-    conditions = judges.conditions([c.judge for c, *_ in runs])
-    conditions["pair_noise"] = np.array([c.pair_noise for c, *_ in runs])
-    constant = {"protocol": protocol, "rule": rule, "refit_every": refit_every}
-    labels: dict[str, Sequence[Any]] = {k: [v] * len(runs) for k, v in constant.items()}
-    labels |= {"judge": [c.name for c, *_ in runs], "model": [c.model for c, *_ in runs]}
-    labels |= {name: list(values) for name, values in conditions.items()}
-    labels["displaced"] = [way for *_, way in runs]
-    conditions["displaced"] = np.array(labels["displaced"])
-    conditions["argmax"] = np.full(len(runs), float(s.oracle == "argmax"))
-    conditions["aware"] = np.array([float(c.model == "bias_aware") for c, *_ in runs])
-    conditions["seed"] = np.array([seed for _, seed, _ in runs])
-    labels[SEEDS] = [seed for _, seed, _ in runs]
-    at = reported(s, settings).tolist()
-    distances = list(range(max(s.k, s.n_items - s.k)))
-    return declare.Group(
-        f"{protocol}-{refit_every}-{rule}",
-        experiment(s, settings),
-        conditions,
-        labels,
-        s.n_items,
-        s.pools,
-        axes={
-            "recall": {"budget": at},
-            "allocation": {"table_budget": list(s.budget), "distance": distances},
-            **calibration.AXES,
-        },
-        fits=len(reports(s.budget, refit_every)),
-    )
-
-
-def groups(
-    s: Settings, cases: Callable[[str], Sequence[Case]], protocol: str, refit_every: Sequence[int]
-) -> list[declare.Group]:
-    """The groups of every rule and number of verdicts between refits, with the cases of a rule.
-
-    Raises:
-      ValueError: settings that make no sense, before anything runs.
-    """
-    check(s, protocol, refit_every)
-    return [
-        group(s, rule, cases(rule), protocol=protocol, refit_every=r)
-        for r in refit_every
-        for rule in s.rule
-    ]
-
-
-def check(s: Settings, protocol: str, refit_every: Sequence[int]) -> None:
-    """Raise `ValueError` for settings that make no sense, before anything runs."""
-    check_judge(s, protocol)
-    s.check_prior()
-    for name in ("sd", "discrimination"):
-        value = getattr(s, name, None)
-        if value is not None:
-            check_positive(name, value)
-    if s.n_items < 4:
-        raise ValueError(f"n_items must be at least 4, got {s.n_items}")
-    if s.n_seeds < 1:
-        raise ValueError(f"n_seeds must be at least 1, got {s.n_seeds}")
-    declare.check_increasing("budget", s.budget)
-    check_rules(s.rule)
-    if not refit_every or len(set(refit_every)) < len(refit_every):
-        raise ValueError("refit_every must list at least one value, and none twice")
-    design = design_of(s.n_items)
-    for rule in s.rule:
-        for r in refit_every:
-            settings = Loop(rule, s.k, r, protocol, s.n_samples, s.membership)
-            check_run(design, settings, reports(s.budget, r))
-    scenario: dict[str, Any] = {"k": s.k, "rho": [0.0], "covariate": "binary"}
-    pools.check_balance(str(s.pool), s.n_items, s.max_correlation, **scenario)
-
-
 def check_rules(rules: Sequence[str]) -> None:
     """Raise `ValueError` for an unknown rule, one named twice, or no reference among them."""
     for rule in rules:
@@ -215,10 +340,3 @@ def design_of(n_items: int) -> Design:
     """A design of this size to check runs with, made without compiling anything."""
     x, items = np.zeros((n_items, 1)), np.ones(n_items, bool)
     return Design(jnp.asarray(x), None, jnp.asarray(items), n_items)
-
-
-UNITS = {
-    "allocation": "share of showings",
-    "distance": "places from the boundary",
-    **calibration.UNITS,
-}

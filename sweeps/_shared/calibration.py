@@ -4,12 +4,12 @@ results, the numbers that studies of the paper's size are drawn from."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 import numpy as np
 import xarray as xr
 
 from jbt import twins
+from jbt.experiments.labelled_arrays import SEEDS, where
 from jbt.experiments.table import Carried
 from jbt.simulation.judges import Published
 from jbt.twins import CalibrationError
@@ -21,76 +21,85 @@ UNITS = {
     "steps": "logits (of discrimination, a statement)",
     "displaced": "steps",
 }
-SHARE, SIGNED = (0.0, 1.0), (-1.0, 1.0)
-
-
-V = TypeVar("V", xr.DataArray, xr.Dataset)
-
-
-def at(ds: V, displaced: float = 0.0) -> V:
-    """Conditions in which judges are displaced by this many steps."""
-    return ds.isel(condition=np.flatnonzero(ds["displaced"].values == displaced))
-
-
-def ways(ds: xr.Dataset) -> list[xr.Dataset]:
-    """Conditions with judges displaced one way, and those displaced the other."""
-    return [at(ds, way) for way in twins.DISPLACED]
+SHARE, SIGNED, ANY = (0.0, 1.0), (-1.0, 1.0), (-np.inf, np.inf)
+"""The least and the largest possible number."""
 
 
 def errors(
     calibrated: xr.Dataset, displaced: Sequence[xr.Dataset], published: Sequence[Published]
 ) -> list[CalibrationError]:
-    """Calibration error of each judge, from results of the twins and of the displaced twins; their
-    conditions are the published judges in this order."""
-    targets, up, down = (_numpy(ds["targets"]) for ds in (calibrated, *displaced))
-    steps = _numpy(displaced[0]["steps"])
-    numbers = zip(published, targets, up, down, steps, strict=True)
-    return [CalibrationError.of(*judge) for judge in numbers]
+    """Calibration error of each judge, from results of the twins and of the twins displaced one way
+    and the other; their conditions are the published judges in this order."""
+    numbers = [_numpy(ds["targets"]) for ds in (calibrated, *displaced)]
+    judges = zip(published, *numbers, _numpy(displaced[0]["steps"]), strict=True)
+    return [CalibrationError.of(*judge) for judge in judges]
 
 
-def carried(
-    errors: Sequence[CalibrationError],
+def opened(
+    errors: Sequence[CalibrationError | None],
     calibrated: xr.DataArray,
-    displaced: Sequence[xr.DataArray],
-    within: tuple[float, float] = (-np.inf, np.inf),
-) -> Carried:
-    """Numbers that studies are drawn from.
-
-    Args:
-      errors: [condition].
-      calibrated: [condition, ..., pool] the number in pools of the twins.
-      displaced: the same of twins displaced one way and the other.
-      within: the least and the largest possible number.
-    """
-    calibrated = calibrated.transpose("condition", ..., "pool")
-    up, down = (_numpy(way.transpose(*calibrated.dims)) for way in displaced)
-    weights = [e.weights(*ways) for e, *ways in zip(errors, up, down, strict=True)]
-    pools = [
-        e.carried(*numbers) for e, *numbers in zip(errors, _numpy(calibrated), weights, strict=True)
-    ]
-    blur = CalibrationError.blur(np.stack(weights))
-    return Carried(calibrated.copy(data=np.stack(pools)), blur, within)
-
-
-def opened(pools: xr.DataArray, weights: xr.DataArray) -> xr.Dataset:
+    displaced: Sequence[np.ndarray],
+) -> xr.Dataset:
     """Numbers with the calibration's error in them, in a form that can be selected from and
     subtracted; `drawn_from` turns them into a `Carried`.
 
     Args:
-      pools: [condition, ..., pool].
-      weights: [condition, ..., weight] of `CalibrationError.weights`.
+      errors: [condition]; None for a judge without a twin.
+      calibrated: [condition, ..., pool] the number in pools of the twins.
+      displaced: [condition, ..., pool] of twins displaced one way, and the other, without a
+        dimension of acquisition seeds.
+
+    Returns:
+      pools like `calibrated`, weights [condition, ..., weight] of `CalibrationError.weights`.
     """
-    return xr.Dataset({"pools": pools, "weights": weights})
+    pools = calibrated.astype(float)
+    shape = displaced[0].shape[1:-1]
+    weights = np.zeros((len(errors), *shape, len(twins.TARGETS) + len(twins.PARAMETERS)))
+    for i, error in enumerate(errors):
+        if error is not None:
+            weights[i] = error.weights(displaced[0][i], displaced[1][i])
+            pools[i] = error.carried(pools.values[i], weights[i])
+    dims = [dim for dim in calibrated.dims if dim not in (SEEDS, "pool")]
+    return xr.Dataset({"pools": pools, "weights": ([*dims, "weight"], weights)})
 
 
-def drawn_from(
-    opened: xr.Dataset | None, within: tuple[float, float] = (-np.inf, np.inf)
-) -> Carried | None:
+def drawn_from(opened: xr.Dataset | None, within: tuple[float, float] = ANY) -> Carried | None:
     """Turn numbers of `opened` into what studies are drawn from; None into None."""
     if opened is None:
         return None
     blur = CalibrationError.blur(opened["weights"].transpose(..., "weight").values)
     return Carried(opened["pools"], blur, within)
+
+
+def by_seed(values: xr.DataArray, n_seeds: int) -> xr.DataArray:
+    """A metric [condition, ..., pool] as [condition, acquisition_seed, ..., pool], without the
+    displaced judges."""
+    values = where(values, displaced=0.0)
+    first = values.isel(condition=slice(None, None, n_seeds)).drop_vars(SEEDS)
+    data = values.values.reshape(-1, n_seeds, *values.shape[1:]).astype(float)
+    return xr.DataArray(data, first.coords, ("condition", SEEDS, *values.dims[1:]))
+
+
+def opened_by_seed(values: xr.DataArray, ds: xr.Dataset, n_seeds: int) -> xr.Dataset | None:
+    """A metric as `by_seed` returns it, with the error of the judges' calibration in it; None where
+    no judge of the paper is simulated. The displaced twins have one acquisition seed."""
+    calibrated = by_seed(values, n_seeds)
+    ways = [where(values, displaced=way) for way in twins.DISPLACED]
+    if not ways[0].sizes["condition"]:
+        return None
+    of_judge: dict[str, CalibrationError] = {}
+    for judge in dict.fromkeys(ways[0]["judge"].values.tolist()):
+        one = [where(ds, judge=judge, displaced=way) for way in (0.0, *twins.DISPLACED)]
+        one = [of_way.isel(condition=[0]) for of_way in one]
+        (of_judge[judge],) = errors(one[0], one[1:], [twins.known()[judge]])
+    names = [n for n in ("judge", "model", "rule", "refit_every") if n in calibrated.coords]
+    labels, of_ways = (
+        list(zip(*(a[name].values.tolist() for name in names), strict=True))
+        for a in (calibrated, ways[0])
+    )
+    places = [of_ways.index(label) if label in of_ways else 0 for label in labels]
+    error = [of_judge[label[0]] if label in of_ways else None for label in labels]
+    return opened(error, calibrated, [way.values[places].astype(float) for way in ways])
 
 
 def _numpy(values: xr.DataArray) -> np.ndarray:

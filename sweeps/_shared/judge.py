@@ -25,6 +25,17 @@ DEFAULTS_WITHOUT_JUDGE = {
 """Values of the fields left at None where no judge is named."""
 
 
+@dataclass(frozen=True)
+class Case:
+    """A judge and the model inside the loop."""
+
+    name: str
+    """Name of the judge in the table."""
+    judge: Judge
+    model: str = "bias_aware"
+    pair_noise: float = 0.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class JudgeSettings(declare.Sweep):
     judge: str | None = None
@@ -82,35 +93,22 @@ class JudgeSettings(declare.Sweep):
         missing = {n: v for n, v in self.defaults().items() if getattr(self, n) is None}
         return replace(self, **missing)
 
+    def case(self, discrimination: float) -> Case:
+        """The settings' judge. A twin as calibrated has the name of the paper's judge, so that the
+        paper's numbers stand beside it alone; a changed twin has another."""
+        values = {n: number(self, n) for n in ("bias", "position", "interaction", "pair_noise")}
+        values["discrimination"] = discrimination
+        name = self.judge or "default"
+        if self.judge is not None:
+            twin = twins.twin(self.judge, oracle=self.oracle, others=self.others)
+            name += "_changed" * any(getattr(twin, n) != v for n, v in values.items())
+        noise = values.pop("pair_noise")
+        return Case(name, Judge.of(**values), pair_noise=noise)
+
 
 def number(s: JudgeSettings, name: str) -> float:
     """Number in a field of settings that are `decided`."""
     return getattr(s, name)
-
-
-@dataclass(frozen=True)
-class Case:
-    """A judge and the model inside the loop."""
-
-    name: str
-    """Name of the judge in the table."""
-    judge: Judge
-    model: str = "bias_aware"
-    pair_noise: float = 0.0
-
-
-def named_case(s: JudgeSettings, discrimination: float) -> Case:
-    """The settings' judge. A twin as calibrated has the name of the paper's judge, so that the
-    paper's numbers stand beside it alone; a changed twin has another."""
-    name = s.judge or "default"
-    values = {"discrimination": discrimination}
-    values |= {n: number(s, n) for n in ("bias", "position", "interaction", "pair_noise")}
-    if s.judge is not None:
-        twin = twins.twin(s.judge, oracle=s.oracle, others=s.others)
-        if any(getattr(twin, n) != v for n, v in values.items()):
-            name += "_changed"
-    judge = Judge.of(values["bias"], values["position"], discrimination, values["interaction"])
-    return Case(name, judge, pair_noise=values["pair_noise"])
 
 
 def pools_of(s: JudgeSettings) -> Callable[[Key[Array, ""]], Pool]:

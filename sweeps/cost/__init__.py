@@ -23,7 +23,7 @@ from jbt.experiments.table import Table
 from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Variant
 
-from .._shared import calibration, prices, rule_comparison
+from .._shared import calibration, prices
 from .._shared.calibration import SHARE
 
 if TYPE_CHECKING:
@@ -142,8 +142,8 @@ def frontiers(
 
 def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
     price_rows(s, t)
-    recall = rule_comparison.by_seed(ds["recall"], s.n_seeds)
-    open_ = rule_comparison.opened(ds["recall"], ds, s.n_seeds)
+    recall = calibration.by_seed(ds["recall"], s.n_seeds)
+    open_ = calibration.opened_by_seed(ds["recall"], ds, s.n_seeds)
     assert open_ is not None  # every judge here is a twin
     at = {"budget": list(s.budget)}
     t.means("recall", recall.sel(at), carried=calibration.drawn_from(open_.sel(at), SHARE))

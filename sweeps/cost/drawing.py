@@ -8,7 +8,7 @@ from jbt import twins
 from jbt.experiments import plots
 from jbt.experiments.table import Table
 
-from .._shared import rule_comparison
+from .._shared import calibration
 from .settings import COLUMNS, K, Settings, cases
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
 def draw_frontier(ax: Axes, ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Axes:
     """Draw recall against dollars, the paper's points, and the range of studies of its size."""
     t = Table(COLUMNS, s)
-    t.means("recall", rule_comparison.by_seed(ds["recall"], s.n_seeds))
+    t.means("recall", calibration.by_seed(ds["recall"], s.n_seeds))
     rows = t.frame()
     sides = {s.cheap: "cheap", s.dear: "dear"}
     for (judge, model, rule), curve in rows.groupby(["judge", "model", "rule"], sort=False):

@@ -6,27 +6,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import xarray as xr
 
 from jbt import twins
 from jbt.acquisition.loop import Queries
 from jbt.acquisition.rules import families
 from jbt.experiments import provenance
-from jbt.experiments.run import main, table_of
+from jbt.experiments.run import table_of
 from jbt.simulation import judges, pools
 from jbt.simulation.simulate import stream
 from sweeps import acquisition, stochastic_judge
 from sweeps._shared import active
-from sweeps._shared.judge import named_case, number
+from tests.support.invented import invented
 
 pytestmark = pytest.mark.heavy
 
-SMALL = dataclasses.replace(
-    acquisition.PRESETS["full"],
-    judge="llama",
-    pools=60,
-    rule=("top_k_aware", "round_robin"),
-    n_seeds=2,
+SMALL = acquisition.SWEEP.at(
+    judge="llama", pools=60, rule=("top_k_aware", "round_robin"), n_seeds=2
 ).decided()
 
 
@@ -36,44 +31,38 @@ def balance_is_not_tried(monkeypatch):
     monkeypatch.setattr(pools, "check_balance", lambda *args, **options: None)
 
 
-def invented(s, effect, module=acquisition, moves=0.0):
+def results(s, effect, moves=0.0):
     """A dataset as a run leaves it, with recalls we choose: rule i is worse by i * effect. Those of
     displaced twins are `moves` higher a step of the naive recall of all verdicts, a target."""
     rng = np.random.default_rng(0)
-    groups = module.groups(s)
-    axes = groups[0].axes
-    labels = {k: [v for g in groups for v in g.labels[k]] for k in groups[0].labels}
-    c, t = len(labels["rule"]), len(axes["recall"]["budget"])
     pool = rng.normal(0, 0.1, s.pools)
-    recall = 0.7 + pool + rng.normal(0, 0.01, (c, t, s.pools))
-    worse = np.array([s.rule.index(r) for r in labels["rule"]])
-    naive = np.array([m == "naive" for m in labels["model"]])
-    recall -= (worse * effect * (1 - 0.5 * naive))[:, None, None]
-    shares = np.full((c, len(s.budget), 25, s.pools), 1 / 25)
     signs = rng.choice([-1.0, 1.0], size=(3, s.pools))
-    steps = np.array(labels["displaced"])[:, None, None] * signs
-    recall += moves * steps[:, :1]
     own = np.array([1.78, 0.35, 0.5])[:, None] + 0.1 * rng.normal(size=(3, s.pools))
-    return xr.Dataset(
-        {
-            "targets": (("condition", "target", "pool"), own + 0.1 * steps),
-            "steps": (("condition", "parameter", "pool"), steps),
-            "recall": (("condition", "budget", "pool"), recall),
-            "allocation": (("condition", "table_budget", "distance", "pool"), shares),
-        },
-        coords={k: ("condition", v) for k, v in labels.items()}
-        | {
-            "budget": axes["recall"]["budget"],
-            "distance": np.arange(25),
-            "table_budget": list(s.budget),
-        },
+
+    def steps(labels):
+        return labels.displaced.to_numpy()[:, None, None] * signs
+
+    def recall(labels):
+        t = len(s.reported(s.refits[0]))
+        worse = np.array([s.rule.index(r) for r in labels.rule]) * effect
+        worse *= 1 - 0.5 * (labels.model == "naive").to_numpy()
+        noise = rng.normal(0, 0.01, (len(labels), t, s.pools))
+        return 0.7 + pool + noise - worse[:, None, None] + moves * steps(labels)[:, :1]
+
+    ds = invented(
+        s,
+        targets=lambda labels: own + 0.1 * steps(labels),
+        steps=steps,
+        recall=recall,
+        allocation=1 / 25,
     )
+    return ds.assign(uncertain=(("condition", "pool"), np.full((len(ds.condition), s.pools), 0.43)))
 
 
 def test_the_table_averages_seeds_and_pairs_pools():
-    ds = invented(SMALL, 0.05)
-    table = table_of(acquisition.SWEEP.like(SMALL), ds)
-    assert list(table.columns[:10]) == list(active.COLUMNS)
+    ds = results(SMALL, 0.05)
+    table = table_of(SMALL, ds)
+    assert list(table.columns[:10]) == list(SMALL.columns)
     mine = table[(table.rule == "round_robin") & (table.judge == "llama")]
     mine = mine[(mine.model == "bias_aware") & (mine.budget == 120)]
     papers = mine.dropna(subset="paper")
@@ -115,7 +104,7 @@ def test_ranges_carry_the_error_of_the_twin_s_calibration():
     """Recall that moves by 2 a unit of the naive recall that the twin is calibrated to."""
     found = {}
     for moves in (0.0, 0.2):
-        table = table_of(acquisition.SWEEP.like(SMALL), invented(SMALL, 0.05, moves=moves))
+        table = table_of(SMALL, results(SMALL, 0.05, moves))
         mine = table[(table.model == "bias_aware") & (table.budget == 120) & table.paper.notna()]
         found[moves] = mine.drop_duplicates(["quantity", "rule"]).set_index(["quantity", "rule"])
     width = {m: t.replicate_high - t.replicate_low for m, t in found.items()}
@@ -133,29 +122,23 @@ def test_ranges_carry_the_error_of_the_twin_s_calibration():
 
 def test_all_groups_report_on_the_same_budgets():
     """Whatever R is: they go into one array."""
-    for sweep, module in (
-        (SMALL, acquisition),
-        (stochastic_judge.PRESETS["full"].decided(), stochastic_judge),
-    ):
-        axes = [g.axes for g in module.groups(sweep)]
+    for s in (SMALL, stochastic_judge.SWEEP().decided()):
+        axes = [g.axes for g in s.groups()]
         assert all(a == axes[0] for a in axes)
 
 
 def test_the_papers_numbers_stand_beside_its_scenario_alone():
     for other in ({"discrimination": 0.1}, {"max_correlation": 1.0}):
         s = dataclasses.replace(SMALL, **other)
-        assert table_of(acquisition.SWEEP.like(s), invented(s, 0.05)).paper.isna().all()
+        assert table_of(s, results(s, 0.05)).paper.isna().all()
 
 
 def test_p_values_of_the_paper_stand_beside_whole_families_alone():
     """They are corrected for its five baselines."""
-    full = stochastic_judge.PRESETS["full"]
-    whole = dataclasses.replace(full, judge="llama", pools=30, refit_every=(2,)).decided()
+    whole = stochastic_judge.SWEEP(judge="llama", pools=30, refit_every=(2,)).decided()
     few = dataclasses.replace(whole, rule=("top_k_aware", "round_robin", "global_uncertainty"))
     for s, stand in ((whole, 5), (few, 0)):
-        ds = invented(s, 0.05, stochastic_judge)
-        ds["uncertain"] = (("condition", "pool"), np.full((len(ds.condition), s.pools), 0.43))
-        table = table_of(stochastic_judge.SWEEP.like(s), ds)
+        table = table_of(s, results(s, 0.05))
         papers = table[table.paper.notna()]
         assert (papers.quantity == "p_holm").sum() == stand
         assert (papers.quantity == "recall").sum() == 4
@@ -163,9 +146,9 @@ def test_p_values_of_the_paper_stand_beside_whole_families_alone():
 
 
 def test_uncertain_pairs_decide_the_discrimination():
-    s = stochastic_judge.PRESETS["full"].decided()
-    d = stochastic_judge.discrimination_of(s)
-    assert stochastic_judge.uncertain_share(s, d) == pytest.approx(0.43)
+    s = stochastic_judge.SWEEP().decided()
+    d = s.own_discrimination
+    assert s.uncertain_share(d) == pytest.approx(0.43)
     rng = np.random.default_rng(0)
     theta = 1.25 * d * rng.standard_normal((4000, 30))
     phi = theta + 1.5 * np.repeat([1.0, 0.0], 15)
@@ -173,60 +156,15 @@ def test_uncertain_pairs_decide_the_discrimination():
     share = (np.abs(z) < np.log(4)).sum((1, 2)) - 30  # an item against itself is doubtful
     share = share / (30 * 29)
     assert abs(share.mean() - 0.43) < 4 * share.std() / 4000**0.5
-    assert stochastic_judge.discrimination_of(dataclasses.replace(s, discrimination=0.7)) == 0.7
+    assert dataclasses.replace(s, discrimination=0.7).own_discrimination == 0.7
 
 
 def test_the_number_of_draws_used_is_stored():
     def stored(**options):
-        settings = acquisition.Settings(**options).decided()
+        settings = acquisition.SWEEP(**options).decided()
         return provenance.configuration_of(settings)["n_samples"]
 
     assert (stored(), stored(membership="counted"), stored(n_samples=7)) == (64, 1500, 7)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--rule", "round_robin", "random"], "must include top_k_aware"),
-        (["--rule", "top_k_awre", "random"], "unknown rule 'top_k_awre': did you mean top_k_aware"),
-        (["--rule", "top_k_aware", "fancy"], "unknown rule 'fancy': one of top_k_aware, thompson"),
-        (["--rule", "top_k_aware", "top_k_aware"], "lists a name twice"),
-        (["--budget", "120", "60"], "budget must increase, got 120 60"),
-        (["--budget", "60", "871"], "30 items have 870 ordered pairs"),
-        (["--budget", "6", "60"], "budget must be at least refit_every = 8, got 6"),
-        (["--k", "30"], r"k must lie in 1..29, got 30"),
-        (["--refit-every", "0"], "refit_every must be at least 1, got 0"),
-        (["--n-samples", "0"], "n_samples must be at least 1, got 0"),
-        (["--membership", "sobol"], "membership must be conditional or counted, got 'sobol'"),
-        (["--n-seeds", "0"], "n_seeds must be at least 1"),
-        (["--n-items", "3"], "n_items must be at least 4"),
-        (["--sd", "-1"], "sd must be finite and above 0"),
-        (["--bias", "nan"], "bias must be finite"),
-        (["--discrimination", "nan"], "discrimination must be finite, got nan"),
-        (["--judge", "gpt"], "unknown judge 'gpt': one of llama, qwen, gemini, deepseek_chat,"),
-        (["--judge", "llama", "--pool", "gaussian"], "sd must be given with --judge llama"),
-        (["--judge", "llama", "--oracle", "one"], "oracle is one of argmax, draws"),
-        (["--oracle", "one"], "oracle must be argmax or draws, got 'one'"),
-        (["--others", "drawn"], "others needs --pool statement_bank"),
-        (["--pair-noise", "-1"], "pair_noise must be at least 0, got -1"),
-        (["--pair-noise", "1"], "pair_noise needs --oracle argmax"),
-    ],
-)
-def test_bad_settings(tmp_path, capsys, options, message):
-    assert main(acquisition.SWEEP, ["--out", str(tmp_path / "r"), *options]) == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "r").exists()
-
-
-def test_bad_settings_of_the_stochastic_judge(tmp_path, capsys):
-    for options, message in (
-        (["--uncertain", "0.99"], "uncertain must lie between"),
-        (["--refit-every", "8", "8"], "none twice"),
-        (["--judge", "llama", "--uncertain", "0.4"], "uncertain is not for --judge llama"),
-    ):
-        sweep = stochastic_judge.SWEEP
-        assert main(sweep, ["--out", str(tmp_path / "r"), *options]) == 2
-        assert message in capsys.readouterr().err
 
 
 @jax.jit
@@ -239,15 +177,14 @@ def both_protocols(key, condition):
 
 def condition_of(s):
     """The first condition of a sweep's first rule."""
-    case = named_case(s, number(s, "discrimination"))
-    group = active.group(s, "random", [case], protocol="frozen", refit_every=8)
+    group = s.group("top_k_aware", 8)
     return {name: jnp.asarray(values[0]) for name, values in group.conditions.items()}
 
 
 def test_one_judge_answers_both_protocols():
     """What is cached is what the probabilities say: the likelier verdict, or one draw."""
     for judge, oracle in (("llama", "argmax"), ("llama", "draws"), (None, "draws")):
-        s = acquisition.Settings(judge=judge, oracle=oracle).decided()
+        s = acquisition.SWEEP(judge=judge, oracle=oracle).decided()
         frozen, p, drawn = map(np.asarray, both_protocols(jax.random.key(1), condition_of(s)))
         likelier = oracle == "argmax"
         np.testing.assert_array_equal(frozen, p > 0.5 if likelier else drawn)
@@ -256,7 +193,7 @@ def test_one_judge_answers_both_protocols():
 def test_a_judge_is_its_twin_on_the_papers_pools_unless_told_otherwise():
     twin = twins.twin("gpt_4o_mini", others="drawn")
     for module in (acquisition, stochastic_judge):
-        few = module.Settings(judge="gpt_4o_mini", others="drawn", rule=("top_k_aware",))
+        few = module.SWEEP(judge="gpt_4o_mini", others="drawn", rule=("top_k_aware",))
         s = few.decided()
         assert s == s.decided()
         assert (s.pool, s.max_correlation, s.sd) == ("statement_bank", 0.12, None)
@@ -266,13 +203,13 @@ def test_a_judge_is_its_twin_on_the_papers_pools_unless_told_otherwise():
         changed = dataclasses.replace(few, others="uniform", **told).decided()
         assert {name: getattr(changed, name) for name in told} == told
         assert changed.position != s.position  # the other pools' twin
-        named = [module.groups(each)[0].labels["judge"][0] for each in (s, changed)]
+        named = [each.groups()[0].labels["judge"][0] for each in (s, changed)]
         assert named == ["gpt_4o_mini", "gpt_4o_mini_changed"]
 
 
 def test_without_a_judge_there_is_our_own():
     for module, discrimination in ((acquisition, 1.0), (stochastic_judge, None)):
-        s = module.Settings().decided()
+        s = module.SWEEP().decided()
         assert (s.pool, s.max_correlation, s.sd) == ("gaussian", None, 1.25)
         own = (s.oracle, s.bias, s.position, s.discrimination, s.pair_noise)
         assert own == ("draws", 1.5, 0.35, discrimination, 0.0)
@@ -282,7 +219,7 @@ def test_how_often_a_study_finds_the_rule_ahead_of_all():
     rules = ("top_k_aware", *families()["baselines"])
     s = dataclasses.replace(SMALL, rule=rules, budget=(120,))
     for effect, expected in ((0.05, 1.0), (0.0, 1 / 6)):
-        table = table_of(acquisition.SWEEP.like(s), invented(s, effect))
+        table = table_of(s, results(s, effect))
         mine = table[(table.budget == 120) & (table.judge == "llama")].set_index("quantity")
         assert mine.estimate["ahead_of_all"] == pytest.approx(expected, abs=0.15)
         assert mine.estimate["told_from_all"] == pytest.approx(float(effect > 0), abs=0.1)

@@ -57,7 +57,7 @@ def test_one_program_serves_fifty_settings(traces):
 def test_without_padding_it_is_the_run(tmp_path):
     explored = explore(bias=2)
     settings = dataclasses.replace(explored.sweep, bias=2.0, preset="full", out=tmp_path)
-    table = runs.run(crossing.SWEEP.like(settings))
+    table = runs.run(settings)
     numbers = ["estimate", "ci_low", "ci_high"]
     np.testing.assert_allclose(explored.table[numbers], table[numbers], atol=1e-6)
 

@@ -70,13 +70,8 @@ class Profiled(VaryingBias, Sweep):
     """An experiment on what the likelihood holds about c, which needs float64."""
 
     pools: int = 200
-    dtype: str = "float64"
+    dtype: declare.Double = "float64"
     """Precision; the profile likelihood needs float64."""
-
-    def check(self) -> None:
-        super().check()
-        if self.dtype != "float64":
-            raise ValueError(f"dtype must be float64 for profile likelihoods, got {self.dtype}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from jbt.experiments.table import Table
 
@@ -266,7 +265,7 @@ class PriorSensitivity(Profiled):
             )
         ]
 
-    def figure(self, ds: xr.Dataset, table: pd.DataFrame) -> Figure:
+    def panels_of(self, ds: xr.Dataset, table: pd.DataFrame) -> list[plots.Panel]:
         """The panels, and the spread of c_hat over priors against the comparisons' evidence, a
         point a pool."""
 
@@ -288,7 +287,7 @@ class PriorSensitivity(Profiled):
             "No prior finds what the likelihood does not hold\n(dots: unpaired, crosses: paired)",
         )
         panel = plots.Panel("lam", {}, [], labels, level=None, log="x", after=spread)
-        return plots.draw([*self.panels(table), panel], table, **self.panel_size)
+        return [*self.panels(table), panel]
 
 
 SWEEP = PriorSensitivity

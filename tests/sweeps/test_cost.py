@@ -1,5 +1,4 @@
-"""The sweep on costs: prices by hand, its table from known curves and beside a naive loop, and bad
-settings."""
+"""The sweep on costs: prices by hand, its table from known curves and beside a naive loop."""
 
 import dataclasses
 import math
@@ -8,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import xarray as xr
+from support.invented import invented
 
 from jbt import estimators, twins
 from jbt.acquisition import reports
@@ -17,37 +16,37 @@ from jbt.kernel import metrics
 from jbt.simulation import judges, pairs
 from jbt.simulation.simulate import stream
 from jbt.types import Prior
-from sweeps import cost
 from sweeps._shared import prices
-from sweeps.cost import SWEEP, settings
+from sweeps.cost import Cost
 
-SMALL = dataclasses.replace(
-    cost.PRESETS["full"], pools=12, n_seeds=2, rule=("top_k_aware",), target=(0.6, 0.89, 0.93, 1.0)
+SMALL = Cost.at(pools=12, n_seeds=2, rule=("top_k_aware",), target=(0.6, 0.89, 0.93, 1.0))
+PRICES = (
+    *("cheap_input", "cheap_output", "dear_input", "dear_output"),
+    *("input_tokens", "output_tokens", "cheap_reasoning", "dear_reasoning", "label_price"),
 )
 CURVES = {("cheap", "bias_aware"): 1 / 870, ("cheap", "naive"): 0.5 / 870, ("dear", "naive"): 0.01}
 
 
-def invented(s) -> xr.Dataset:
-    """Recall rises by so much a verdict, up to 1, with every other pool 0.1 above or below."""
-    budget = reports(s.budget, s.refit_every)
-    each = [(group, i) for group in cost.groups(s) for i in range(group.n_conditions)]
-    labels = {name: [g.labels[name][i] for g, i in each] for name in each[0][0].labels}
-    side = {s.cheap: "cheap", s.dear: "dear"}
-    pairs = zip(labels["judge"], labels["model"], strict=True)
-    rate = np.array([CURVES[side[judge], model] for judge, model in pairs])
-    mean = np.minimum(rate[:, None] * budget, 1)
-    recall = mean[..., None] + 0.1 * (-1) ** np.arange(s.pools)
-    coords = {name: ("condition", values) for name, values in labels.items()}
-    # Targets that are met in every pool: nothing is left open.
-    aims = np.array([twins.aim_of(twins.known()[judge]) for judge in labels["judge"]])
+def frontiers(s):
+    """Recall rises by so much a verdict, up to 1, with every other pool 0.1 above or below; targets
+    that are met in every pool: nothing is left open."""
+    budget, side = np.array(reports(s.budget, s.refit_every)), {s.cheap: "cheap", s.dear: "dear"}
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(3, s.pools))
-    steps = np.array(labels["displaced"])[:, None, None] * signs
-    of_calibration = {
-        "targets": (("condition", "target", "pool"), aims[:, :, None] + 0.1 * steps),
-        "steps": (("condition", "parameter", "pool"), steps),
-    }
-    recall = {"recall": (("condition", "budget", "pool"), recall)}
-    return xr.Dataset({**recall, **of_calibration}, {**coords, "budget": budget})
+
+    def steps(labels):
+        return np.array(labels.displaced)[:, None, None] * signs
+
+    def recall(labels):
+        cases = zip(labels.judge, labels.model, strict=True)
+        rates = [CURVES[side[judge], model] for judge, model in cases]
+        mean = np.minimum(np.outer(rates, budget), 1)
+        return mean[..., None] + 0.1 * (-1) ** np.arange(s.pools)
+
+    def targets(labels):
+        aims = np.array([twins.aim_of(twins.known()[judge]) for judge in labels.judge])
+        return aims[:, :, None] + 0.1 * steps(labels)
+
+    return invented(s, recall=recall, targets=targets, steps=steps)
 
 
 def only(table, **wanted):
@@ -59,11 +58,11 @@ def only(table, **wanted):
 
 @pytest.fixture(scope="module")
 def table():
-    return table_of(SWEEP.like(SMALL), invented(SMALL))
+    return table_of(SMALL, frontiers(SMALL))
 
 
 def test_the_papers_prices_by_hand():
-    s = cost.Settings()
+    s = Cost()
     cheap, dear = s.verdict_price["gpt_4o_mini"], s.verdict_price["gpt_5_1"]
     assert cheap == pytest.approx(53.55e-6)  # 293 x 0.15 + 16 x 0.60 a million
     assert dear == pytest.approx(526.25e-6)
@@ -87,7 +86,6 @@ def test_where_a_curve_is_reached():
 
 
 def test_the_table_of_known_curves(table):
-    assert list(table.columns[:4]) == ["judge", "budget", "n_pools_sharing", "model"]
     cheap = {"judge": "gpt_4o_mini", "model": "bias_aware"}
     dear = {"judge": "gpt_5_1", "model": "naive"}
     at = {"quantity": "cost_to_reach", "target": 0.6}
@@ -117,7 +115,6 @@ def test_the_table_of_known_curves(table):
     # Of five pools, each 1.1 or 0.9 at the end, the mean exceeds 0.995 unless most are low: 1/2.
     reached = only(table, **cheap, quantity="reached_by_studies", target=1.0)
     assert reached.estimate == pytest.approx(0.5, abs=0.03)
-    assert cost.headline(table, SMALL).size < table.size
 
 
 def test_the_papers_numbers_and_what_its_prices_make_of_them(table):
@@ -137,46 +134,20 @@ def test_the_papers_numbers_and_what_its_prices_make_of_them(table):
 
 
 def test_free_verdicts_and_labels_have_no_ratio_and_the_papers_numbers_stand_aside():
-    s = dataclasses.replace(SMALL, target=(0.6,), **dict.fromkeys(settings.PRICES, 0.0))
-    table = table_of(SWEEP.like(s), invented(s))
+    s = dataclasses.replace(SMALL, target=(0.6,), **dict.fromkeys(PRICES, 0.0))
+    table = table_of(s, frontiers(s))
     assert table[table.quantity.isin(["overhead", "times_cheaper"])].estimate.isna().all()
     assert table.paper.isna().all()
 
 
 @pytest.mark.heavy
 def test_the_figure_shows_every_frontier_and_the_papers_points(table):
-    left, right = cost.figure(invented(SMALL), table, SMALL).axes
+    left, right = SMALL.figure(frontiers(SMALL), table).axes
     crosses = [line for line in left.get_lines() if line.get_marker() == "x"]
     found = [tuple(at) for line in crosses for at in np.asarray(line.get_xydata()).tolist()]
     assert found == [(0.014, 0.89), (0.28, 0.93), (0.42, 1.0)]
     assert left.get_xscale() == "log"
     assert len(right.get_legend_handles_labels()[1]) == 4
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"cheap": "nobody"}, "unknown judge 'nobody': one of llama, qwen"),
-        ({"dear": "gpt_4o_mini"}, "must be two judges, got gpt_4o_mini twice"),
-        ({"others": "odd"}, "others must be one of uniform, drawn, got 'odd'"),
-        ({"cheap_input": -0.1}, "cheap_input must be finite and at least 0, got -0.1"),
-        ({"dear_output": math.inf}, "dear_output must be finite and at least 0, got inf"),
-        ({"output_tokens": math.nan}, "output_tokens must be finite and at least 0, got nan"),
-        ({"label_price": -1.0}, "label_price must be finite"),
-        ({"n_anchors": -1}, "n_anchors must be at least 0, got -1"),
-        ({"n_seeds": 0}, "n_seeds must be at least 1"),
-        ({"rule": ("fancy",)}, "rule must list some of top_k_aware"),
-        ({"budget": (30, 900)}, "budget must increase within 8..870, got 30 900"),
-        ({"target": (0.0, 0.5)}, "target must increase within 0.01..1"),
-        ({"n_pools_sharing": (0, 1)}, "n_pools_sharing must increase from at least 1"),
-        ({"n_pools_sharing": ()}, "n_pools_sharing must increase"),
-        ({"refit_every": 0}, "refit_every must be at least 1, got 0"),
-        ({"membership": "guessed"}, "membership"),
-    ],
-)
-def test_what_is_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        cost.groups(dataclasses.replace(SMALL, **change))
 
 
 @pytest.mark.heavy
@@ -185,9 +156,9 @@ def test_a_run_beside_a_loop_over_pools(tmp_path):
     s = dataclasses.replace(
         SMALL, out=tmp_path, pools=3, n_seeds=1, rule=("random",), budget=(32, 870)
     )
-    table = run(SWEEP.like(s))
+    table = run(s)
     assert table is not None
-    for judge, model in cost.cases(s):
+    for judge, model in s.cases:
         twin = twins.twin(judge)
         condition = {name: jnp.asarray(v)[0] for name, v in twins.conditions([twin]).items()}
         recalls = []

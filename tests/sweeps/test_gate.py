@@ -6,22 +6,24 @@ import math
 import jax
 import numpy as np
 import pytest
+import xarray as xr
 from scipy.stats import beta
 
 from jbt import gate, pools, twins
 from jbt.experiments.table import Table
 from jbt.simulation import simulate
 from sweeps import gate as sweep
-from sweeps._shared.prices import first_reached
-from sweeps.gate import pool
+from sweeps._shared import gate_rows
+from sweeps.gate import Gate
 
-SMOKE = pool.PRESETS["smoke"]
+SMOKE = Gate.at("smoke")
+DIMS = ("judge", "pool", "row")
 
 
 @pytest.fixture(scope="module")
 def simulated():
     """Pools of the smoke preset, [pool, condition, ...]."""
-    (group,) = sweep.SWEEP.like(dataclasses.replace(SMOKE, noise=())).groups()
+    (group,) = dataclasses.replace(SMOKE, noise=()).groups()
     return simulate.simulate(group.experiment, group.conditions, range(12))
 
 
@@ -29,7 +31,7 @@ def simulated():
 def test_recalls_and_rates_belong_together(simulated):
     """Where no label can be discordant nothing is enabled but by the paper's words, and true labels
     of all pairs decide as the counts do."""
-    names = pool.decisions(SMOKE.rules)
+    names = SMOKE.decisions
     rate = simulated["many_enable_rate"][:, :, gate.LABELS.index("pairs"), :, 0]  # all 45 pairs
     right, wrong = simulated["right"], simulated["wrong"]
     np.testing.assert_array_equal(rate[..., names.index("at_least")], right >= wrong)
@@ -57,7 +59,7 @@ LEGITIMATE = dataclasses.replace(
 @pytest.mark.heavy
 def test_a_legitimate_covariate_leaves_the_verdicts_as_they_are():
     """Recall of wins alone is the same in every pool; the correction is for another covariate."""
-    (group,) = sweep.SWEEP.like(LEGITIMATE).groups()
+    (group,) = LEGITIMATE.groups()
     out = simulate.simulate(group.experiment, group.conditions, range(12))
     n = len(LEGITIMATE.judge)
     naive, aware = (out[f"{name}_recall"].reshape(-1, n, 2) for name in ("naive", "bias_aware"))
@@ -73,8 +75,8 @@ def test_another_covariate_in_the_place_of_style(kind):
     @jax.vmap
     def draw(seed, rho):
         condition, key = {"rho": rho}, jax.random.key(seed)
-        spurious = pool.drawn(s, key, condition)
-        return spurious, pool.with_another_covariate(key, spurious, condition)
+        spurious = s.drawn(key, condition)
+        return spurious, sweep.with_another_covariate(key, spurious, condition)
 
     seeds = np.tile(np.arange(20), 2)
     judged, fitted = draw(seeds, jax.numpy.array(np.repeat([0.0, 0.79], 20), float))
@@ -92,32 +94,27 @@ def test_another_covariate_in_the_place_of_style(kind):
 
 def test_settings_that_depend_on_others():
     assert LEGITIMATE.max_correlation == twins.MAX_CORRELATION
-    full = pool.PRESETS["full"].decided()
-    assert (full.rho, full.max_correlation) == (pool.CORRELATIONS, None)
-    swapped = dataclasses.replace(pool.PRESETS["full"], legitimate="covariate").decided()
+    full = Gate.at().decided()
+    assert (full.rho, full.max_correlation) == (sweep.CORRELATIONS, None)
+    swapped = Gate.at(legitimate="covariate").decided()
     assert (swapped.rho, swapped.max_correlation) == ((0.0, 0.79), None)
-    (group,) = sweep.SWEEP.like(dataclasses.replace(LEGITIMATE, interaction=0.5)).groups()
+    (group,) = dataclasses.replace(LEGITIMATE, interaction=0.5).groups()
     bias, grows = (group.conditions[name] for name in ("bias", "interaction"))
     assert bias.tolist() == [twins.twin(name).bias for name in group.labels["judge"]]
     assert grows.tolist() == [0.5] * len(bias)
 
 
-def test_labels_needed_lie_on_the_curve():
-    used = np.array([[5.0, 10, 20], [5, 10, 20], [5, 10, 20]])
-    enabled = np.array([[0.2, 0.6, 1.0], [0.9, 1, 1], [0, 0.1, 0.7]])
-    found = first_reached(used, enabled, 0.8)
-    np.testing.assert_allclose(found[:2], [15, 5])
-    assert math.isnan(found[2])
-
-
 def test_rates_are_ratios_over_pools_with_the_exact_end_for_none_touched():
-    settings = dataclasses.replace(SMOKE, seed=3)
-    t = Table(sweep.COLUMNS, settings)
+    t = Table(Gate.columns, dataclasses.replace(SMOKE, seed=3))
     rng = np.random.default_rng(0)
     enable = rng.uniform(size=(2, 60, 1))
     inside = (rng.random((2, 60)) < 0.5).astype(float)
-    sweep.add_rates(t, "enable_rate", enable, inside, [{"rule": "sign"}])
-    sweep.add_counts(t, np.zeros((1, 60, 1)), np.ones((1, 60)), [{"rule": "sign"}], 100)
+    rates, members = (
+        xr.DataArray(v, dims=dims) for v, dims in ((enable, DIMS), (inside, DIMS[:2]))
+    )
+    gate_rows.add_rates(t, rates, members, rule="sign")
+    nothing, everyone = 0 * rates[:1], xr.ones_like(members[:1])
+    gate_rows.add_counts(t, nothing, everyone, 100, rule="sign")
     table = t.frame().set_index("quantity")
     expected = (enable[..., 0] * inside).sum() / inside.sum()
     assert table.estimate["enable_rate"] == pytest.approx(expected)
@@ -131,10 +128,11 @@ def test_rates_are_ratios_over_pools_with_the_exact_end_for_none_touched():
 
 
 def test_counts_of_a_study_of_the_papers_size():
-    t = Table(sweep.COLUMNS, dataclasses.replace(SMOKE, seed=3))
+    t = Table(Gate.columns, dataclasses.replace(SMOKE, seed=3))
     rng = np.random.default_rng(0)
     enable = np.stack([rng.binomial(100, 0.002, (5, 400)) / 100, np.zeros((5, 400))], -1)
-    sweep.add_study_counts(t, enable, [{"rule": "strict"}, {"rule": "sign"}], 100)
+    rates = xr.DataArray(enable, {"rule": ("row", ["strict", "sign"])}, DIMS)
+    gate_rows.add_study_counts(t, rates, 100)
     rows = t.frame().set_index(["quantity", "rule"]).estimate
     assert rows["study_false_enables", "strict"] == pytest.approx(12 * 100 * enable.sum() / 400)
     touched = (enable[..., 0] > 0).sum(0)
@@ -144,8 +142,8 @@ def test_counts_of_a_study_of_the_papers_size():
     assert rows["study_cp_upper", "sign"] == pytest.approx(beta(1, 60).ppf(0.975))
     for count, upper in ((0, 0.060), (2, 0.115)):
         one = np.resize(np.eye(6)[0], 12) * count / 2
-        ends = sweep.rows.study_upper_ends(one, 5, 0, 12, None)
-        drawn = sweep.rows.study_sums(one, 0, 12, None)
+        ends = gate_rows.study_upper_ends(one, 5, 0, 12, None)
+        drawn = gate_rows.study_sums(one, 0, 12, None)
         of_count = ends[np.isclose(drawn, count)]
         assert len(of_count)
         np.testing.assert_allclose(of_count, upper, atol=5e-4)
@@ -156,12 +154,12 @@ def test_counts_of_a_study_of_the_papers_size():
 def test_the_size_at_one_half_is_simulated_as_it_is_computed():
     rules = gate.Rules((5, 20, 60), sets=4000)
     found = np.asarray(
-        jax.jit(pool.at_one_half, static_argnums=(1, 2))(jax.random.key(0), rules, 4)
+        jax.jit(sweep.at_one_half, static_argnums=(1, 2))(jax.random.key(0), rules, 4)
     )
-    at = pool.decisions(rules).index("sign@0.05")
+    at = rules.names.index(("sign", 0.05))
     for i, labels in enumerate(("disputed", "members")):
         for j, n in enumerate(rules.n_anchors):
-            exact = pool.exact_size(labels, n, 0.05)
+            exact = gate_rows.exact_size(labels, n, 0.05)
             assert exact <= 0.05
             spread = math.sqrt(exact * (1 - exact) / rules.sets)
             assert found[i, at, j] == pytest.approx(exact, abs=4 * spread + 1e-9)
@@ -175,42 +173,14 @@ def test_a_family_decides_as_the_sign_test_on_one_label_of_each_pool():
     for right, wrong in ((0.8, 0.2), (0.3, 0.1), (0.2, 0.2)):
         told = rng.multinomial(20, [right, wrong, max(1 - right - wrong, 0)], 20_000)
         rate = (told[:, 0] >= critical[told[:, :2].sum(1)]).mean()
-        exact = float(pool.family_rate(np.array(right), np.array(wrong), 20, 0.05))
+        exact = float(gate_rows.family_rate(np.array(right), np.array(wrong), 20, 0.05))
         assert rate == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 20_000))
-    assert pool.family_rate(np.zeros(2), np.zeros(2), 20, 0.05).tolist() == [0, 0]
-    certain = pool.family_rate(np.array([1 + 1e-12]), np.array([1e-12]), 20, 0.05)
+    assert gate_rows.family_rate(np.zeros(2), np.zeros(2), 20, 0.05).tolist() == [0, 0]
+    certain = gate_rows.family_rate(np.array([1 + 1e-12]), np.array([1e-12]), 20, 0.05)
     assert certain[0] == pytest.approx(1)
     rho = np.array([0.0, 0.2, 0.4])
-    assert pool.family_weights(rho, 0.2, 0.0).tolist() == [0, 1, 0]
+    assert gate_rows.family_weights(rho, 0.2, 0.0).tolist() == [0, 1, 0]
     drawn = np.abs(rng.normal(0.2, 0.3, 20_000)[:, None] - rho).argmin(1)
     np.testing.assert_allclose(
-        pool.family_weights(rho, 0.2, 0.3), np.bincount(drawn) / 20_000, atol=0.015
+        gate_rows.family_weights(rho, 0.2, 0.3), np.bincount(drawn) / 20_000, atol=0.015
     )
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"judge": ("gpt5",)}, "gpt5"),
-        ({"n_anchors": (5, 50), "many": ()}, "n_anchors has 50, but 10 items make 45 pairs"),
-        ({"many": (20,)}, "many must increase from at least 21"),
-        ({"alpha": (1.0,)}, "alpha must lie above 0 and below 1/2, got 1"),
-        ({"alpha": ()}, "alpha must have a level"),
-        ({"power": 1.0}, "power must lie between 0 and 1"),
-        ({"rho": (0.9,)}, "rho must lie within"),
-        ({"sets": 0}, "sets must be at least 1"),
-        ({"k": 10}, "k must"),
-        ({"margin_share": 0.0}, "margin_share must lie above 0 and at most at 1, got 0"),
-        ({"margin_share": 1.5}, "margin_share must lie above 0 and at most at 1, got 1.5"),
-        ({"legitimate": "covariate", "rho": (0.0, 1.0)}, "rho must lie within"),
-        ({"legitimate": "covariate", "rho": (-0.5, 0.0)}, "rho must increase from at least 0"),
-        ({"legitimate": "covariate", "rho": (0.5,)}, "rho must include 0"),
-        ({"legitimate": "neither"}, "legitimate must list some of correlation, covariate"),
-        ({"pool": "bank"}, "pool"),
-        ({"pool": "statement_bank", "sd": 1.0}, "sd has no effect with --pool statement_bank"),
-        ({"pool": "statement_bank", "judge": ("gpt5",)}, "judge must list some of llama, .*gpt5"),
-    ],
-)
-def test_bad_input(changes, message):
-    with pytest.raises(ValueError, match=message):
-        pool.groups(dataclasses.replace(SMOKE, **changes))

@@ -1,0 +1,430 @@
+"""What recall costs: a cheap biased judge with the correction against a dear one without, in
+dollars a pool, and what the labels of a gate add when pools share them.
+
+The paper's cost figure and its table of the anchors' cost, with the twins of its judges on pools
+like its own. The cheap judge is also run without the correction, as where a gate does not switch it
+on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+import jax
+import numpy as np
+from jaxtyping import Array, Key
+
+from jbt import stats, twins
+from jbt.acquisition import RULES, Loop, Task, reports, run
+from jbt.experiments import declare, plots
+from jbt.experiments.declare import Group, Sweep
+from jbt.experiments.labelled_arrays import SEEDS, where
+from jbt.experiments.table import Table
+from jbt.kernel.membership import DRAWS
+from jbt.simulation import pools
+from jbt.simulation.simulate import Condition, stream
+from jbt.types import Variant, check_count
+
+from ._shared import calibration, prices, rule_comparison
+from ._shared.active import RunSettings
+from ._shared.calibration import SHARE
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+N_ITEMS, K = 30, 5
+"""Size and top set of the pools that twins are calibrated on."""
+PAPERS_BUDGETS = (200, 528, 800)
+"""Budgets of the paper's points, those of the dear judge by its prices."""
+STYLES = (("blue", "corrected"), ("sky", "not corrected"), ("vermilion", "not corrected"))
+"""Colour of each of `Cost.cases`, and what is done about its bias."""
+
+
+def check_price(name: str, value: float) -> None:
+    """Check that a price or a number of tokens is not negative."""
+    if not (np.isfinite(value) and value >= 0):
+        raise ValueError(f"{name} must be finite and at least 0, got {value}")
+
+
+Price = Annotated[float, check_price]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost(RunSettings, Sweep):
+    """What recall costs: a cheap judge corrected against a dear one, and a gate's labels shared."""
+
+    name = "cost"
+    columns = ("judge", "budget", "n_pools_sharing", "model", "rule", "target")
+    presets = {
+        "smoke": {"pools": 16, "n_seeds": 2, "budget": (32, 64), "target": (0.4, 0.89)},
+        "paper": {"pools": 5, "n_seeds": 8, "n_samples": 1500, "membership": "counted"},
+        "full": {},
+    }
+    units = calibration.UNITS
+    panel_size = {"width": 5.8, "height": 5.2}
+
+    pools: int = 1000
+    cheap: str = "gpt_4o_mini"
+    """The judge that is corrected, one of `jbt.twins.known()`."""
+    dear: str = "gpt_5_1"
+    """The judge that is not corrected, another of them."""
+    oracle: Literal["argmax", "draws"] | None = None
+    """How both judges' verdicts were cached: the likelier one, or one draw; default as each
+    judge's were."""
+    others: str = "uniform"
+    """Qualities of the items that are not fully correct, one of `jbt.simulation.pools.OTHERS`."""
+    rule: Annotated[tuple[str, ...], partial(declare.check_listed, known=tuple(RULES))] = (
+        *("top_k_aware", "random"),
+    )
+    """Acquisition rules, of `jbt.acquisition.RULES`."""
+    budget: tuple[int, ...] = (30, 64, 120, 200, 264, 320, 400, 528, 600, 800, 870)
+    """Budgets of the table (verdicts), increasing; curves end at the largest, at most 870. At the
+    paper's prices 264 cost $0.014, 528 of the dear judge $0.28 and 800 $0.42."""
+    target: Annotated[tuple[float, ...], partial(declare.check_increasing, least=0.01, most=1)] = (
+        0.6,
+        0.65,
+        0.7,
+        0.75,
+        0.89,
+        0.93,
+        1.0,
+    )
+    """Recalls to be reached, increasing, in (0, 1]; 1 means at least 0.995, which prints as 1."""
+    n_pools_sharing: Annotated[tuple[int, ...], partial(declare.check_increasing, least=1)] = (
+        prices.SHARING
+    )
+    """Pools that reuse one decision of the gate (count), increasing."""
+    cheap_input: Price = 0.15
+    """Dollars per million input tokens of the cheap judge."""
+    cheap_output: Price = 0.60
+    """Dollars per million output tokens of the cheap judge."""
+    dear_input: Price = 1.25
+    """Dollars per million input tokens of the dear judge."""
+    dear_output: Price = 10.0
+    """Dollars per million output tokens of the dear judge."""
+    input_tokens: Price = 293.0
+    """Input tokens of a comparison (mean count)."""
+    output_tokens: Price = 16.0
+    """Output tokens of a comparison (mean count)."""
+    cheap_reasoning: Price = 0.0
+    """Hidden tokens of a comparison that the cheap judge bills as output (mean count)."""
+    dear_reasoning: Price = 0.0
+    """Hidden tokens of a comparison that the dear judge bills as output (mean count)."""
+    n_anchors: Annotated[int, partial(check_count, least=0)] = 40
+    """Trusted labels of one decision of the gate (count)."""
+    label_price: Price = prices.LABEL
+    """Dollars a trusted label."""
+    refit_every: Annotated[int, check_count] = 8
+    """R, verdicts between refits (count)."""
+
+    def decided(self) -> Self:
+        known = self.n_samples is not None
+        return self if known else replace(self, n_samples=DRAWS.get(self.membership))
+
+    def check(self) -> None:
+        super().check()
+        if self.cheap == self.dear:
+            raise ValueError(f"cheap and dear must be two judges, got {self.cheap} twice")
+        if self.others not in pools.OTHERS:
+            known = ", ".join(pools.OTHERS)
+            raise ValueError(f"others must be one of {known}, got {self.others!r}")
+        check_count("n_seeds", self.n_seeds)
+        most = N_ITEMS * (N_ITEMS - 1)
+        declare.check_increasing("budget", self.budget, least=self.refit_every, most=most)
+
+    @property
+    def verdict_price(self) -> dict[str, float]:
+        """Dollars a comparison, by judge."""
+        dollars = {}
+        for judge, side in ((self.cheap, "cheap"), (self.dear, "dear")):
+            of_input, of_output, hidden = (
+                getattr(self, f"{side}_{what}") for what in ("input", "output", "reasoning")
+            )
+            output_tokens = self.output_tokens + hidden
+            dollars[judge] = (self.input_tokens * of_input + output_tokens * of_output) / 1e6
+        return dollars
+
+    @property
+    def labels(self) -> float:
+        """Dollars for the labels of one decision."""
+        return self.n_anchors * self.label_price
+
+    @property
+    def cases(self) -> list[tuple[str, str]]:
+        """Judges, each with the model inside the loop."""
+        return [(self.cheap, "bias_aware"), (self.cheap, "naive"), (self.dear, "naive")]
+
+    def experiment(
+        self, key: Key[Array, ""], condition: Condition, *, loop: Loop
+    ) -> dict[str, Array]:
+        """One run on one pool; the condition holds the twin, the model and the acquisition seed."""
+        condition, steps = twins.displaced(key, condition)
+        draw = twins.paper_pool(self.others, n_items=N_ITEMS, k=K)
+        pool = draw(stream(key, "pool"), condition)
+        free = condition["aware"] > 0
+        answers = twins.answers(key, pool, condition)
+        task = Task.build(pool, answers, variant=Variant(free[None], free))
+        run_key = jax.random.fold_in(stream(key, "acquisition"), condition["seed"])
+        trace = run(run_key, task, loop, self.budget)
+        of_calibration = {"targets": twins.observed(answers, pool, K), "steps": steps}
+        return {"recall": trace.recall, "status": trace.status.max(), **of_calibration}
+
+    def groups(self) -> list[Group]:
+        """One group a rule: all judges, models and acquisition seeds share a kernel."""
+        runs = [(*case, seed, 0.0) for case in self.cases for seed in range(self.n_seeds)]
+        runs += [(*case, 0, way) for way in twins.DISPLACED for case in self.cases]
+        names, models, seeds, ways = (list(values) for values in zip(*runs, strict=True))
+        conditions = twins.conditions(
+            [twins.twin(judge, oracle=self.oracle, others=self.others) for judge in names]
+        )
+        conditions["aware"] = np.array([float(model == "bias_aware") for model in models])
+        conditions |= {"seed": np.array(seeds), "displaced": np.array(ways)}
+        labels = {"judge": names, "model": models, "displaced": ways, SEEDS: seeds}
+        at = reports(self.budget, self.refit_every).tolist()
+        options = self.refit_every, "frozen", self.n_samples, self.membership
+        return [
+            Group(
+                rule,
+                partial(self.experiment, loop=Loop(rule, K, *options)),
+                conditions,
+                {**labels, "rule": [rule] * len(runs)},
+                N_ITEMS,
+                self.pools,
+                axes={"recall": {"budget": at}, **calibration.AXES},
+                fits=len(at),
+            )
+            for rule in self.rule
+        ]
+
+    def table(self, ds: xr.Dataset, t: Table) -> None:
+        self.add_prices(t)
+        recall = rule_comparison.by_seed(ds["recall"], self.n_seeds)
+        open_ = rule_comparison.opened(ds["recall"], ds, self.n_seeds)
+        assert open_ is not None  # every judge here is a twin
+        at = {"budget": list(self.budget)}
+        t.means("recall", recall.sel(at), carried=calibration.drawn_from(open_.sel(at), SHARE))
+        frontiers = self.frontiers(recall, open_["pools"])
+        for frontier in frontiers:
+            self.add_reached(frontier, t)
+        for rule in self.rule:
+            cheap, _, dear = (f for f in frontiers if f.row["rule"] == rule)
+            self.add_comparison(cheap, dear, t)
+
+    def add_prices(self, t: Table) -> None:
+        """Add what follows from prices alone: cost of a budget, without and with a gate's
+        labels."""
+
+        def add(quantity: str, value: float, **columns: Any) -> None:
+            t.add(quantity, value, studies=lambda *_: np.full(1, value), **columns)
+
+        for (judge, price), budget in product(self.verdict_price.items(), self.budget):
+            add("cost", budget * price, judge=judge, budget=budget)
+        for sharing in self.n_pools_sharing:
+            gated = {"judge": self.cheap, "n_pools_sharing": sharing}
+            add("anchor_cost", self.labels / sharing, **gated)
+            for budget in self.budget:
+                alone = budget * self.verdict_price[self.cheap]
+                add("cost", alone + self.labels / sharing, budget=budget, **gated)
+                times = float(prices.overhead(self.labels, alone, sharing))
+                add("overhead", times, budget=budget, **gated)
+
+    def frontiers(self, recall: xr.DataArray, carried: xr.DataArray) -> list[Frontier]:
+        """Frontier of each condition, from recalls [condition, acquisition_seed, budget, pool] and
+        the same with the error of the judges' calibration."""
+        budgets = recall["budget"].values.astype(float)
+        data, open_ = (
+            values.mean(SEEDS).transpose("condition", "budget", "pool").values.astype(float)
+            for values in (recall, carried)
+        )
+        resampled = stats.bootstrap_means(data, seed=self.seed)
+        means = np.concatenate([data.mean(-1)[None], resampled])
+        out = []
+        for i in range(len(data)):
+            row = {name: str(recall[name].values[i]) for name in ("judge", "model", "rule")}
+            dollars = budgets * self.verdict_price[row["judge"]]
+            out.append(Frontier(row, dollars, data[i], open_[i], means[:, i], self.seed))
+        return out
+
+    def add_reached(self, frontier: Frontier, t: Table) -> None:
+        """Add recall at the best budget, which a study of the paper's size chooses on the pools
+        whose recall it reports; and each target's cost and the share of such studies that reach
+        it."""
+        row = {**frontier.row, "n_pools": frontier.recall.shape[-1]}
+        mean, *interval = stats.mean_interval(frontier.at_best_budget(), seed=self.seed)
+
+        def best(size: int, _: int | None) -> np.ndarray:
+            return frontier.of_studies(size).max(-1)
+
+        t.add("best_recall", mean, interval, studies=best, **row)
+        of_paper = twins.known()[frontier.row["judge"]].pools
+        for target in self.target:
+
+            def studies(size: int, _: int | None, target: float = target) -> np.ndarray:
+                return frontier.reach(target, size)
+
+            dollars = frontier.reach(target)
+            interval = prices.of_resamples(dollars[1:], row["n_pools"])
+            t.add("cost_to_reach", dollars[0], interval, studies=studies, target=target, **row)
+            share = np.isfinite(frontier.reach(target, of_paper)).mean()
+            t.add("reached_by_studies", share, target=target, **row)
+
+    def add_comparison(self, cheap: Frontier, dear: Frontier, t: Table) -> None:
+        """Add how many times cheaper the cheap judge reaches each target than the dear one, without
+        a gate's labels and with a pool's share of them."""
+        n = cheap.recall.shape[-1]
+        of_dear = twins.known()[self.dear].pools
+        for target, sharing in product(self.target, (None, *self.n_pools_sharing)):
+            labels = self.labels / sharing if sharing else 0.0
+
+            def times(
+                dear_size: int | None,
+                size: int | None,
+                target: float = target,
+                labels: float = labels,
+            ) -> np.ndarray:
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    return dear.reach(target, dear_size) / (cheap.reach(target, size) + labels)
+
+            def studies(size: int, _: int | None, times: Any = times) -> np.ndarray:
+                return times(of_dear, size)
+
+            ratios = times(None, None)
+            interval = prices.of_resamples(ratios[1:], n)
+            row = {**cheap.row, "target": target, "n_pools_sharing": sharing}
+            t.add("times_cheaper", ratios[0], interval, n, studies=studies, **row)
+
+    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Rows beside the paper's numbers and costs of the targets; not every budget."""
+        whole = table.quantity.isin(["best_recall", "cost_to_reach", "reached_by_studies"])
+        times = (table.quantity == "times_cheaper") & table.estimate.notna()
+        return table[whole | times | table.paper.notna()]
+
+    def panels_of(self, ds: xr.Dataset, table: pd.DataFrame) -> list[plots.Panel]:
+        """Recall against dollars with the paper's points and the range of studies of its size; and
+        how many times cheaper the cheap judge is, where both reach a target."""
+        curves = Table(self.columns, self)
+        curves.means("recall", rule_comparison.by_seed(ds["recall"], self.n_seeds))
+        styles = dict(zip(self.cases, STYLES, strict=True))
+        frontiers = [
+            plots.Line(
+                {"judge": judge, "model": model, "rule": rule},
+                f"{judge}, {corrected}, {rule}",
+                colour,
+                {"linestyle": "-" if rule == self.rule[0] else ":"},
+            )
+            for rule in self.rule
+            for (judge, model), (colour, corrected) in styles.items()
+        ]
+        below = {"fontsize": 7, "loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "ncols": 2}
+
+        def studies(ax: Axes) -> None:
+            for judge, model in self.cases[::2]:
+                curve = where(table, judge=judge, model=model, rule=self.rule[0])
+                curve = curve[curve.paper.notna()]
+                colour = plots.COLOURS[styles[judge, model][0]]
+                size = twins.known()[judge].pools
+                ranges = where(curve, quantity="recall", budget=PAPERS_BUDGETS)
+                at = ranges.budget.astype(float) * self.verdict_price[judge]
+                label = f"95 % of studies of {size} pools" if len(ranges) else None
+                ax.vlines(at, ranges.replicate_low, ranges.replicate_high, colour, lw=3, alpha=0.5)
+                ax.plot([], [], color=colour, lw=3, alpha=0.5, label=label)
+                points = where(curve, quantity="cost_to_reach")
+                label = f"paper, {judge}" if len(points) else None
+                ax.plot(points.paper, points.target, "x", ms=9, mew=2, color=colour, label=label)
+
+        def times(ax: Axes) -> None:
+            sharing = [None, *self.n_pools_sharing]
+            cheaper = where(table, quantity="times_cheaper", rule=self.rule[0])
+            for i, (n, colour) in enumerate(zip(sharing, plots.CYCLE * len(sharing), strict=False)):
+                shared = cheaper.n_pools_sharing
+                ratios = cheaper[shared.isna() if n is None else shared == n]
+                label = {None: "no gate", 1: "gate for one pool"}
+                known = ratios.dropna(subset="ci_low")
+                at = known.target.astype(float) + 0.002 * (i - len(sharing) / 2)
+                shared_by = f"gate shared by {n:,} pools" if n else ""
+                plots.points(ax, known, at, colour=colour, label=label.get(n, shared_by))
+                papers = ratios.dropna(subset="paper")
+                ax.plot(papers.target, papers.paper, "x", ms=8, mew=2, color=colour)
+            ax.axhline(1, color="black", linewidth=0.8)
+            ax.set_xlim(min(self.target) - 0.02, max(self.target) + 0.02)
+
+        return [
+            plots.Panel(
+                lambda rows: rows.budget.astype(float) * rows.judge.map(self.verdict_price),
+                {},
+                frontiers,
+                (
+                    "dollars a pool, comparisons alone",
+                    f"recall of the top {K}",
+                    f"{self.pools:,} pools (95 % bands)",
+                ),
+                level=None,
+                log="x",
+                legend=below,
+                after=studies,
+                table=curves.frame(),
+            ),
+            plots.Panel(
+                "target",
+                {},
+                [],
+                (
+                    "recall to be reached by both judges",
+                    f"{self.dear}'s cost over {self.cheap}'s, corrected",
+                    f"Times cheaper, {self.rule[0]} (95 %; crosses: paper)",
+                ),
+                level=None,
+                log="y",
+                legend=below,
+                after=times,
+            ),
+        ]
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """Recall that one judge and model reach with one rule, and its cost."""
+
+    row: dict[str, Any]
+    """Columns of its rows."""
+    dollars: np.ndarray
+    """[T] cost of every budget on the curve."""
+    recall: np.ndarray
+    """[T, P]"""
+    carried: np.ndarray
+    """[T, P] recall with the error of the judge's calibration."""
+    means: np.ndarray
+    """[1 + R, T] mean recall of all pools, then of resampled ones, the same in all frontiers."""
+    seed: int
+
+    def reach(self, target: float, size: int | None = None) -> np.ndarray:
+        """[1 + R] dollars of the cheapest budget whose mean recall reaches the target, NaN if none
+        does; with `size`, [R] of studies of so many pools."""
+        means = self.means if size is None else self.of_studies(size)
+        return prices.first_reached(self.dollars, means, min(target, twins.PERFECT))
+
+    def of_studies(self, size: int) -> np.ndarray:
+        """[R, T] mean recalls of studies of so many pools."""
+        means = stats.bootstrap_means(
+            self.carried, seed=self.seed, size=size, resamples=stats.REPLICATES
+        )
+        return np.clip(means, *SHARE)
+
+    def at_best_budget(self) -> np.ndarray:
+        """[P] recall at the budget that is best for the other half of the pools."""
+        recall = self.recall[-1].copy()
+        for half in (0, 1) if recall.size > 1 else ():
+            best = self.recall[:, 1 - half :: 2].mean(-1).argmax()
+            recall[half::2] = self.recall[best, half::2]
+        return recall
+
+
+SWEEP = Cost
+
+if __name__ == "__main__":
+    raise SystemExit(SWEEP.main())

@@ -1,0 +1,529 @@
+"""The trusted-anchor gate: whether to switch the correction on, decided from a few trusted labels.
+The paper's table for every rule and kind of label, its guarantees, and the labels needed for power.
+
+    pairs      any two contents, the paper's labels
+    disputed   pairs that the naive and the bias-aware ranking order differently
+    swaps      disputed pairs of a content in one top k alone and one in the other alone
+    members    the contents of swaps, each alone: is it one of the truly best k?
+
+The paper does not say how its legitimate pools are made; `--legitimate` has two readings.
+`correlation`: the covariate that sways the judge goes with quality. `covariate`: the verdicts are
+those of the spurious pools, swayed by style, and the correction is for another covariate, which
+goes with quality.
+
+Here pools are classed by the effect of the correction: `agreement_harmed` if bias-aware is right on
+at most half of the untied pairs that the two rankings order differently, `recall_harmed` if recall
+is not higher with it, `helped` if it is. Classes overlap: recall may be unchanged and pairs ordered
+better.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array, Key
+
+from jbt import estimators, gate, twins
+from jbt.estimators.reference import Rankings
+from jbt.experiments import declare, plots
+from jbt.experiments.declare import Group, Sweep
+from jbt.experiments.labelled_arrays import where
+from jbt.gate import LABELS, Noise, Rules, Urn
+from jbt.simulation import judges, pairs, pools
+from jbt.simulation.simulate import Condition, stream
+from jbt.types import Design, Pool, check_count
+
+from ._shared import gate_rows
+from ._shared.gate_rows import HALF, HARMED, TESTS
+from ._shared.judge import BANK
+from ._shared.scenario import Correlated, VaryingBias
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from jbt.experiments.table import Table
+
+NOISES = ("fresh", "stored", "length")
+"""Kinds of wrong labels, see `jbt.gate.Noise`."""
+ALL = "all"
+"""Name of all judges together in the table."""
+CORRELATIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+"""Correlations of quality and the covariate that sways the judge."""
+COLOUR: dict[str, str] = dict(zip(LABELS, ("blue", "orange", "green", "vermilion"), strict=True))
+
+
+class Cell(NamedTuple):
+    """A condition."""
+
+    judge: str
+    rho: float
+    noise_kind: str
+    noise: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate(Correlated, VaryingBias, Sweep):
+    """The trusted-anchor gate: when to switch the correction on, with what guarantee."""
+
+    name = "gate"
+    columns = (
+        *("rule", "labels", "alpha", "n_anchors", "judge", "rho", "pool_class", "noise_kind"),
+        *("noise", "n_sharing", "drift"),
+    )
+    presets = {
+        "smoke": {
+            **{"pools": 16, "n_items": 10, "k": 2, "rho": (0.0, 0.6), "judge": ("llama", "qwen")},
+            **{"n_anchors": (5, 10, 20), "sets": 20, "many": (45,)},
+        },
+        "paper": {"pools": 12},  # 60 pools of five judges
+        "full": {},
+    }
+    units = {
+        "noise": "share of labels",
+        "n_anchors": "labels (members: draws)",
+        "many": "labels (members: draws)",
+        **{f"{m}enable_rate": "share of label sets" for m in ("", "many_", "half_")},
+        **{f"{m}labels_used": "labels" for m in ("", "many_")},
+        "census_rate": "share of label sets",
+        "census_used": "labels",
+        "right": "disputed untied pairs",
+        "wrong": "disputed untied pairs",
+        **{f"{m}_member": "1 (chance of a draw)" for m in ("right", "wrong")},
+    }
+    panel_size = {"n_columns": 2, "height": 4.0}
+
+    pools: int = 1000
+    pool: str = "gaussian"
+    """Kind of pool, one of `jbt.simulation.pools.POOLS`. With statement_bank judges are twins of
+    the paper's (`jbt.twins`), and quality is the number of statements, whatever --sd."""
+    covariate: pools.CovariateKind = "binary"  # as the paper's elaboration
+    legitimate: Literal["correlation", "covariate"] = "correlation"
+    """Pools at rho above 0. correlation: the covariate that sways the judge goes with quality.
+    covariate: the same verdicts as at rho = 0, corrected for a continuous covariate of that
+    correlation instead."""
+    max_correlation: float | None = None
+    """The judge's covariates are drawn again until their |correlation| with quality within the pool
+    is below this, in (0, 1]; default not, with --pool statement_bank --legitimate covariate the
+    paper's 0.12."""
+    rho: tuple[float, ...] = ()
+    """Population correlations of quality and the covariate corrected for, increasing; default 0 to
+    0.7, with --legitimate covariate 0 and 0.79."""
+    judge: tuple[str, ...] = tuple(judges.GATED)
+    """Judges: with --pool statement_bank any that has a twin, else of
+    `jbt.simulation.judges.GATED`."""
+    n_anchors: tuple[int, ...] = (5, 10, 20, 40, 60)
+    """K, numbers of trusted labels (count), increasing; for members, draws."""
+    sets: int = 100
+    """Label sets a pool (count)."""
+    many: tuple[int, ...] = (120, 180, 240, 320, 435)
+    """Larger K (count), increasing, for the labels needed for power."""
+    many_sets: int = 8
+    """Label sets a pool for these (count)."""
+    alpha: tuple[float, ...] = (0.05,)
+    """Levels of the tests."""
+    margin: int = 2
+    """Labels by which bias-aware must lead for the rule `margin` (count)."""
+    margin_share: float = gate.SHARE
+    """The same for the rule `margin_share`, as a share of the labels bought."""
+    noise: tuple[float, ...] = (0.1,)
+    """Chances of a wrong label, beside 0, of the first judge's labels."""
+    drift: tuple[float, ...] = (0.0, 0.2)
+    """Standard deviations of the correlation between the pools of a family."""
+    power: float = 0.8
+    """Share of the helped pools in which the correction should be enabled."""
+
+    def decided(self) -> Self:
+        swapped = self.legitimate == "covariate"
+        rho = self.rho or ((0.0, 0.79) if swapped else CORRELATIONS)
+        bound = self.max_correlation
+        if bound is None and swapped and self.pool == BANK:
+            bound = twins.MAX_CORRELATION
+        return replace(self, rho=rho, max_correlation=bound)
+
+    def check(self) -> None:
+        super().check()
+        if self.legitimate == "covariate":
+            self.check_pools()
+            self.check_balance((0.0,), self.covariate)
+            pools.check_rho(self.rho, "continuous")
+            declare.check_increasing("rho", self.rho, least=0, needed=0.0)
+        else:
+            self.check_grid()
+        if self.pool == BANK and self.sd != Gate.sd:
+            what = "quality is a number of statements"
+            raise ValueError(f"sd has no effect with --pool {BANK}: {what}")
+        known = twins.known() if self.pool == BANK else judges.GATED
+        declare.check_listed("judge", self.judge, list(known))
+        declare.check_increasing("n_anchors", self.n_anchors, least=1)
+        declare.check_increasing("many", self.many, least=self.n_anchors[-1] + 1, length=0)
+        n_pairs = self.n_items * (self.n_items - 1) // 2
+        for name in ("n_anchors", "many"):
+            most = max(getattr(self, name), default=0)
+            if most > n_pairs:
+                what = f"but {self.n_items} items make {n_pairs} pairs"
+                raise ValueError(f"{name} has {most}, {what}")
+        for name in ("sets", "many_sets", "margin"):
+            check_count(name, getattr(self, name))
+        if not 0 < self.margin_share <= 1:
+            share = f"{self.margin_share:g}"
+            raise ValueError(f"margin_share must lie above 0 and at most at 1, got {share}")
+        if not self.alpha:
+            raise ValueError("alpha must have a level at least")
+        for level in self.alpha:
+            gate.check_alpha(level)
+        declare.check_increasing("noise", self.noise, least=0.001, most=0.5, length=0)
+        declare.check_increasing("drift", self.drift, least=0)
+        if not 0 < self.power < 1:
+            raise ValueError(f"power must lie between 0 and 1, got {self.power:g}")
+
+    @property
+    def rules(self) -> Rules:
+        """Rules tried at each of `n_anchors`."""
+        return Rules(self.n_anchors, self.alpha, self.margin, self.sets, self.margin_share)
+
+    @property
+    def decisions(self) -> list[str]:
+        """Names of the rules with their levels."""
+        return [n if alpha is None else f"{n}@{alpha:g}" for n, alpha in self.rules.names]
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Every judge with true labels, then the first judge with wrong ones."""
+        true = product(self.judge, self.rho, ("none",), (0.0,))
+        wrong = product(NOISES, self.noise, self.rho)
+        first = self.judge[0]
+        return [Cell(*c) for c in true] + [Cell(first, rho, kind, p) for kind, p, rho in wrong]
+
+    # --- one pool
+
+    def experiment(self, key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        """Every ordered pair judged once, two rankings, label sets of every kind, all rules."""
+        pool = self.drawn(key, condition)
+        verdicts = twins.answers(key, pool, condition)
+        comparisons = judges.reveal(verdicts, pairs.every_pair(pool))
+        if self.legitimate == "covariate":
+            pool = with_another_covariate(key, pool, condition)
+        fits = {
+            name: estimator(comparisons, pool.design, self.prior)
+            for name, estimator in estimators.ESTIMATORS.items()
+        }
+        naive, bias_aware = (fits[name].parameters.theta for name in ("naive", "bias_aware"))
+        rankings = Rankings(pool, naive, bias_aware, self.k)
+        noise = Noise(*(condition[kind] for kind in NOISES))
+        out = dict(vars(gate.trial(stream(key, "labels"), rankings, self.rules, noise)))
+        if self.many:
+            rules = replace(self.rules, n_anchors=self.many, sets=self.many_sets)
+            trial = gate.trial(stream(key, "many labels"), rankings, rules, noise)
+            out["many_enable_rate"] = trial.enable_rate
+            out["many_labels_used"] = trial.labels_used
+        out["half_enable_rate"] = at_one_half(stream(key, "one half"), self.rules, self.k)
+        return out | {f"status_{name}": fit.status for name, fit in fits.items()}
+
+    def drawn(self, key: Key[Array, ""], condition: Condition) -> Pool:
+        """The pool with the covariate that sways the judge."""
+        if self.legitimate == "covariate":
+            condition = condition | {"rho": jnp.zeros(())}
+        if self.pool != BANK:
+            return self.draw(key, condition, self.covariate)
+        options = {"covariate": self.covariate, "max_correlation": self.max_correlation}
+        rho = condition["rho"]
+        return pools.statement_bank(stream(key, "pool"), self.n_items, self.k, rho=rho, **options)
+
+    def groups(self) -> list[Group]:
+        """One group: all conditions share shapes and rules."""
+        cells = self.cells
+        if self.pool == BANK:
+            of_judge = twins.conditions([twins.twin(c.judge) for c in cells])
+        else:
+            of_judge = judges.conditions([judges.GATED[c.judge] for c in cells])
+            of_judge |= dict.fromkeys(("pair_noise", "argmax"), np.zeros(len(cells)))
+        of_judge["interaction"] = of_judge["interaction"] + self.interaction
+        for kind in NOISES:
+            of_judge[kind] = np.array([c.noise * (c.noise_kind == kind) for c in cells])
+        of_judge["rho"] = np.array([c.rho for c in cells])
+        labels = {name: [getattr(c, name) for c in cells] for name in Cell._fields}
+        names = {"decision": self.decisions}
+        of_rules = {"labels": list(LABELS), **names, "n_anchors": list(self.n_anchors)}
+        of_many = {"labels": list(LABELS), **names, "many": list(self.many)}
+        half = {"half_labels": ["disputed", "members"], **names}
+        axes = {"half_enable_rate": half | {"n_anchors": list(self.n_anchors)}}
+        axes |= dict.fromkeys(("enable_rate", "labels_used"), of_rules)
+        if self.many:
+            axes |= dict.fromkeys(("many_enable_rate", "many_labels_used"), of_many)
+        one, n, p = self.experiment, self.n_items, self.pools
+        return [Group("gate", one, of_judge, labels, n, p, axes=axes, fits=20)]
+
+    # --- from the saved results
+
+    def table(self, ds: xr.Dataset, t: Table) -> None:
+        rule, alpha = zip(*self.rules.names, strict=True)
+        of_decision = {"rule": list(rule), "alpha": np.array(alpha, float)}
+        ds = ds.assign_coords({name: ("decision", v) for name, v in of_decision.items()})
+        half, ds = ds["half_enable_rate"].isel(condition=0), ds.drop_vars("half_enable_rate")
+        by_rho = {rho: gate_rows.at_rho(ds, rho) for rho in self.rho}
+        self.add_recalls(by_rho, t)
+        for rho, part in by_rho.items():
+            self.add_consequences(part, t, judge=ALL, rho=rho)
+        test = np.isin(rule, TESTS)
+        for judge, (rho, part) in product(self.judge, by_rho.items()):
+            of_tests = part.sel(judge=[judge]).isel(decision=test)
+            members = gate_rows.classes(of_tests)
+            for name in HARMED:
+                row = {"judge": judge, "rho": rho, "pool_class": name}
+                gate_rows.add_rates(t, of_tests["enable_rate"], members[name], **row)
+        self.add_half(half, t)
+        for rho, part in by_rho.items():
+            row = {"judge": ALL, "rho": rho, "pool_class": "helped"}
+            gate_rows.add_power(t, part, self.power, **row)
+        for cell in self.cells:
+            if cell.noise_kind != "none":
+                part = where(ds, **cell._asdict()).swap_dims(condition="judge")
+                part = part.drop_vars(Cell._fields).isel(decision=test)
+                for name, inside in gate_rows.classes(part).items():
+                    if name != "all":
+                        row = {**cell._asdict(), "pool_class": name}
+                        gate_rows.add_rates(t, part["enable_rate"], inside, **row)
+        if self.legitimate == "correlation":  # families have a mean correlation, one covariate
+            first = where(ds, noise_kind="none", judge=self.judge[0])
+            gate_rows.add_families(t, first, self.drift, judge=self.judge[0])
+
+    def add_recalls(self, by_rho: dict[float, xr.Dataset], t: Table) -> None:
+        """Add recall of both models and of perfect choices between them, mean over judges."""
+        recalls = {}
+        for rho, part in by_rho.items():
+            naive, aware = part["naive_recall"], part["bias_aware_recall"]
+            # The correction for every judge and correlation where it raises the mean, else not.
+            raised = (aware - naive).mean("pool") > 0
+            recalls[rho] = {
+                "naive_recall": naive,
+                "bias_aware_recall": aware,
+                "oracle_recall": xr.where(raised, aware, naive),
+                "best_recall": np.maximum(naive, aware),
+            }
+        for quantity in recalls[self.rho[0]]:
+            for rho, of_rho in recalls.items():
+                row = {"judge": ALL, "rho": rho, "pool_class": "all"}
+                gate_rows.add_means(t, quantity, of_rho[quantity], **row)
+
+    def add_consequences(self, part: xr.Dataset, t: Table, **columns: Any) -> None:
+        """Add each rule's enable rate over all judges at a correlation, and what it leads to."""
+        enable, naive = part["enable_rate"], part["naive_recall"]
+        gain = part["bias_aware_recall"] - naive
+        census = {**columns, "labels": "members", "rule": "census"}
+        for name, inside in gate_rows.classes(part).items():
+            row, of_census = {**columns, "pool_class": name}, {**census, "pool_class": name}
+            gate_rows.add_rates(t, enable, inside, **row)
+            if name in HARMED:
+                gate_rows.add_counts(t, enable, inside, self.sets, **row)
+            if name == ALL:
+                gate_rows.add_means(t, "gated_recall", naive + enable * gain, **row)
+                gate_rows.add_means(t, "labels_used", part["labels_used"], **row)
+                if columns["rho"] == self.rho[-1] > 0:
+                    of_pairs = enable.sel(labels=["pairs"])
+                    gate_rows.add_study_counts(t, of_pairs, self.sets, **row)
+            gate_rows.add_rates(t, part["census_rate"], inside, **of_census)
+            if name == ALL:
+                by_census = naive + part["census_rate"] * gain
+                gate_rows.add_means(t, "gated_recall", by_census, **of_census)
+                gate_rows.add_means(t, "labels_used", part["census_used"], **of_census)
+
+    def add_half(self, half: xr.DataArray, t: Table) -> None:
+        """Add the case built at exactly one half, and the exact size of `sign` there."""
+        half = half.rename(half_labels="labels").drop_vars(Cell._fields, errors="ignore")
+        for labels, j, n in product(half["labels"].values, range(len(half.rule)), self.n_anchors):
+            one = half.sel(labels=labels, n_anchors=n).isel(decision=j)
+            gate_rows.add_means(t, "enable_rate", one.expand_dims("judge"), pool_class="half")
+            if one.rule == "sign":
+                row = {name: one[name].item() for name in ("labels", "rule", "alpha", "n_anchors")}
+                size = gate_rows.exact_size(str(labels), n, row["alpha"])
+                t.add("exact_size", size, **row, pool_class="half")
+
+    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The paper's table with its labels, for four rules; labels needed; the exact size of
+        `sign` beside its rate at one half; the worst rates of the tests."""
+        over_all = (table.judge == ALL) & table.rho.isin([self.rho[0], self.rho[-1]])
+        quantities = ["enable_rate", "gated_recall"]
+        rules = ["at_least", "strict", "margin_share", "sign"]
+        paper = over_all & (table.labels == "pairs") & (table.pool_class == "all")
+        paper &= table.quantity.isin(quantities) & table.rule.isin(rules)
+        paper |= table.quantity.str.startswith("study_") & table.paper.notna()
+        needed = table.quantity.isin(["labels_needed", "times_fewer"])
+        needed &= table.rho == self.rho[0]
+        recall = over_all & table.quantity.isin(["naive_recall", "oracle_recall", "best_recall"])
+        half = (table.pool_class == "half") & (table.rule == "sign")
+        return table[paper | needed | recall | half | worst(table)]
+
+    def panels(self, table: pd.DataFrame) -> list[plots.Panel]:
+        """Enable rates and recall along rho, and the largest rate in harmed pools."""
+        n, a, joined = self.n_anchors[len(self.n_anchors) // 2], self.alpha[0], True
+        x, names = plots.RHO_LABEL, None
+        if self.legitimate == "covariate":  # at 0 another covariate
+            x, names, joined = f"{x}; 0: the judge's own", 7, False
+
+        def along(label: str, colour: str, ls: str = "-", **rows: Any) -> plots.Line:
+            marker = {"-": "o", "--": "s", ":": "^"}[ls]
+            style = {"linestyle": ls} if joined else {"fmt": marker}
+            return plots.Line(rows, label, colour, style, joined)
+
+        def signs(**rows: Any) -> list[plots.Line]:
+            of_test = {**rows, "rule": "sign", "alpha": a, "n_anchors": n}
+            return [along(f"sign, {k}", COLOUR[k], **of_test, labels=k) for k in LABELS]
+
+        everyone = {"judge": ALL, "pool_class": "all"}
+        at_least = {"labels": "pairs", "rule": "at_least"}
+        enabled = [*signs(), along("at least as well, pairs", "black", "--", **at_least)]
+        recalls = [
+            along(label, colour, ls, quantity=f"{label.replace('-', '_')}_recall")
+            for label, colour, ls in (
+                ("naive", "black", ":"),
+                ("bias-aware", "black", "--"),
+                ("best", "purple", "-"),
+            )
+        ]
+        return [
+            plots.Panel(
+                "rho",
+                {**everyone, "quantity": "enable_rate", "n_anchors": n},
+                enabled,
+                (
+                    x,
+                    "share of pools enabled",
+                    f"How often the correction is switched on, K = {n}",
+                ),
+                level=None,
+                legend=names,
+            ),
+            plots.Panel(
+                "rho",
+                everyone,
+                [*recalls, *signs(quantity="gated_recall")],
+                (x, f"top-{self.k} recall", f"Recall behind the gate, K = {n}"),
+                level=None,
+                legend=names,
+            ),
+            plots.Panel(
+                "n_anchors",
+                {},
+                [],
+                (
+                    "K, trusted labels (members: draws)",
+                    "largest share of harmed pools enabled,\nalong " + r"$\rho$",
+                    rf"Switched on where it harms (solid: bounded by {a:g})",
+                ),
+                level=None,
+                after=lambda ax: draw_harm(ax, table, a),
+            ),
+        ]
+
+    def panels_of(self, ds: xr.Dataset, table: pd.DataFrame) -> list[plots.Panel]:
+        power = plots.Panel(
+            "n_anchors",
+            {},
+            [],
+            (
+                "trusted labels bought (mean)",
+                "share of helped pools enabled",
+                rf"Labels it takes at $\rho$ = {self.rho[0]:g} (dotted: one at a time)",
+            ),
+            level=None,
+            log="x",
+            after=lambda ax: self.draw_power(ax, ds),
+        )
+        return [*self.panels(table), power]
+
+    def draw_power(self, ax: Axes, ds: xr.Dataset) -> None:
+        """Draw enable rates in helped pools against labels bought, at the least correlation."""
+        part = where(ds, noise_kind="none", rho=self.rho[0])
+        helped = part["bias_aware_recall"] > part["naive_recall"] + 1e-6
+        for (rule, ls), labels in product(zip(TESTS, "-:", strict=True), LABELS):
+            at = {"decision": self.decisions.index(f"{rule}@{self.alpha[0]:g}")}
+            x, y = (
+                np.concatenate(
+                    [
+                        part[prefix + name].sel(labels=labels).isel(at).where(helped)
+                        .mean(("condition", "pool"))
+                        for prefix in (("", "many_") if self.many else ("",))
+                    ]
+                )
+                for name in ("labels_used", "enable_rate")
+            )  # fmt: skip
+            label, colour = labels if rule == "sign" else None, plots.COLOURS[COLOUR[labels]]
+            ax.plot(x, y, color=colour, linestyle=ls, marker=".", label=label)
+        ax.axhline(self.power, color="black", linewidth=0.8, linestyle=":")
+
+
+def with_another_covariate(key: Key[Array, ""], pool: Pool, condition: Condition) -> Pool:
+    """The pool with a continuous covariate in the place of the judge's, which goes with quality; at
+    rho = 0 the pool as it is."""
+    score = (pool.quality - pool.quality.mean()) / pool.quality.std()
+    rho, d = condition["rho"], pool.design
+    another = pools.with_covariates(stream(key, "legitimate"), pool.quality, score, rho=rho)
+    x = jnp.where(rho > 0, another.design.covariates, d.covariates)
+    return Pool(pool.quality, Design(x, d.content, d.item_mask, d.n_contents))
+
+
+def at_one_half(key: Key[Array, ""], rules: Rules, k: int) -> Array:
+    """Enable rates [2, rules, K] where bias-aware is right on exactly half of the disputed pairs,
+    and where as many of its members are good as of naive's."""
+    half, none = jnp.asarray(HALF / 2), jnp.zeros(())
+    pairs_key, members_key = jax.random.split(key)
+    tests = {"sets": rules.sets, "alpha": rules.alpha}
+    urn = Urn(half, none, half, none, none, none)
+    one_of_two = gate.Members(jnp.asarray(2.0), jnp.arange(k) < 1, jnp.zeros(k, bool))
+    drawn = [
+        gate.of_pairs(pairs_key, urn, rules.n_anchors, **tests),
+        gate.of_members(members_key, one_of_two, one_of_two, rules.n_anchors, **tests)[0],
+    ]
+    return jnp.stack([gate.decided(counts, rules)[0] for counts in drawn])
+
+
+def worst(table: pd.DataFrame) -> pd.Series:
+    """Mark rows with a test's largest rate, over judges, correlations and K, in pools for which it
+    is bounded and with true labels."""
+    bounded = (table.labels.isin(["pairs", "disputed"]) & (table.pool_class == HARMED[0])) | (
+        (table.labels == "members") & (table.pool_class == HARMED[1])
+    )
+    rates = table[bounded & (table.judge != ALL) & table.noise_kind.isna()]
+    rates = where(rates, quantity="enable_rate", rule=TESTS)
+    keys = ["rule", "labels", "alpha", "pool_class"]
+    at = rates.groupby(keys).estimate.idxmax() if len(rates) else []
+    return table.index.to_series().isin(at)
+
+
+def draw_harm(ax: Axes, table: pd.DataFrame, alpha: float) -> None:
+    """Draw the largest rate over correlations in harmed pools, against K."""
+    series = [
+        ("sign", "pairs", HARMED[0], "-"),
+        ("sign", "disputed", HARMED[0], "-"),
+        ("sign", "members", HARMED[1], "-"),
+        ("sign", "disputed", HARMED[1], ":"),
+        ("sign", "swaps", HARMED[1], ":"),
+        ("at_least", "pairs", HARMED[0], "--"),
+    ]
+    for rule, labels, name, ls in series:
+        of_rule = {"rule": rule} | ({"alpha": alpha} if rule == "sign" else {})
+        rows = where(table, quantity="enable_rate", judge=ALL, labels=labels, **of_rule)
+        rows = where(rows, pool_class=name)
+        if rows.empty:
+            continue
+        rows = rows.loc[rows.groupby("n_anchors").estimate.idxmax()]
+        shown = "at least as well" if rule == "at_least" else rule
+        label = f"{shown}, {labels}: {name.replace('_', ' ')}"
+        plots.line(ax, rows, "n_anchors", colour=COLOUR[labels], label=label, linestyle=ls)
+    ax.axhline(alpha, color="black", linewidth=0.8)
+    ax.set_yscale("symlog", linthresh=0.01)
+    ax.set_ylim(0, 1.5)
+    ax.set_yticks([0, 0.01, 0.1, 1], ["0", "0.01", "0.1", "1"])
+
+
+SWEEP = Gate
+
+if __name__ == "__main__":
+    raise SystemExit(SWEEP.main())

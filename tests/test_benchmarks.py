@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import same_numbers
-from benchmarks.calibration import few_pools
+from benchmarks.calibration import means
 from benchmarks.speed import __main__ as speed
 from benchmarks.speed import ours, peers
 
@@ -118,13 +118,13 @@ def test_how_often_intervals_of_a_few_pools_cover():
     def held(values, mean):
         return {
             name: ((low <= mean) & (mean <= high)).mean()
-            for name, (low, high) in few_pools.ends(values).items()
+            for name, (low, high) in means.ends(values).items()
         }
 
     share, error = held(studies, 0.3), np.sqrt(0.95 * 0.05 / 400)
     assert abs(share["printed"] - 0.95) <= 4 * error
     assert share["percentile"] < 0.95 - 4 * error > share["BCa"]
-    alike = few_pools.ends(np.full((2, 5), 0.2))
+    alike = means.ends(np.full((2, 5), 0.2))
     assert np.isnan(alike["printed"]).all()
     assert np.isnan(alike["BCa"]).all()
     assert held(studies, 50.0) == {"printed": 0, "percentile": 0, "BCa": 0}

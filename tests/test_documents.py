@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 from support.example_tables import VERDICTS
 
+from benchmarks import calibration
 from jbt import cli, estimators, own
 from jbt.acquisition import rules
 from jbt.border import report
@@ -273,6 +274,18 @@ def test_the_example_of_several_judges_with_prices(capsys):
     (shown,) = re.findall(r"^```text\n(price .*?)^```", EXTENDING.read_text(), re.S | re.M)
     printed = capsys.readouterr().out
     check_printed(printed, shown)
+
+
+@pytest.mark.documents
+def test_the_example_of_an_interval_s_coverage(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(calibration.CLAIMS, "heavy_tails", [])  # and removed again
+    monkeypatch.setitem(calibration.TITLES, "heavy_tails", "")
+    names = run_example("docs/extending.md", 7)
+    monkeypatch.setattr(sys, "argv", ["heavy_tails.py", "heavy_tails", "--out", str(tmp_path)])
+    names["main"]()
+    (shown,) = re.findall(r"^```text\n(mean \(.*?)^```", EXTENDING.read_text(), re.S | re.M)
+    check_printed(capsys.readouterr().out.split("\n", 1)[1].rsplit("heavy_tails:", 1)[0], shown)
+    assert len(pd.read_csv(tmp_path / "heavy_tails.csv")) == 6
 
 
 NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")

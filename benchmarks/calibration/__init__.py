@@ -3,9 +3,9 @@
     python -m benchmarks.calibration [NAME ...] [--studies N] [--seed N] [--out DIR] [--keep]
     python -m benchmarks.calibration --page
 
-Each file here simulates studies of one kind of interval, on a grid that includes settings in which
-the interval's assumptions fail. A cell counts the studies in which jbt prints the interval, and
-those of them in which the interval holds the truth.
+A claim is a function that simulates studies of one kind of interval in one setting (`claim`). Its
+settings include those in which the interval's assumptions fail. A cell counts the studies in which
+jbt prints the interval, and those of them in which the interval holds the truth.
 
 Every NAME writes DIR/NAME.csv (default results/calibration/). With --keep the rows replace those of
 docs/calibration, from which the page docs/calibration.md is made; --page makes it of the rows kept
@@ -14,10 +14,22 @@ and simulates nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Any
 
-from jbt import stats
+import jax
+import numpy as np
+
+from jbt import runtime, stats
+
+Settings = Sequence[Mapping[str, Any]]
+"""Arguments of a claim's function, one mapping for each setting."""
+
+ROUNDING = 1e-9
+"""An interval that ends this close to the truth holds it."""
 
 
 @dataclass(frozen=True)
@@ -63,4 +75,148 @@ class Cell:
 
 
 Cells = Callable[[int, int], Iterator[Cell]]
-"""(studies in a cell, seed) -> the cells of one interval."""
+"""(studies of a setting, seed) -> the cells of all settings."""
+
+CLAIMS: dict[str, list[Cells]] = {}
+"""By name; a claim may have several functions."""
+
+TITLES: dict[str, str] = {}
+"""Name of a claim -> what the page calls it."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a claim simulates one setting with."""
+
+    studies: int
+    """Studies to simulate (count)."""
+    seed: int
+    """The user's, for draws of JAX and for streams that several settings share."""
+    number: int
+    """The setting's, from 0."""
+    rng: np.random.Generator
+    """The setting's own stream."""
+
+    @property
+    def key(self) -> jax.Array:
+        """The setting's own key of JAX."""
+        return jax.random.fold_in(jax.random.key(self.seed), self.number)
+
+
+def claim(
+    title: str,
+    settings: Settings = ({},),
+    *,
+    name: str = "",
+    most: int | None = None,
+    float64: bool = True,
+) -> Callable[[Callable[..., Iterator[Cell]]], Cells]:
+    """Register a claim: a generator (run, **setting) -> cells that draws `run.studies` studies from
+    a population, computes the intervals that jbt prints for them and compares these with the truth.
+
+    The decorated function takes the studies of a setting (count) and the seed, and yields the cells
+    of all settings.
+
+    Args:
+      title: what the page calls it.
+      settings: what the populations differ in, see `grid`; default a single one.
+      name: as the command line and the CSV have it; default the function's. Functions of one name
+        are one claim.
+      most: largest number of studies of a setting, where they take long.
+      float64: whether JAX has this precision, else its own default.
+    """
+
+    def register(function: Callable[..., Iterator[Cell]]) -> Cells:
+        def cells(studies: int, seed: int) -> Iterator[Cell]:
+            n = min(studies, most or studies)
+            with runtime.precision("float64") if float64 else nullcontext():
+                for number, setting in enumerate(settings):
+                    rng = np.random.default_rng([seed, number])
+                    yield from function(Run(n, seed, number, rng), **setting)
+
+        key = name or function.__name__
+        TITLES.setdefault(key, title)
+        CLAIMS.setdefault(key, []).append(cells)
+        return cells
+
+    return register
+
+
+def grid(**axes: Any) -> list[dict[str, Any]]:
+    """Settings: every combination of the values in lists, the last varying fastest; a value that is
+    no list is the same in all."""
+    values = [v if isinstance(v, list) else [v] for v in axes.values()]
+    return [dict(zip(axes, chosen, strict=True)) for chosen in itertools.product(*values)]
+
+
+def said(*parts: object) -> str:
+    """A setting in words: its parts, but for those that are empty, 0 or False."""
+    return ", ".join(str(part) for part in parts if part)
+
+
+def cell(
+    interval: str,
+    setting: str,
+    ends: Any,
+    truth: Any,
+    *,
+    miss: str = "",
+    slack: float = ROUNDING,
+    **more: Any,
+) -> Cell:
+    """Count intervals that hold the truth.
+
+    Args:
+      ends: low and high, of any shape, NaN where the interval is withheld.
+      truth: of the same shape, or one for all.
+      miss: why the interval may miss its target; empty if it must not.
+      slack: how far beyond an end the truth may lie.
+      more: fields of `Cell`.
+    """
+    low, high = (np.asarray(end, float) for end in ends)
+    printed = ~np.isnan(low)
+    held = (low - slack <= truth) & (truth <= high + slack)
+    width = float(np.median((high - low)[printed])) if printed.any() else np.nan
+    fields: dict[str, Any] = {"median_width": width} | more
+    if miss:
+        fields |= {"note": miss, "may_miss": True}
+    return Cell(interval, setting, low.size, int(printed.sum()), int(held.sum()), **fields)
+
+
+def kept(interval: str, setting: str, held: np.ndarray, **more: Any) -> Cell:
+    """Count promises that were kept, whether `held` or not; `more` as in `cell`."""
+    return Cell(interval, setting, held.size, held.size, int(held.sum()), **more)
+
+
+def cells_of(
+    command: str,
+    setting: str,
+    results: Sequence[Mapping[str, Any]],
+    truth: Mapping[str, float],
+    one_sided: bool = False,
+) -> Iterator[Cell]:
+    """Cells of the intervals that a command prints: for each name its truth, and in the results of
+    each study (estimate, low, high), NaN or absent where withheld. Ranges of ranks may always cover
+    more than they promise."""
+    for name, value in truth.items():
+        ends = np.array([result.get(name, 3 * (np.nan,))[1:] for result in results], float).T
+        guaranteed = one_sided or name.startswith("rank")
+        yield cell(f"{name} ({command})", setting, ends, value, one_sided=guaranteed)
+
+
+def ranks(better: np.ndarray, ranked: np.ndarray, model: int) -> tuple[float, float, float]:
+    """A model's rank where a lower number is a better model, and its plausible ranks; NaN where it
+    is compared with none.
+
+    Args:
+      better: [M, M] whether model j is significantly better than model i.
+      ranked: [M] whether a model is compared with any other.
+    """
+    if not ranked[model]:
+        return np.nan, np.nan, np.nan
+    return model + 1, 1 + better[model].sum(), len(better) - better[:, model].sum()
+
+
+def correlated(rng: np.random.Generator, base: np.ndarray, sd: float, corr: float) -> np.ndarray:
+    """Qualities of standard deviation sd, correlated with standard normals `base`."""
+    return sd * (corr * base + np.sqrt(1 - corr**2) * rng.normal(size=base.shape))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import platform
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import jax
@@ -14,40 +14,17 @@ import pandas as pd
 
 import jbt
 from benchmarks import calibration
-from benchmarks.calibration import Cell, Cells
+from benchmarks.calibration import CLAIMS, TITLES, Cell, boards, labels, means, plans, pools, twins
 from jbt import runtime
 from jbt.border import files
 
-NAMES = tuple(
-    sorted(p.stem for p in Path(__file__).parent.glob("*.py") if not p.stem.startswith("_"))
-)
+assert all((boards, labels, means, plans, pools, twins))  # imported for their claims
+NAMES = sorted(CLAIMS)
 
 PAGE = Path(__file__).parents[2] / "docs" / "calibration.md"
 
 KEPT = PAGE.with_suffix("")
-"""The rows that the page is made from, a file for each file of this package."""
-
-TITLES = {
-    "bias_by_quality": "`sweeps.bias_by_quality`",
-    "davidson": "`jbt leaderboard --ties davidson`",
-    "few_pools": "mean gains in sweeps' tables",
-    "fit": "`jbt fit`, over all pools",
-    "gate": "`jbt gate --rule sign`",
-    "identify": "`jbt identify`, one pool",
-    "joint": "`jbt fit --joint`",
-    "judge_aware": "`jbt leaderboard --joint --judge-aware`",
-    "leaderboard": "`jbt leaderboard`",
-    "leaderboard_quality": "`jbt leaderboard`, c growing with quality",
-    "one_pool": "`jbt fit`, each pool",
-    "plans": "`jbt plan`",
-    "prediction_powered": "`jbt leaderboard --beside ppi`",
-    "regions": "`jbt.twins.regions`",
-    "replay": "`jbt replay`",
-    "report_card": "`jbt judge`",
-    "study": "`jbt status`",
-    "twins": "`consistent` in `sweeps.judges`",
-}
-"""What the page calls each file of this package."""
+"""The rows that the page is made from, a file for each claim."""
 
 HEAD = """# Do the intervals cover?
 
@@ -78,7 +55,8 @@ FOOT = """
 **Not simulated:** differences between judges without a trusted one, theta and P(top k) of joint
 fits, joint leaderboards without `--judge-aware`, and fits with `--lam`.
 
-`python -m benchmarks.calibration NAME --keep` simulates a row again and makes this page.
+`python -m benchmarks.calibration NAME --keep` simulates a row again and makes this page. A row for
+another interval is [a function](extending.md#an-intervals-coverage).
 
 **Next:** [benchmarks](benchmarks.md).
 """
@@ -100,25 +78,27 @@ REASONS = {
 """Beginning of a note -> the reason that the page gives; any other note is its own reason."""
 
 
+MINUS = "\N{MINUS SIGN}"
 COMPARED = "for comparison"
 """Marks intervals that jbt does not print, whose misses are no fault of it."""
 
 
-def cells_of(name: str) -> Cells:
-    """The function `cells` of one file of this package."""
-    return importlib.import_module(f"benchmarks.calibration.{name}").cells
+def cells_of(name: str, studies: int, seed: int) -> Iterator[Cell]:
+    """The cells of a claim."""
+    for cells in CLAIMS[name]:
+        yield from cells(studies, seed)
 
 
 def row(cell: Cell) -> dict[str, object]:
     """A cell as a row of the CSV."""
-    share, low, high = cell.coverage if cell.printed else (float("nan"),) * 3
+    share, low, high = cell.coverage if cell.printed else 3 * (float("nan"),)
     return {
         "interval": cell.interval,
         "setting": cell.setting,
         "nominal": cell.nominal,
         "one_sided": cell.one_sided,
         "studies": cell.studies,
-        "printed": cell.printed / cell.studies,
+        "printed": cell.printed / max(cell.studies, 1),
         "coverage": share,
         "ci_low": low,
         "ci_high": high,
@@ -130,36 +110,43 @@ def row(cell: Cell) -> dict[str, object]:
 
 def page(folder: Path = KEPT) -> str:
     """The page made from all CSV files in a folder."""
-    every = pd.concat(
-        [pd.read_csv(path).assign(name=path.stem) for path in sorted(folder.glob("*.csv"))],
-        ignore_index=True,
-    )
+    paths = sorted(folder.glob("*.csv"))
+    tables = [pd.read_csv(path).assign(name=path.stem) for path in paths]
+    every = pd.concat(tables, ignore_index=True)
     every = every[~every.interval.str.contains(COMPARED)]
-    lines = [
-        f"| [{TITLES[str(name)]}]({KEPT.name}/{name}.csv) | {rows.interval.nunique()} "
-        f"| {len(rows)} | {_promised(rows)} | {_span(rows)} | {int(rows.on_target.sum())} |"
-        for name, rows in every.groupby("name")
-    ]
+    lines = [_line(str(name), rows) for name, rows in every.groupby("name")]
     missed = every[~every.on_target]
     reasons = missed.note.fillna("").map(_reason)
     misses = [
-        f"| {reason} | {_titles(rows)} | {len(rows)} | {_worst(rows)} |"
+        f"| {reason} | {'; '.join(TITLES[name] for name in rows['name'].unique())} | {len(rows)} "
+        f"| {_worst(rows)} |"
         for reason, rows in missed.groupby(reasons, sort=False)
     ]
     answer = ANSWER.format(every=len(every), right=len(every) - len(missed), missed=len(missed))
     return "\n".join([HEAD.format(answer=answer), *lines, MISSED, *misses, FOOT])
 
 
-def _titles(rows: pd.DataFrame) -> str:
-    """What the page calls the files that some rows are of."""
-    return "; ".join(TITLES[name] for name in dict.fromkeys(rows["name"]))
+def _line(name: str, rows: pd.DataFrame) -> str:
+    """A claim's: the levels it promises, and the least and the largest coverage; how far off, where
+    the levels are several."""
+    coverage, levels = rows.coverage, rows.nominal.unique()
+    if len(levels) > 1:
+        off = coverage - rows.nominal
+        promised, span = "several", f"off by {off.min():+.3f} to {off.max():+.3f}"
+    else:
+        sign = "≥ " if rows.one_sided.all() else "≥ or = " if rows.one_sided.any() else ""
+        promised, span = f"{sign}{levels[0]:g}", f"{coverage.min():.3f} to {coverage.max():.3f}"
+    return (
+        f"| [{TITLES[name]}]({KEPT.name}/{name}.csv) | {rows.interval.nunique()} | {len(rows)} "
+        f"| {promised} | {span.replace('-', MINUS)} | {int(rows.on_target.sum())} |"
+    )
 
 
 def _worst(rows: pd.DataFrame) -> str:
     """The coverage farthest from what was promised, with its interval."""
-    worst = max(rows.to_dict("records"), key=lambda r: abs(r["coverage"] - r["nominal"]))
-    promised = "" if worst["nominal"] == 0.95 else f", promised {worst['nominal']:g}"
-    return f"{worst['coverage']:.3f} [{worst['ci_low']:.3f}, {worst['ci_high']:.3f}]{promised}"
+    worst = rows.iloc[(rows.coverage - rows.nominal).abs().argmax()]
+    promised = "" if worst.nominal == 0.95 else f", promised {worst.nominal:g}"
+    return f"{worst.coverage:.3f} [{worst.ci_low:.3f}, {worst.ci_high:.3f}]{promised}"
 
 
 def _reason(note: str) -> str:
@@ -167,26 +154,10 @@ def _reason(note: str) -> str:
     return next((text for start, text in REASONS.items() if re.match(start, note)), note)
 
 
-def _promised(rows: pd.DataFrame) -> str:
-    """The nominal levels of some rows."""
-    levels = sorted(set(rows.nominal))
-    if len(levels) > 1:
-        return "several"
-    sign = "≥ " if rows.one_sided.all() else "≥ or = " if rows.one_sided.any() else ""
-    return f"{sign}{levels[0]:g}"
-
-
-def _span(rows: pd.DataFrame) -> str:
-    """The least and the largest coverage; how far off, where the nominal levels are several."""
-    if rows.nominal.nunique() > 1:
-        off = rows.coverage - rows.nominal
-        return f"off by {off.min():+.3f} to {off.max():+.3f}".replace("-", "\N{MINUS SIGN}")
-    return f"{rows.coverage.min():.3f} to {rows.coverage.max():.3f}"
-
-
 def main() -> None:
+    known = sorted(CLAIMS)
     parser = argparse.ArgumentParser(description=calibration.__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}")
     parser.add_argument("--studies", type=int, default=2000, help="studies in a cell (count)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("results/calibration"))
@@ -197,18 +168,18 @@ def main() -> None:
         "--page", action="store_true", help="only make docs/calibration.md of the kept rows"
     )
     options = parser.parse_args()
-    unknown = sorted(set(options.names) - set(NAMES))
+    unknown = sorted(set(options.names) - set(known))
     if unknown:
-        parser.error(f"no {', '.join(unknown)}: there are {', '.join(NAMES)}")
+        parser.error(f"no {', '.join(unknown)}: there are {', '.join(known)}")
     if options.page:
         PAGE.write_text(page())
         return
     runtime.start()
     options.out.mkdir(parents=True, exist_ok=True)
     print(f"jbt {jbt.__version__}, jax {jax.__version__}, Python {platform.python_version()}")
-    for name in options.names or NAMES:
+    for name in options.names or known:
         begin, rows = time.perf_counter(), []
-        for cell in cells_of(name)(options.studies, options.seed):
+        for cell in cells_of(name, options.studies, options.seed):
             rows.append(row(cell))
             r = rows[-1]
             print(

@@ -1,10 +1,4 @@
-"""Coverage of `consistent` with twins: for each study of a true twin, a twin is calibrated to the
-printed numbers, and another number of the same study should lie in the new twin's range.
-
-A surface replaces the calibration: means of targets and numbers at twins around the true one are
-quadratics of the parameters, their slopes linear. The range is then made as in `sweeps.judges`, at
-the nearest of these twins.
-"""
+"""Twins and regions of judges: `consistent` in `sweeps.judges`, and `jbt.twins.regions`."""
 
 from __future__ import annotations
 
@@ -13,24 +7,61 @@ from collections.abc import Iterator
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
 
-from benchmarks.calibration import Cell
+from benchmarks.calibration import Cell, cell, claim, grid, kept
 from jbt import estimators, stats, twins
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs
-from jbt.simulation.simulate import Condition, simulate, stream
-from jbt.twins import CalibrationError
+from jbt.simulation.judges import GATED, PUBLISHED
+from jbt.simulation.simulate import simulate, stream
+from jbt.twins import CalibrationError, regions
 from jbt.types import Prior
 
-JUDGES = ("llama", "deepseek_chat", "gemini", "claude_haiku")
+
+@claim(
+    "`jbt.twins.regions`",
+    grid(name=list(GATED), member=[(0, "the best member"), (5, "member 5")]),
+    name="regions",
+    float64=False,
+)
+def region(run, name, member):
+    """Studies of the paper's size by a member of a region, and whether the region of what such a
+    study prints holds that judge: judges in the middle of a region, and one near its edge.
+
+    Only studies whose naive estimates correlate with elaboration within the printed range are
+    counted, as the region assumes that.
+    """
+    target, (place, words), pools = PUBLISHED[name], member, 4096
+    judge = regions.read()[name][place]
+    conditions = regions.conditions(np.array([[getattr(judge, p) for p in regions.BOUNDS]]))
+    seen = simulate(regions.observed(), conditions, range(pools))["observed"][:, 0]
+    rng = np.random.default_rng(run.seed)
+    means = seen[rng.integers(pools, size=(run.studies, target.pools))].mean(1)
+    low, high = regions.NAIVE_CORRELATION
+    means = means[(means[:, 4] >= low) & (means[:, 4] <= high)]
+    misfits = []
+    for c, kappa, naive, aware in np.round(means[:, :4], 2).tolist():
+        study = dataclasses.replace(
+            target, c_hat=c, kappa_hat=kappa, naive_recall=naive, bias_aware_recall=aware
+        )
+        # As many pools of the judge as in the last round of a search.
+        misfits.append(regions.misfits(seen[None, :288], study)[0])
+    yield kept(
+        "region of judges (jbt.twins.regions)",
+        f"{name}, {target.pools} pools: {words}",
+        np.array(misfits) <= regions.LIMIT,
+        one_sided=True,
+        note="few pools: recalls are far from normal",
+    )
+
+
 NUMBERS = {
-    "bias_aware": "recall of the bias-aware model",
-    "gain": "gain over the naive model",
-    "bias_aware_10": "recall at k = 10",
-    "verbosity": "correlation of naive estimates with verbosity",
+    "bias_aware": ("recall of the bias-aware model", (0, 1)),
+    "gain": ("gain over the naive model", (-1, 1)),
+    "bias_aware_10": ("recall at k = 10", (0, 1)),
+    "verbosity": ("correlation of naive estimates with verbosity", (-1, 1)),
 }
-WITHIN = {"gain": (-1.0, 1.0), "verbosity": (-1.0, 1.0)}
+"""Number -> what it is in words, and its range."""
 AROUND, POOLS, TRUE_POOLS = 40, 160, 2048
 """Twins around the true one, pools of each, and pools that studies are drawn from."""
 SPREAD = 1.3
@@ -44,134 +75,118 @@ BENT = (
 calibration."""
 
 
-def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-    """A twin's targets and numbers in one pool."""
+def experiment(key, condition):
+    """A twin's targets, then its `NUMBERS`, in one pool; and the steps by which it is displaced."""
     condition, steps = twins.displaced(key, condition)
     pool = twins.paper_pool()(stream(key, "pool"), condition)
-    verdicts = twins.answers(key, pool, condition)
-    shown = judges.reveal(verdicts, pairs.every_pair(pool))
+    shown = judges.reveal(twins.answers(key, pool, condition), pairs.every_pair(pool))
     naive = estimators.naive(shown, pool.design, Prior()).parameters.theta
     aware = estimators.bias_aware(shown, pool.design, Prior()).parameters
-    x = pool.design.covariates[:, 0]
-    recall = [metrics.top_k_recall(theta, pool.quality, 5) for theta in (naive, aware.theta)]
-    numbers = {
-        "bias_aware": recall[1],
-        "gain": recall[1] - recall[0],
-        "bias_aware_10": metrics.top_k_recall(aware.theta, pool.quality, 10),
-        "verbosity": jnp.corrcoef(naive, x)[0, 1],
-    }
-    targets = jnp.stack([aware.c[0], aware.kappa, recall[0]])
-    return {"targets": targets, "steps": steps, "numbers": jnp.stack([numbers[n] for n in NUMBERS])}
+    recall = metrics.top_k_recall(naive, pool.quality, 5)
+    corrected, large = (metrics.top_k_recall(aware.theta, pool.quality, k) for k in (5, 10))
+    verbosity = jnp.corrcoef(naive, pool.design.covariates[:, 0])[0, 1]
+    numbers = corrected, corrected - recall, large, verbosity
+    return {"values": jnp.stack([aware.c[0], aware.kappa, recall, *numbers]), "steps": steps}
 
 
-def errors_of(
-    judge_twins: list[twins.Twin], pool_ids: np.ndarray, seed: int
+def simulated(
+    judge_twins: list[twins.Twin], pool_ids: range, seed: int
 ) -> tuple[np.ndarray, list[CalibrationError]]:
-    """Numbers [3, C, 4, P] of twins as they are and displaced up and down, and the error of each
-    calibration."""
+    """Targets and numbers [3, C, 7, P] of twins as they are and displaced up and down, and the
+    error of each calibration."""
     conditions, count = twins.conditions(judge_twins * 3), len(judge_twins)
     conditions["displaced"] = np.repeat([0.0, *twins.DISPLACED], count)
     results = simulate(experiment, conditions, pool_ids, seed=seed)
-    targets, steps, numbers = (
+    values, steps = (
         np.moveaxis(results[name], 0, -1).reshape(3, count, -1, len(pool_ids))
-        for name in ("targets", "steps", "numbers")
+        for name in ("values", "steps")
     )
     published = twins.known()[judge_twins[0].name]
-    ways = zip(targets[0], targets[1], targets[2], steps[1], strict=True)
-    errors = [CalibrationError.of(published, *way) for way in ways]
-    return numbers, errors
+    ways = zip(*values[:, :, :3], steps[1], strict=True)
+    return values, [CalibrationError.of(published, *way) for way in ways]
 
 
-def coefficients(z: np.ndarray) -> np.ndarray:
-    """[..., 10] terms of a quadratic in [..., 3] parameters."""
+def quadratic(z: np.ndarray) -> np.ndarray:
+    """[..., 10] terms of a quadratic in [..., 3] parameters: constant, linear, then the others."""
     i, j = np.triu_indices(3)
     return np.concatenate([np.ones_like(z[..., :1]), z, z[..., i] * z[..., j]], -1)
 
 
-def judge_cells(
-    name: str, studies: int, seed: int
-) -> Iterator[tuple[str, int, int, np.ndarray, int]]:
-    """For each number of a judge: its name, pools of a study, studies covered, widths, and studies
-    covered by ranges that take the twin as known."""
+def fitted(terms: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Coefficients [terms, ...] of values [C, ...] by least squares."""
+    flat = np.linalg.lstsq(terms, values.reshape(len(values), -1), rcond=None)[0]
+    return flat.reshape(-1, *values.shape[1:])
+
+
+def consistent(name: str, studies: int, seed: int) -> Iterator[tuple[Cell, Cell]]:
+    """For each of `NUMBERS` of a judge, the cell of the ranges that are printed, and of ranges that
+    take the twin as known.
+
+    For each study of a true twin, a twin is calibrated to the printed numbers, and another number
+    of the same study should lie in the new twin's range. A surface replaces the calibration: means
+    of targets and numbers at twins around the true one are quadratics of the parameters, their
+    slopes linear. The range is then made as in `sweeps.judges`, at the nearest of these twins.
+    """
     rng = np.random.default_rng([seed, len(name)])
     twin, n = twins.twin(name), twins.known()[name].pools
-    numbers, (true,) = errors_of([twin], np.arange(TRUE_POOLS), seed)
+    values, (true,) = simulated([twin], range(TRUE_POOLS), seed)
     root = np.linalg.cholesky(true.covariance())  # of the parameters' error, in steps
     z = np.concatenate([np.zeros((1, 3)), SPREAD * rng.normal(size=(AROUND - 1, 3))])
     size = np.abs(true.steps).mean(-1)
     at = np.array([getattr(twin, p) for p in twins.PARAMETERS]) + (z @ root.T) * size
     at[:, 0] = np.maximum(at[:, 0], 0.05 * twin.discrimination)
     around = [
-        dataclasses.replace(twin, **dict(zip(twins.PARAMETERS, map(float, row), strict=True)))
-        for row in at
+        dataclasses.replace(twin, **dict(zip(twins.PARAMETERS, row, strict=True)))
+        for row in at.tolist()
     ]
-    ids = TRUE_POOLS + np.arange(POOLS)
-    near, errors = errors_of(around, ids, seed)
+    near, errors = simulated(around, range(TRUE_POOLS, TRUE_POOLS + POOLS), seed)
     z = np.linalg.solve(root, ((at - at[0]) / size).T).T
-    terms = coefficients(z)
-    surface = np.linalg.lstsq(terms, np.stack([e.targets.mean(-1) for e in errors]), rcond=None)[0]
+    terms = quadratic(z)
+    surface = fitted(terms, near[0].mean(-1))
     # All twins share pools that differ from the true one's: shift the surface to its own mean.
-    surface[0] += true.targets.mean(-1) - surface[0]
-    of_numbers = np.linalg.lstsq(terms, near[0].mean(-1), rcond=None)[0]
-    of_numbers[0] += numbers[0, 0].mean(-1) - of_numbers[0]
+    surface[0] += values[0, 0].mean(-1) - surface[0]
+    # 160 pools estimate slopes less well than the sweep's 1,024: linear in the parameters.
+    ways = zip(near[1], near[2], errors, strict=True)
+    slopes = np.stack([twins.slopes(up, down, error.steps) for up, down, error in ways])
+    slopes = np.tensordot(terms[:, :4], fitted(terms[:, :4], slopes), 1)
 
     drawn = rng.integers(0, TRUE_POOLS, (studies, n))
-    printed = np.round(true.targets[:, drawn].mean(-1).T, 2)
-    again = np.zeros((studies, 3))
-    for _ in range(8):  # Gauss-Newton on the surface
-        step = 1e-3 * np.eye(3)
-        here = coefficients(again) @ surface
-        slope = (coefficients(again[:, None] + step) @ surface - here[:, None]) / 1e-3
+    printed = np.round(values[0, 0][:, drawn].mean(-1).T, 2)
+    again, step = np.zeros((studies, 3)), 1e-3
+    for _ in range(8):  # Gauss-Newton on the surface of the targets
+        here = quadratic(again) @ surface[:, :3]
+        there = quadratic(again[:, None] + step * np.eye(3)) @ surface[:, :3]
+        slope = (there - here[:, None]) / step
         damped = slope @ slope.swapaxes(1, 2) + 1e-9 * np.eye(3)
-        move = np.linalg.solve(damped, (slope @ (printed - here)[..., None]))[..., 0]
+        move = np.linalg.solve(damped, slope @ (printed[:, :3] - here)[..., None])[..., 0]
         again = np.clip(again + np.clip(move, -1, 1), -4, 4)
     nearest = ((again[:, None] - z) ** 2).sum(-1).argmin(1)
-    linear = terms[:, :4]
-    of_targets = _smooth(np.stack([error.slopes for error in errors]), linear)
-    errors = [
-        dataclasses.replace(e, slopes=slopes) for e, slopes in zip(errors, of_targets, strict=True)
-    ]
-    for m, number in enumerate(NUMBERS):
-        displaced = zip(near[1], near[2], errors, strict=True)
-        moves = [twins.slopes(up[m], down[m], e.steps) for up, down, e in displaced]
-        moves = _smooth(np.stack(moves), linear)
-        printed_numbers = np.round(numbers[0, 0, m][drawn].mean(-1), 2)
-        covered, widths = [], []
+    centres = quadratic(again) @ surface
+    setting = f"true twin of {name}, {n} pools"
+    for m, (number, (words, within)) in enumerate(NUMBERS.items(), start=3):
+        interval = f"replicates of the {words} (`consistent`, sweeps.judges)"
+        miss = BENT if n < 10 or number == "verbosity" else ""
+        cells = []
         for carry in (1.0, 0.0):
-            low, high = np.empty((2, AROUND))
+            ranges = np.empty((AROUND, 2))
             for g, error in enumerate(errors):
-                weights = error.weights_of(moves[g]) * carry
+                error = dataclasses.replace(error, slopes=slopes[g, :3])
+                weights = error.weights_of(slopes[g, m]) * carry
                 pools = error.carried(near[0, g, m], weights)
                 means = stats.bootstrap_means(pools, seed=seed, size=n, resamples=stats.REPLICATES)
                 blur = rng.normal(0, CalibrationError.blur(weights), len(means))
-                low[g], high[g] = np.array(stats.percentiles(means + blur)) - pools.mean()
-            centre = coefficients(again) @ of_numbers[:, m]
-            ends = np.array([centre + low[nearest], centre + high[nearest]])
-            ends = np.clip(ends, *WITHIN.get(number, (0, 1)))
-            inside = printed_numbers >= ends[0] - HALF_DIGIT
-            inside &= printed_numbers <= ends[1] + HALF_DIGIT
-            covered.append(int(inside.sum()))
-            widths.append(ends[1] - ends[0])
-        yield number, n, covered[0], widths[0], covered[1]
+                ranges[g] = np.array(stats.percentiles(means + blur)) - pools.mean()
+            ends = np.clip(centres[:, m] + ranges[nearest].T, *within)
+            cells.append(cell(interval, setting, ends, printed[:, m], miss=miss, slack=HALF_DIGIT))
+        yield cells[0], cells[1]
 
 
-def _smooth(values: np.ndarray, linear: np.ndarray) -> np.ndarray:
-    """Values [G, ...] as linear functions of the parameters, whose terms are [G, 4]: 160 pools
-    estimate them less well than the sweep's 1,024."""
-    flat = values.reshape(len(values), -1)
-    return (linear @ np.linalg.lstsq(linear, flat, rcond=None)[0]).reshape(values.shape)
-
-
-def cells(studies: int, seed: int) -> Iterator[Cell]:
-    for name in JUDGES:
-        for number, n, covered, widths, _ in judge_cells(name, studies, seed):
-            yield Cell(
-                f"replicates of the {NUMBERS[number]} (`consistent`, sweeps.judges)",
-                f"true twin of {name}, {n} pools",
-                studies,
-                studies,
-                covered,
-                median_width=float(np.median(widths)),
-                note=BENT if n < 10 or number == "verbosity" else "",
-                may_miss=n < 10 or number == "verbosity",
-            )
+@claim(
+    "`consistent` in `sweeps.judges`",
+    grid(name=["llama", "deepseek_chat", "gemini", "claude_haiku"]),
+    name="twins",
+    float64=False,
+)
+def calibrated(run, name):
+    """Ranges that include the error of the twins' calibration."""
+    yield from (printed for printed, _ in consistent(name, run.studies, run.seed))

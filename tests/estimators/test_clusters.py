@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
+from benchmarks.calibration import boards
 from jbt.estimators import clusters
 from jbt.kernel.fit import fit_map
 from jbt.kernel.laplace import laplace
@@ -186,3 +187,30 @@ def test_intervals_cover_where_verdicts_go_together(x64):
     noise = np.sqrt(0.95 * 0.05 / n_studies)
     assert (np.abs(covered[0] - 0.95) < 4 * noise).all(), covered[0]
     assert (covered[1] < 0.8).all(), covered[1]
+
+
+@pytest.mark.heavy
+def test_intervals_cover_where_few_prompts_hold_most_verdicts(x64):
+    """Nine prompts among a hundred hold 100 verdicts each, c and the qualities vary between them:
+    t with G - 1 degrees of freedom and the plain sandwich cover .85; the jackknife with its degrees
+    of freedom what it should."""
+    prompts, n_studies = 100, 300
+    varied = {"sd_c": 0.3, "sd_theta": 0.7}
+    truth = boards.limit(20_000, **varied)
+    covered = []
+    rng, verdicts = np.random.default_rng(0), np.repeat([100, 4], [9, 91])
+    for problem in boards.boards(rng, n_studies, verdicts, **varied):
+        mode, rows, prompt = problem.fit().mode, problem.rows, problem.source
+        arguments = mode, rows, problem.design, problem.prior, problem.variant
+        inverse = clusters.inverse_hessian(*arguments)
+        plain = sandwich(inverse, mode, rows, prompt)[6, 6]
+        robust = jackknife(inverse, mode, rows, prompt)
+        half = [
+            stats.t(prompts - 1).ppf(0.975) * np.sqrt(plain),
+            stats.t(robust.df[6]).ppf(0.975) * np.sqrt(robust.covariance[6, 6]),
+        ]
+        covered.append(abs(float(mode.c[0]) - truth[6]) <= np.array(half))
+    plain, robust = np.mean(covered, axis=0)
+    noise = np.sqrt(0.95 * 0.05 / n_studies)
+    assert plain < 0.95 - 3 * noise
+    assert abs(robust - 0.95) < 3 * noise

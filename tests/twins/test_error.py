@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks.calibration import Cell
-from benchmarks.calibration import twins as benchmark
+from benchmarks.calibration.twins import consistent
 from jbt import stats, twins
 from jbt.twins import CalibrationError
 from jbt.twins.error import OPEN
@@ -124,8 +123,8 @@ def test_pools_without_a_number_are_left_out_of_slopes():
 def test_verdicts_beside_a_true_twin_are_no_in_one_of_twenty():
     """Ranges that take the twin as known called 30 % of recalls and 80 % of correlations with
     verbosity inconsistent, of studies of ten pools."""
-    found = {each[0]: each for each in benchmark.judge_cells("llama", 1000, 0)}
-    for number in ("bias_aware", "gain", "bias_aware_10"):
-        assert Cell(number, "llama", 1000, 1000, found[number][2]).on_target, found
-    assert found["bias_aware"][4] < 800
-    assert found["verbosity"][4] < 400
+    bias_aware, gain, bias_aware_10, verbosity = consistent("llama", 1000, 0)
+    for printed, _ in (bias_aware, gain, bias_aware_10):
+        assert printed.on_target, printed
+    assert bias_aware[1].covered < 800
+    assert verbosity[1].covered < 400

@@ -25,7 +25,7 @@ LEVEL = 0.95
 
 FEWEST_LABELLED = float(stats.FEWEST_CLUSTERS)
 """Effective number of labelled prompts of a model below which there is no interval. In simulations
-(`benchmarks.calibration.prediction_powered`) intervals cover .93 to .99 from there on; with 3 to 9
+(docs/calibration.md) intervals cover .93 to .99 from there on; with 3 to 9
 of them .96 to 1.00, far wider than need be."""
 
 QUANTITY = "win rate by labels"

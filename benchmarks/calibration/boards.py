@@ -1,0 +1,469 @@
+"""Intervals of leaderboards: `jbt leaderboard`, with Davidson's ties, with judges of unlike
+discrimination, with a bias that changes with quality; and those of `sweeps.bias_by_quality`."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from numpy.random import Generator, default_rng
+from scipy.special import expit
+from scipy.stats import norm
+
+from benchmarks.calibration import Cell, Run, cells_of, claim, grid, ranks, said
+from jbt import own, stats
+from jbt.own.fits.judges import Judges
+from jbt.own.leaderboards import growth
+from jbt.own.leaderboards.davidson import DavidsonProblem
+from jbt.own.leaderboards.intervals import intervals
+from jbt.own.leaderboards.problem import Fitted, Problem, Settings, Setup, about_the_mean, places
+from jbt.types import Prior, Rows, Variant
+from sweeps import bias_by_quality as analysis
+from sweeps._shared.board import WORDS
+
+MODELS, C, KAPPA = 6, 0.6, 0.3
+BOARD = "jbt leaderboard, jbt identify --merge-pools"
+BEST, RANK = "theta, best of 6", "rank, third of 6"
+
+
+def normal_scores(models: int = MODELS) -> np.ndarray:
+    """[models] quantiles of the normal distribution, best first, of variance 1."""
+    at = -norm.ppf((np.arange(models) + 0.5) / models)
+    return at / at.std()
+
+
+SHUFFLED = normal_scores()[[2, 5, 0, 4, 1, 3]]
+"""Nearly uncorrelated with quality."""
+
+
+def random_pairs(rng: Generator, shape: Any, models: int) -> tuple[np.ndarray, ...]:
+    """Two different models for each verdict."""
+    one = rng.integers(0, models, shape)
+    return one, (one + rng.integers(1, models, shape)) % models
+
+
+def won(rng: Generator, logit: np.ndarray) -> np.ndarray:
+    """Whether the first wins, 0 or 1, by log-odds."""
+    return (rng.random(logit.shape) < expit(logit)) * 1.0
+
+
+def problem_of(
+    prompt: np.ndarray,
+    pair: Any,
+    x: np.ndarray,
+    share: np.ndarray,
+    *,
+    position: bool = True,
+    sides: np.ndarray | None = None,
+) -> Problem:
+    """What `jbt leaderboard` fits.
+
+    Args:
+      prompt, share: [verdicts] prompt, and what the first won.
+      pair: [verdicts] first and second model.
+      x: [prompts, models] covariate.
+      sides: as of `Problem`.
+    """
+    first, second = pair
+    rows = Rows.build(first, second, (x[prompt, first] - x[prompt, second])[:, None], share)
+    variant = Variant(jnp.ones(1, bool), jnp.asarray(position))
+    at = places(theta=(x.shape[1],), c=(1, 1), kappa=(1,))
+    return Problem.of(rows, variant, Prior(1.0, 0.1), at, prompt, sides=sides)
+
+
+def printed(fit: Fitted, names: Mapping[str, int]) -> dict[str, Sequence[float]]:
+    """Estimate, low and high of the parameters at some places; a name that begins with "rank" is
+    the rank of the model at that place."""
+    found = intervals(fit)
+    rows = found.parameters[["estimate", "low", "high"]].to_numpy(float)
+    return {
+        name: ranks(found.better, found.ranked, place) if name.startswith("rank") else rows[place]
+        for name, place in names.items()
+    }
+
+
+def boards(
+    rng: Generator,
+    n: int,
+    verdicts: np.ndarray,
+    *,
+    sd: float = 1.0,
+    rho: float = 0.0,
+    sd_c: float = 0.0,
+    sd_theta: float = 0.0,
+    slope: float = 0.0,
+    log_nu: float | None = None,
+) -> list[Problem]:
+    """n studies of random ordered pairs of six models that answer every prompt.
+
+    Args:
+      verdicts: [prompts] number of verdicts.
+      sd: standard deviation of quality, logits.
+      rho: corr(theta, x) between models.
+      sd_c, sd_theta: standard deviations between prompts, of c (and log nu) and of a model's
+        quality.
+      slope: change of c with a logit of quality.
+      log_nu: of Davidson's ties; default none.
+    """
+    theta = sd * normal_scores()
+    mean = rho * normal_scores() + np.sqrt(1 - rho**2) * SHUFFLED
+    x = 0.8 * mean + rng.normal(size=(n, len(verdicts), MODELS))
+    c = C + sd_c * rng.normal(size=(*x.shape[:2], 1))
+    tie = 0 * c if log_nu is None else log_nu + sd_c * rng.normal(size=c.shape)
+    apparent = theta + sd_theta * rng.normal(size=x.shape) + (c + slope * theta) * x
+    prompt = np.repeat(np.arange(len(verdicts)), verdicts)
+    pair = np.stack(random_pairs(rng, (n, len(prompt)), MODELS))
+    first, second = apparent[np.arange(n)[:, None], prompt, pair]
+    eta = first - second + KAPPA
+    if log_nu is None:
+        share = won(rng, eta)
+    else:
+        weights = np.exp(np.stack([-eta / 2, tie[:, prompt, 0], eta / 2])).cumsum(0)
+        share = (rng.random(eta.shape) * weights[-1] > weights[:-1]).sum(0) / 2
+    problems = (problem_of(prompt, pair[:, i], x[i], share[i]) for i in range(n))
+    return [DavidsonProblem.of_halves(problem) for problem in problems]  # changed only by ties
+
+
+def limit(prompts: int, **population: Any) -> np.ndarray:
+    """Estimates of theta, c, (log nu,) kappa from very many prompts of `boards`."""
+    (problem,) = boards(default_rng(0), 1, np.full(prompts, 20), **population)
+    return dataclasses.replace(problem, prior=Prior(1e-6, 1e-6)).fit().beta
+
+
+def board_cells(
+    command: str,
+    setting: str,
+    run: Run,
+    verdicts: np.ndarray,
+    names: Mapping[str, int],
+    *,
+    many: int = 0,
+    at_once: int = 1,
+    **population: Any,
+) -> Iterator[Cell]:
+    """Cells of studies of `boards`, some drawn at once.
+
+    Args:
+      names: as of `printed`.
+      many: prompts behind the truth where it is the estimate from very many; 0 where it is known.
+      population: arguments of `boards`.
+    """
+    tie = [population["log_nu"]] if "log_nu" in population else []
+    beta = np.r_[population["sd"] * normal_scores(), C, tie, KAPPA]
+    if many:
+        beta = limit(many, **population)
+    results = []
+    while len(results) < run.studies:
+        drawn = boards(run.rng, at_once, verdicts, **population)[: run.studies - len(results)]
+        results += [printed(problem.fit(), names) for problem in drawn]
+    truth = {n: at + 1 if n.startswith("rank") else beta[at] for n, at in names.items()}
+    yield from cells_of(command, setting, results, truth)
+
+
+@claim(
+    "`jbt leaderboard --ties davidson`",
+    grid(prompts=[20, 100], log_nu=[-2.5, 0.0, 1.5])
+    + grid(prompts=[20, 100], deaf=True)
+    + grid(prompts=[20, 100], slope=0.4)
+    + grid(prompts=[20, 100], apart=0.7),
+    most=400,
+)
+def davidson(run, prompts, log_nu=0.0, deaf=False, slope=0.0, apart=0.0):
+    """Every prompt has 20 verdicts, drawn from Davidson's model. Where that does not hold, the
+    truth is the estimate from very many prompts.
+
+    Args:
+      deaf: whether the judge does not know quality.
+      apart: standard deviation of c, log nu and a model's quality between prompts.
+    """
+    setting = said(
+        f"{prompts} prompts",
+        "a judge deaf to quality" if deaf else "a biased judge",
+        f"log nu {log_nu:g}",
+        slope and f"c + {slope:g} theta",
+        apart and f"prompts apart by sd {apart:g}",
+    )
+    names = {"c": MODELS, "log nu": MODELS + 1, "kappa": MODELS + 2, BEST: 0}
+    yield from board_cells(
+        "jbt leaderboard --ties davidson",
+        setting,
+        run,
+        np.full(prompts, 20),
+        names if deaf else names | {RANK: 2},  # deaf: all ranks are equal
+        many=10_000 * bool(slope or apart),
+        sd=0.0 if deaf else 1.0,
+        log_nu=log_nu,
+        slope=slope,
+        sd_c=apart,
+        sd_theta=apart,
+    )
+
+
+EQUAL = [("equal", np.full(prompts, 20)) for prompts in (10, 12, 15, 30, 100)]
+LOGNORMAL = [("lognormal", np.exp(norm.ppf((np.arange(g) + 0.5) / g)) * 10) for g in (15, 30, 100)]
+LARGE = [("9 large", np.repeat([100, 4], [9, 91])), ("2 large", np.repeat([300, 4], [2, 98]))]
+"""In words, and [prompts] number of verdicts before rounding."""
+
+
+@claim(
+    "`jbt leaderboard`",
+    grid(
+        sizes=EQUAL + LOGNORMAL + LARGE,
+        varied=[{"rho": 0.5}, {"sd_c": 0.3}, {"sd_c": 0.3, "rho": 0.5}],
+    )
+    + grid(sizes=[EQUAL[2], LARGE[0], LOGNORMAL[2]], varied={"sd_c": 0.3, "sd_theta": 0.7})
+    + grid(sd=[0.4, 2.5], sizes=[*EQUAL[3:], LARGE[0]], varied={}),
+    most=1000,
+)
+def leaderboard(run, sizes, varied, sd=1.0):
+    """Prompts have equally many verdicts or not; c and the qualities may vary between prompts. The
+    truth is then the estimate from very many prompts.
+
+    Args:
+      varied: arguments of `boards`.
+    """
+    kind, verdicts = sizes[0], np.maximum(1, np.round(sizes[1])).astype(int)
+    between = said(
+        "sd_c" in varied and f"sd of c {varied['sd_c']:g}",
+        "sd_theta" in varied and f"of theta {varied['sd_theta']:g} between prompts",
+    )
+    setting = said(
+        f"{len(verdicts)} prompts, {kind}, sd of quality {sd:g}",
+        f"corr(theta, x) {varied.get('rho', 0):g}",
+        between or "c constant",
+    )
+    run = dataclasses.replace(run, rng=default_rng([run.seed, len(verdicts)]))
+    names = {"c": MODELS, "kappa": MODELS + 1, BEST: 0, "theta, third of 6": 2, RANK: 2}
+    population = {"sd": sd, "many": 20_000 * bool(between), "at_once": 50} | varied
+    for c in board_cells(BOARD, setting, run, verdicts, names, **population):
+        note = ""
+        if c.printed < c.studies / 2:
+            note = "withheld in most studies: too few prompts, or prior-dominated"
+        elif sd > 2:
+            note = "the report says how far the prior has moved theta, and to lower --lam"
+        yield c if c.one_sided else dataclasses.replace(c, note=note, may_miss=bool(note))
+
+
+@claim(
+    "`jbt leaderboard`, c growing with quality",
+    [
+        s | {"gamma": gamma}
+        for gamma in (0.0, 0.3)
+        for s in ({"prompts": 15}, {"models": 4}, {"models": 12})
+    ]
+    + [
+        {"gamma": 0.3, "prompts": 300},
+        {"gamma": -0.3},
+        {"gamma": 0.0, "sd": 0.2},
+        {"gamma": 0.3, "sd": 0.4},
+        {"gamma": 0.3, "sd": 2.0},
+        {"gamma": 0.3, "models": 3},
+        *grid(gamma=[0.0, 0.3], prompts=600, models=12, verdicts=1),
+        {"gamma": 0.3, "sd_c": 0.5},
+        *grid(gamma=[0.0, 0.3], apart=0.7),
+        {"gamma": 0.3, "sd_x": 2.0},
+        *grid(gamma=[0.0, 0.3], prompts=300, models=12, star=1.0),
+    ],
+    most=300,
+)
+def leaderboard_quality(
+    run,
+    gamma,
+    prompts=80,
+    models=6,
+    sd=1.0,
+    verdicts=20,
+    sd_c=0.0,
+    sd_x=0.5,
+    apart=0.0,
+    star=None,
+):
+    """c of the stronger and of the weaker half of the models, gamma, and with --interaction c,
+    theta and ranks.
+
+    Every model answers every prompt, which has verdicts on random ordered pairs, or on each model
+    against the first. x is an answer's own part plus one of its prompt, and the judge's bias is
+    (c + gamma theta) x about the mean of x over all prompts: the fit takes x about the prompt's.
+    Where the fit is not the truth, its target is the estimate from very many prompts, with halves
+    by the true qualities.
+
+    Args:
+      sd: standard deviation of quality, logits.
+      verdicts: on a prompt (count).
+      sd_c, sd_x: standard deviations of c, and of a prompt's part of x, between prompts.
+      apart: standard deviation of the log of the factor of qualities on a prompt.
+      star: standard deviation of a prompt's effect where all are compared with the first model.
+    """
+    theta, middle = sd * normal_scores(models), models // 2
+
+    def draw(prompts):
+        x = sd_x * rng.normal(size=(prompts, 1)) + rng.normal(size=(prompts, models))
+        c = C + sd_c * rng.normal(size=(prompts, 1))
+        phi = theta * np.exp(apart * rng.normal(size=(prompts, 1))) + (c + gamma * theta) * x
+        prompt = np.repeat(np.arange(prompts), verdicts)
+        second, first = random_pairs(rng, len(prompt), models)
+        effect = np.full(prompts, KAPPA)
+        if star is not None:
+            first = np.zeros_like(first)
+            second = 1 + np.tile(np.arange(verdicts) % (models - 1), prompts)
+            effect = star * rng.normal(size=prompts)
+        pair = np.stack([first, second])
+        share = won(rng, phi[prompt, first] - phi[prompt, second] + effect[prompt])
+        sides = about_the_mean(prompt, prompt * models + pair, x[prompt, pair][..., None])
+        return problem_of(prompt, pair, x, share, position=star is None, sides=sides)
+
+    def study(prompts):
+        (entry,), growing = growth.bias_by_quality(draw(prompts).fit(), ["x"])
+        assert growing is not None
+        parts = entry.parts.loc[list(halves), ["estimate", "low", "high"]].to_numpy(float)
+        return dict(zip(halves.values(), parts, strict=True)), printed(growing, names)
+
+    halves = {"stronger": "c of the stronger half", "weaker": "c of the weaker half"}
+    halves |= {"gamma": "gamma"}
+    rng, names = run.rng, {"c of an average model": models, "theta, the best": 0}
+    names |= {"theta, a middle model": middle, "rank, a middle model": middle}
+    many = study(20_000)
+    results = [study(prompts) for _ in range(run.studies)]
+    setting = said(
+        f"gamma {gamma:g}, {prompts} prompts, {models} models",
+        verdicts == 1 and "one verdict on a prompt",
+        sd != 1 and f"sd of quality {sd:g}",
+        sd_c and f"sd of c {sd_c:g} between prompts",
+        sd_x != 0.5 and f"x of prompts apart by sd {sd_x:g}",
+        apart and f"prompts differ in difficulty (sd {apart:g} of its log)",
+        star and f"all against one, difficulty of prompts sd {star:g}",
+    )
+    commands = BOARD, "jbt leaderboard --interaction"
+    for command, truth, found in zip(commands, many, zip(*results, strict=True), strict=True):
+        truth = {name: values[0] for name, values in truth.items()}
+        yield from cells_of(command, setting, found, truth)
+
+
+@claim(
+    "`jbt leaderboard --joint --judge-aware`",
+    [
+        *grid(prompts=30, second=[0.3, 2.0]),
+        {"prompts": 100, "second": 0.3},
+        {"prompts": 30, "second": 0.3, "sd": 0.5},
+    ],
+    most=200,
+)
+def judge_aware(run, prompts, second, sd=0.0):
+    """Four models answer every prompt, and two judges see all pairs in both orders: one has
+    discrimination 1, the other `second`; each pays for length. Without a trusted judge, theta is in
+    the first judge's logits.
+
+    Args:
+      sd: standard deviation of an answer's quality about its model's, logits.
+    """
+    theta, rng = np.array([1.0, 0.3, -0.4, -0.9]), default_rng([run.seed, prompts])
+    discrimination, c = np.array([[1.0, second], [0.5, 0.8]])[:, :, None, None]
+    first, last = np.array(list(itertools.permutations(range(4), 2))).T
+    truth = {"discrimination": second - 1, "theta, best of 4": theta[0] - theta.mean()}
+    # After theta, c and kappa of both judges.
+    names = {"discrimination": 8, "theta, best of 4": 0}
+
+    def study():
+        x = rng.normal(size=(prompts, 4))
+        phi = discrimination * (theta + sd * rng.normal(size=x.shape)) + c * x
+        share = won(rng, phi[:, :, first] - phi[:, :, last] + 0.2)
+        judge, pool, pair = np.indices(share.shape).reshape(3, -1)
+        verdicts = {"pool": pool, "judge": judge, "first": first[pair], "second": last[pair]}
+        verdicts["p_first"] = share.ravel()
+        pool, item = np.indices(x.shape).reshape(2, -1)
+        items = pd.DataFrame({"pool": pool, "item": item, "words": x.ravel()})
+        tables = own.read(pd.DataFrame(verdicts), items, covariates=["words"])
+        setup = Setup.of(tables, Settings(covariates=("words",), standardise=False))
+        judges = Judges.of(tables)
+        return printed(growth.fit_discriminations(setup.together(judges).fit(), judges), names)
+
+    results = [study() for _ in range(run.studies)]
+    if sd:  # an answer's own quality draws all logits towards 0, which is no error of s
+        del truth["theta, best of 4"]
+    setting = said(
+        f"{prompts} prompts, discriminations 1 and {second:g}", sd and f"answers of sd {sd:g}"
+    )
+    yield from cells_of("jbt leaderboard --joint --judge-aware", setting, results, truth)
+
+
+@claim(
+    "`sweeps.bias_by_quality`",
+    [
+        {"prompts": 100},
+        {"prompts": 400},
+        {"prompts": 400, "difficulty": 1.0},
+        {"prompts": 400, "difficulty": 1.0, "graded": True},
+    ],
+)
+def bias_by_quality(run, prompts, difficulty=0.0, graded=False):
+    """Boards of 12 models against one baseline. A difficulty that the analysis leaves out pulls all
+    logits together, so that c and gamma of the whole differ from those within prompts: the truth is
+    what a board of very many prompts gives.
+
+    Args:
+      difficulty: standard deviation of a prompt's effect, logits.
+      graded: whether verdicts are probabilities, not drawn.
+    """
+    models = 12
+    quality = np.linspace(-3, 0.5, models)
+
+    def study(seed, prompts):
+        rng = default_rng(seed)
+        d = rng.normal(-0.2, 0.6, (prompts, 1)) + rng.normal(0, 0.4, (prompts, models))
+        z = quality + (1.2 + 0.2 * quality) * d + rng.normal(0, 1, (prompts, 1)) * difficulty
+        p = expit(z + graded * rng.normal(0, 0.7, z.shape))
+        wins = p if graded else (rng.uniform(size=z.shape) < p) * 1.0
+        return jax.device_get(analysed(jnp.asarray(d), jnp.asarray(wins)))
+
+    def ends(number):
+        found, named = study(run.seed + 1 + number, prompts), {}
+        for name, influence in zip(("c", "interaction"), found["influence"].T, strict=True):
+            means = len(influence) * stats.bootstrap_means(influence, seed=number)
+            named[name] = (found[name], *stats.percentiles(found[name] + means))
+        half = np.where(found["rarer"] >= analysis.ENOUGH, 1.96 * found["own_c_sd"], np.nan)
+        for name, model in (("weakest", 0), ("strongest", models - 1)):
+            c = found["own_c"][model]
+            named[f"c of the {name} model"] = c, c - half[model], c + half[model]
+        return named
+
+    whole = study(run.seed, 40_000)
+    truth = {
+        "c": whole["c"],
+        "interaction": whole["interaction"],
+        "c of the weakest model": whole["own_c"][0],
+        "c of the strongest model": whole["own_c"][-1],
+    }
+    results = [ends(number) for number in range(run.studies)]
+    kind = "graded" if graded else "drawn"
+    setting = f"{prompts} prompts, {kind}, difficulty of sd {difficulty:g}"
+    yield from cells_of("sweeps.bias_by_quality", setting, results, truth)
+
+
+@jax.jit
+def analysed(d: jax.Array, wins: jax.Array) -> dict[str, jax.Array]:
+    """The sweep's analysis of all models, against one baseline on every prompt.
+
+    Args:
+      d: [prompts, models] differences of length.
+      wins: [prompts, models] what the model won.
+    """
+    prompts, models = d.shape
+    model = np.tile(np.arange(models), (prompts, 1))
+    board: Any = SimpleNamespace(  # what the analysis reads of a board
+        prompts=range(prompts),
+        versions=range(models + 1),
+        second=model,
+        shown=np.ones(model.shape),
+        differences={WORDS: -d},
+    )
+    plain = {name: jnp.asarray(value) for name, value in analysis.PLAIN.items()}
+    found = analysis.analysed(board, wins, plain)
+    names = ("c", "interaction", "influence", "own_c", "own_c_sd", "rarer")
+    return {name: found[name] for name in names}

@@ -1,0 +1,274 @@
+"""What rests on trusted labels: `jbt gate --rule sign`, `jbt leaderboard --beside ppi`, and the
+shares of `jbt judge`."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+from numpy.random import Generator, default_rng
+from scipy.special import expit
+from scipy.stats import hypergeom, norm
+
+from benchmarks.calibration import cells_of, claim, correlated, grid, kept, ranks, said
+from jbt import own
+from jbt.gate import critical_values
+from jbt.own.leaderboards.prediction_powered import intervals
+
+LABELS = 40
+"""Labels of one decision (count)."""
+ALPHA = 0.05
+CONTENTS, SD, RHO = 30, 1.2, 0.6
+ERRORS = {
+    "true labels": {},
+    "each wrong with chance 0.1": {"rates": (0.1, 0.1)},
+    "each wrong with chance 0.3": {"rates": (0.3, 0.3)},
+    "wrong with chance 0.05 where bias-aware is right, 0.35 where naive is": {
+        "rates": (0.05, 0.35)
+    },
+    "one annotator, who misjudges contents by sd 0.3": {"contents": 0.3},
+    "one annotator, who misjudges contents by sd 0.6": {"contents": 0.6},
+    "one annotator, who misjudges contents by sd 1.2": {"contents": 1.2},
+    "an annotator a label, who misjudge contents by sd 0.6": {"contents": 0.6, "per_label": True},
+    "one annotator, who adds 0.3 times minus the covariate": {"covariate": -0.3},
+}
+"""How labels err, arguments of `right_and_disputed`."""
+BROKEN = (
+    "jbt gate: the bound holds for labels that are wrong independently of one another, with one "
+    "rate below one half; one annotator's error about a content affects all its pairs"
+)
+
+
+def ahead(values: np.ndarray) -> np.ndarray:
+    """[..., pairs] lead of the first of each pair of contents over the second."""
+    i, j = np.triu_indices(CONTENTS, 1)
+    return values[..., i] - values[..., j]
+
+
+def thinned(rng: Generator, which: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """A random choice of `size` [n] of the pairs in `which` [n, pairs]."""
+    order = np.where(which, rng.random(which.shape), 2.0).argsort(1).argsort(1)
+    return which & (order < size[:, None])
+
+
+def right_and_disputed(
+    rng: Generator,
+    n: int,
+    *,
+    rates: tuple[float, float] = (0.0, 0.0),
+    contents: float = 0.0,
+    per_label: bool = False,
+    covariate: float = 0.0,
+) -> np.ndarray:
+    """[2, n] for n pools, the disputed pairs that bias-aware has right by the labels, and all
+    disputed pairs (counts).
+
+    Quality has sd 1.2; the apparent quality has a bias of 1 logit times a covariate, and noise.
+    Naive ranks by it, bias-aware by its residual after regression on the covariate, which removes
+    quality too, as the two are correlated. Among the disputed pairs, equal numbers are kept that
+    bias-aware and naive have right: the hardest case of the guarantee.
+
+    Args:
+      rates: error rates of labels on pairs that bias-aware and naive have right.
+      contents: standard deviation of an annotator's error about the quality of a content (logits),
+        drawn once or, with `per_label`, for each label.
+      covariate: an annotator's error for each unit of the covariate (logits).
+    """
+    parts = []
+    for begin in range(0, n, 200):
+        shape = min(200, n - begin), CONTENTS
+        quality = SD * rng.normal(size=shape)
+        x = correlated(rng, quality / SD, 1.0, RHO)
+        naive = quality + x + 0.3 * rng.normal(size=shape)
+        centred = x - x.mean(1, keepdims=True)
+        slope = (centred * naive).sum(1, keepdims=True) / (centred**2).sum(1, keepdims=True)
+        lead = ahead(quality)
+        by_naive, by_aware = ((ahead(v) > 0) == (lead > 0) for v in (naive, naive - slope * x))
+        right, wrong = by_aware & ~by_naive, by_naive & ~by_aware
+        size = np.minimum(right.sum(1), wrong.sum(1))
+        right, wrong = (thinned(rng, v, size) for v in (right, wrong))
+        if per_label:
+            error = np.sqrt(2) * contents * rng.normal(size=lead.shape)
+        else:
+            error = ahead(contents * rng.normal(size=shape) + covariate * x)
+        flipped = (lead > 0) != (lead + error > 0)
+        flipped ^= rng.random(lead.shape) < np.where(right, *rates)
+        parts.append([((right & ~flipped) | (wrong & flipped)).sum(1), 2 * size])
+    return np.concatenate(parts, axis=1)
+
+
+@claim("`jbt gate --rule sign`", grid(pools=[1, LABELS], errors=list(ERRORS)))
+def gate(run, pools, errors):
+    """Rate at which the sign test enables a correction that is right on exactly half of the
+    disputed pairs, by the errors of the labels, which are drawn without replacement from one pool,
+    or one from each of many."""
+    rng = default_rng([run.seed, 1 + (pools > 1)])
+    studies = run.studies if pools == 1 else min(run.studies, 1000)
+    critical = critical_values(ALPHA, LABELS)
+    labelled, disputed = right_and_disputed(rng, studies * pools, **ERRORS[errors])
+    if pools == 1:
+        n = np.minimum(LABELS, disputed)
+        rate = hypergeom(np.maximum(disputed, 1), labelled, n).sf(critical[n] - 1)
+        what, held = f"in a pool, {LABELS} disputed pairs", rng.random(studies) >= rate
+        note = f"{(rate > ALPHA + 1e-9).mean():.0%} of pools have a rate above {ALPHA:g}"
+        note += f"; {BROKEN}" * bool(rate.mean() > ALPHA)
+    else:
+        right = (rng.random(len(labelled)) * disputed < labelled) & (disputed > 0)
+        right, n = (v.reshape(-1, LABELS).sum(1) for v in (right, disputed > 0))
+        what, held = f"over {LABELS} pools, one disputed pair of each", right < critical[n]
+        note = BROKEN * bool(held.mean() < 1 - ALPHA)
+    interval = f"jbt gate --rule sign, false enables {what}"
+    proved = errors.startswith(("true", "each wrong"))
+    yield kept(interval, errors, held, one_sided=True, note=note, may_miss=not proved)
+
+
+JUDGES = {
+    "pays for length": (1.0, 1.0, 0.0),
+    "deaf": (0.0, 1.0, 0.0),
+    "pays the strong more": (1.0, 0.5, 0.5),
+    "nearly always right": (5.0, 0.0, 0.0),
+}
+"""Name -> discrimination, c and its growth with quality."""
+
+
+@claim(
+    "`jbt leaderboard --beside ppi`",
+    grid(sd=[1.0, 0.4, 2.5], labelled=[(10, 15), (20, 3), (60, 3), (30, 1)])
+    + grid(labelled=[(20, 3)], judge=["deaf", "pays the strong more"])
+    + grid(labelled=[(30, 15)], sd=2.5, judge="nearly always right"),
+    most=1000,
+)
+def prediction_powered(run, labelled, sd=1.0, judge="pays for length"):
+    """Win rates by trusted labels, and plausible ranks.
+
+    Six models answer 100 prompts; a judge sees every pair in both orders, and random pairs of some
+    prompts have a label. The judge pays for length, which goes with quality between the models,
+    tells quality apart more or less well, or pays stronger models more for length; labels pay for
+    none.
+
+    Args:
+      labelled: prompts with labels, and labelled pairs of each.
+    """
+    prompts, each = labelled
+    theta = -sd * norm.ppf((np.arange(6) + 0.5) / 6)
+    a, b = np.array(list(itertools.combinations(range(6), 2))).T
+    is_a, is_b = (np.eye(6, dtype=bool)[side] for side in (a, b))
+    s, c, gamma = JUDGES[judge]
+    rng = default_rng([run.seed, prompts, each])
+
+    def study():
+        x = rng.normal(size=(100, 6)) + 0.5 * theta / sd
+        phi = s * theta + (c + gamma * theta) * x
+        apart = phi[:, a] - phi[:, b]
+        orders = expit(apart + np.array([0.3, -0.3])[:, None, None])
+        won = (rng.random(orders.shape) < orders).mean(0)
+        label = (rng.random(apart.shape) < expit(theta[a] - theta[b])).astype(float)
+        marked = (rng.random(apart.shape).argsort(1) < each).astype(float)
+        marked[prompts:] = 0
+
+        def sums(share, counted):
+            return (counted * share) @ is_a + (counted * (1 - share)) @ is_b
+
+        every = np.ones_like(marked)
+        judged = every @ (is_a | is_b), sums(won, every)
+        beside = marked @ (is_a | is_b), sums(won, marked), sums(label, marked)
+        found = intervals(*judged, *beside)
+        rates = np.stack([found.win_rate, found.low, found.high], 1)
+        third = ranks(found.better, found.enough, 2)
+        return dict(zip(truth, (rates[0], rates[2], third), strict=True))
+
+    rates = (expit(theta[:, None] - theta).sum(1) - 0.5) / 5
+    truth = {f"win rate by labels, {n} of 6": rates[i] for i, n in ((0, "best"), (2, "third"))}
+    truth |= {"rank, third of 6": 3}
+    words = f"{prompts} prompts with {each} pair{'s' * (each > 1)} labelled, sd {sd:g}, {judge}"
+    results = [study() for _ in range(run.studies)]
+    yield from cells_of("jbt leaderboard --beside ppi", words, results, truth, one_sided=True)
+
+
+SHARES = {
+    "accuracy": None,
+    "accuracy_both_orders": None,
+    "accuracy_if_smaller": "words",
+    "consistency": None,
+    "agreement": "b",
+    "first_won": None,
+    "larger_won": "words",
+}
+"""Share of a report card -> what it is of."""
+
+
+@claim(
+    "`jbt judge`",
+    [
+        *grid(items=2, prompts=[12, 50, 400]),
+        *grid(items=5, prompts=[12, 50]),
+        *grid(items=10, prompts=20),
+        *grid(items=5, prompts=[12, 50], uneven=True),
+        *grid(items=5, prompts=20, apart=1.5),
+        *grid(items=5, prompts=50, uneven=True, apart=1.5),
+        *grid(items=5, prompts=[15, 60], skill=12.0),
+    ],
+    most=300,
+)
+def report_card(run, prompts, items, uneven=False, apart=0.5, skill=1.0):
+    """Shares over prompts whose pairs depend on each other.
+
+    A prompt has items with a quality and a length; two judges see every pair in both orders, and
+    how well they tell quality, how much they favour length and the first shown differs from prompt
+    to prompt. Gold is the order of quality. The target of a share is its value over very many
+    prompts.
+
+    Args:
+      uneven: whether prompts have 2 to 2 x items - 2 items, most of them few.
+      apart: standard deviation of the biases between prompts, logits, and of the log of the skill.
+      skill: logits per standard deviation of quality.
+    """
+    rng = run.rng
+
+    def draw(prompts):
+        sizes = np.full(prompts, items)
+        if uneven:
+            sizes = 2 + rng.binomial(2 * items - 4, rng.beta(0.7, 1.4, prompts))
+        verdicts, lengths, gold = [], [], []
+        for p, size in enumerate(sizes):
+            quality, words = rng.normal(size=(2, size))
+            lengths += [(p, i, w) for i, w in enumerate(words)]
+            pairs = list(itertools.combinations(range(size), 2))
+            gold += [(p, *sorted(pair, key=lambda i: -quality[i])) for pair in pairs]
+            a, b = np.array(pairs).T
+            first, second = np.r_[a, b], np.r_[b, a]
+            for judge in ("a", "b"):
+                slope = skill * np.exp(apart * rng.normal())
+                length, position = 0.5 + apart * rng.normal(size=2)
+                logit = slope * (quality[first] - quality[second]) + position
+                logit += length * (words[first] - words[second])
+                won = rng.random(len(first)) < expit(logit)
+                verdicts += [(p, judge, *row) for row in zip(first, second, won * 1, strict=True)]
+        columns = (
+            ["pool", "judge", "first", "second", "p_first"],
+            ["pool", "item", "words"],
+            ["pool", "better", "worse"],
+        )
+        rows = zip((verdicts, lengths, gold), columns, strict=True)
+        return own.read(*(pd.DataFrame(*table) for table in rows), covariates=["words"])
+
+    def shares(prompts):
+        """Share, low and high of the measures of the first judge."""
+        _, card = next(own.report_card(draw(prompts), ["words"]).cards())
+        rows = card[["share", "low", "high"]].to_numpy(float)
+        found = dict(zip(zip(card["what"], card["of"], strict=True), rows, strict=True))
+        return {
+            what.replace("_", " "): found[what, of]
+            for what, of in SHARES.items()
+            if (what, of) in found
+        }
+
+    truth = {name: values[0] for name, values in shares(20_000).items()}
+    results = [shares(prompts) for _ in range(run.studies)]
+    words = said(
+        f"{prompts} prompts of {f'2 to {2 * items - 2}' if uneven else items} items",
+        apart != 0.5 and f"prompts apart by sd {apart:g}",
+        skill > 1 and f"a judge right nearly always (skill {skill:g})",
+    )
+    yield from cells_of("jbt judge", words, results, truth)

@@ -1,0 +1,166 @@
+"""Intervals of means over pools: of gains in sweeps' tables, and of recall in `jbt replay`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+import pandas as pd
+from numpy.random import Generator
+
+from benchmarks.calibration import cell, claim
+from jbt import own, stats
+from jbt.own.replays.report import needed
+from jbt.own.tables.verdicts import ALL
+from jbt.simulation import judges, pairs, pools
+from jbt.simulation.simulate import simulate
+from jbt.types import Judge
+from sweeps import crossing
+
+TOGETHER = 250
+"""Studies whose pools are resampled together."""
+METHODS = {
+    "printed": stats.mean_interval,
+    "percentile": stats.percentile_interval,
+    "BCa": stats.bca_interval,
+}
+
+
+def gains(rho: float, bias: float) -> np.ndarray:
+    """[pools] top-5 recall, bias-aware minus naive, in the default scenario."""
+    s = crossing.Crossing(bias=bias, rho=(rho,))
+    results = simulate(s.experiment, s.conditions(), pool_ids=range(20_000))
+    gain = results["bias_aware_recall"] - results["naive_recall"]
+    return np.round(np.asarray(gain[:, 0], float) * s.k) / s.k
+
+
+def ends(studies: np.ndarray, *, seed: int = 0) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Method -> low, high [studies] of its 95 % interval; NaN where there is none.
+
+    Args:
+      studies: [studies, n] a gain a pool.
+    """
+    chunks = range(0, len(studies), TOGETHER)
+    found = {
+        method: [interval(studies[i : i + TOGETHER], seed=seed + i)[1:] for i in chunks]
+        for method, interval in METHODS.items()
+    }
+    return {method: tuple(np.concatenate(v, axis=1)) for method, v in found.items()}
+
+
+@claim("mean gains in sweeps' tables", float64=False)
+def few_pools(run):
+    """Gains are differences of recall, multiples of 1/5 for a top five, drawn from simulated pools
+    of the crossing experiment; a normal distribution is there for comparison."""
+    normal = "normal"
+    populations = {
+        normal: run.rng.normal(size=1_000_000),
+        "gains of mean 0.22 (c* = 1, rho = 0)": gains(0.0, 1.0),
+        "gains of mean 0.01 (c* = 1, rho = 0.42)": gains(0.42, 1.0),
+        "gains of mean 0.34 (c* = 1.78, rho = 0)": gains(0.0, 1.78),
+    }
+    alike = (
+        "pools all alike, and fewer than 5, have none; multiples of 1/5 are far from normal in 5 "
+        "pools"
+    )
+    miss = "not printed of fewer than 30 pools"
+    for name, values in populations.items():
+        mean = 0.0 if name == normal else float(values.mean())
+        for n in (3, 5, 8, 10, 29, 30, 100):
+            drawn = values[run.rng.integers(0, len(values), (run.studies, n))]
+            setting, by_method = f"{name}, {n} pools", ends(drawn, seed=run.seed)
+            interval = "mean gain in a sweep's table (jbt.stats.mean_interval)"
+            yield cell(interval, setting, by_method.pop("printed"), mean, note=alike)
+            for method, found in by_method.items():
+                interval = f"mean gain by {method} bootstrap, for comparison"
+                yield cell(interval, setting, found, mean, miss=miss)
+
+
+def populations(rng: Generator) -> Iterator[tuple[str, np.ndarray]]:
+    """Recall of a million pools each: 0 or 1; means over runs whose chances have many
+    distributions; some near 1."""
+    n = 1_000_000
+    for p in (0.5, 0.8, 0.9, 0.95, 0.98):
+        yield f"0 or 1, mean {p:g}", (rng.random(n) < p).astype(float)
+    for a, b in ((8, 2), (0.8, 0.2), (2, 0.1), (19, 1)):
+        chance = rng.beta(a, b, n)
+        yield f"20 runs of k = 1, chances beta({a:g}, {b:g})", rng.binomial(20, chance) / 20
+        yield f"one run of k = 5, chances beta({a:g}, {b:g})", rng.binomial(5, chance) / 5
+    u = rng.random(n)
+    yield "1, seldom 0.95, rarely 0", np.select([u < 0.8, u < 0.95], [1.0, 0.95], 0.0)
+    yield "1 or 0.95, rarely 0.3", np.select([u < 0.6, u < 0.98], [1.0, 0.95], 0.3)
+
+
+RULES = ["lucb", "random"]
+
+
+def replayed(seed: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Rule -> recall [budgets, pools], a mean over 20 runs, and the budgets: a replay of 200 pools
+    of five contents, every ordered pair judged once."""
+
+    @jax.jit
+    @jax.vmap
+    def wins(key):
+        quality, answers = jax.random.split(key)
+        pool = pools.gaussian(quality, 5, sd=1.2)
+        oracle = judges.frozen_draw(answers, pool, Judge.of([0.0]))
+        return judges.reveal(oracle, pairs.every_pair(pool)).wins
+
+    won = np.asarray(wins(jax.random.split(jax.random.key(seed), 200)))
+    pool, first, second = np.nonzero(np.broadcast_to(1 - np.eye(5), won.shape))
+    names = np.array(list("abcde"))
+    verdicts = pd.DataFrame(
+        {
+            "pool": [f"q{p}" for p in pool],
+            "first": names[first],
+            "second": names[second],
+            "p_first": won[pool, first, second],
+        }
+    )
+    tables = own.read(verdicts)
+    table = own.replay(tables, own.Batch.of(tables), rules=RULES, model="naive").table
+    table = table[(table["scored_by"] == "full_data") & (table["pool"] != ALL)]
+    curves = {
+        str(rule): rows.pivot(index="budget", columns="pool", values="recall")
+        for rule, rows in table.groupby("rule")
+    }
+    return {k: v.to_numpy() for k, v in curves.items()}, curves[RULES[0]].index.to_numpy()
+
+
+def curves_of(recall: np.ndarray, budgets: np.ndarray) -> np.ndarray:
+    """[3, ..., budgets] mean recall with its interval, which is 1 after all verdicts."""
+    return np.where(budgets >= 20, 1.0, np.stack(stats.bounded_interval(recall)))
+
+
+@claim("`jbt replay`", float64=False)
+def replay(run):
+    """The bands of `jbt replay`, and the interval for the verdicts needed; the truth is that of the
+    population of pools. Recall is bounded, and a multiple of 1 / k."""
+
+    def counted(interval, setting, ends, truth):
+        note = "at least 95 %: the interval adds one pool at 0 and one at 1"
+        if np.isnan(ends).all():
+            note = "fewer than 5 pools have no interval, with the reason"
+        return cell(interval, setting, ends, truth, one_sided=True, note=note)
+
+    rng, sizes = run.rng, (3, 5, 8, 10, 30, 100)
+    curves, budgets = replayed(run.seed)
+    recalls = dict(populations(rng))
+    for rule, recall in curves.items():
+        for b in (3, 6, 9, 12, 15):
+            recalls[f"replay, {rule}, {b} of 20 verdicts"] = recall[budgets == b][0]
+    for name, values in recalls.items():
+        for n in sizes:
+            drawn = values[rng.integers(0, len(values), (run.studies, n))]
+            ends = stats.bounded_interval(drawn)[1:]
+            interval = "jbt replay: recall over pools"
+            yield counted(interval, f"{name}, {n} pools", ends, values.mean())
+    for rule, recall in curves.items():
+        for target in (0.8, 0.9):
+            truth = needed(curves_of(recall, budgets), budgets, target)[0]
+            for n in sizes:
+                drawn = recall[:, rng.integers(0, recall.shape[1], (min(run.studies, 2000), n))]
+                found = needed(curves_of(drawn.transpose(1, 0, 2), budgets), budgets, target)
+                setting = f"{rule}, target {target:g}, {n} pools"
+                yield counted("jbt replay: verdicts needed", setting, found[1:], truth)

@@ -1,0 +1,402 @@
+"""Intervals of fits of pools: `jbt fit`, over all pools and of each, `jbt fit --joint`, `jbt
+identify`; and the plausible ranks of `jbt status`."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from numpy.random import Generator, default_rng
+from scipy.special import expit
+
+from benchmarks.calibration import Run, cell, claim, correlated, grid, said
+from jbt import identifiability, own
+from jbt.acquisition import Loop, Task
+from jbt.acquisition import run as acquire
+from jbt.acquisition.runs import bought
+from jbt.kernel.laplace import laplace
+from jbt.own.fits.report import ALIKE
+from jbt.own.shared_coefficients import marginal_fit
+from jbt.own.shared_coefficients.between import content_means, with_means
+from jbt.own.shared_coefficients.intervals import known
+from jbt.own.studies.report import plausible_ranks
+from jbt.simulation import judges, pairs, pools
+from jbt.simulation.simulate import stream
+from jbt.types import Comparisons, Design, Judge, Panel, Prior, Status, Variant
+
+AT_ONCE = 24_000
+"""Most pools fitted at once (count)."""
+KAPPA, BIAS = 0.3, 1.0
+SDS = [0.4, 1.0, 2.5]
+"""Standard deviations of quality, logits."""
+UNLIKE = (
+    "an average over unlike pools is biased towards 0; the report warns where its test finds it"
+)
+
+
+@dataclass(frozen=True)
+class Population:
+    """Pools of a few contents, every ordered pair shown once."""
+
+    pools: int = 12
+    """Of a study (count)."""
+    contents: int = 4
+    twice: int = 2
+    """Contents rendered twice in each pool (count)."""
+    sd: float = 1.0
+    """Standard deviation of quality, logits."""
+    corr: float = 0.0
+    """Correlation of quality and the covariate of a content's first rendering."""
+    apart: float = 1.0
+    """Standard deviation of the difference of two renderings."""
+    c_sd: float = 0.0
+    """Standard deviation of c between pools."""
+    paired_pools: float = 1.0
+    """Share of pools in which any content is rendered twice."""
+    unequal: bool = False
+    """Whether pools are shown a lognormal number of times (sd 1 of its log), not once."""
+
+    @property
+    def words(self) -> str:
+        return said(
+            f"{self.pools} pools, sd {self.sd:g}, corr {self.corr:g}",
+            self.contents != 4 and f"contents {self.contents}",
+            self.twice != 2 and f"twice {self.twice}",
+            self.apart != 1 and f"renderings apart {self.apart:g}",
+            self.c_sd and f"sd of c {self.c_sd:g}",
+            self.paired_pools < 1 and f"share paired {self.paired_pools:g}",
+            self.unequal and "unequal pools",
+        )
+
+
+def draw(rng: Generator, s: Population, studies: int) -> tuple[Any, ...]:
+    """The F pools of many studies, one study after the other: design, quality [F, N] of each item's
+    content, covariate [F, N] and how often each pair is shown [F, N, N]."""
+    f, m, n = studies * s.pools, s.contents, s.contents + s.twice
+    base, pool, item = rng.normal(size=(f, m)), np.arange(f), np.arange(n)
+    quality = correlated(rng, base, s.sd, s.corr)
+    x = base[:, item % m]
+    x[:, m:] += s.apart * rng.normal(size=(f, s.twice))
+    paired = pool % s.pools < round(s.paired_pools * s.pools)
+    mask = paired[:, None] | (item < m)
+    times = np.ceil(rng.lognormal(0, 1, f)) if s.unequal else np.ones(f)
+    shown = mask[:, :, None] & mask[:, None] & ~np.eye(n, dtype=bool)
+    content = np.tile(item % m, (f, 1)).astype(np.int32)
+    arrays = map(jnp.asarray, (x[:, :, None], content, mask))
+    design = jax.vmap(lambda x, content, mask: Design(x, content, mask, m))(*arrays)
+    return design, quality[:, item % m], x, shown * times[:, None, None]
+
+
+def fitted(design: Design, verdicts: Sequence[tuple[np.ndarray, ...]], studies: int) -> np.ndarray:
+    """[parameters, 3, studies] low, high, and p of the test for values that differ between pools.
+
+    The parameters are c, kappa and the slope b of quality, common to all judges, then
+    discriminations: only the first judge is biased, and the last one's discrimination is 1.
+    """
+    j, f = len(verdicts), len(verdicts[0][0])
+    counts = (jnp.asarray(np.stack(v, -1)) for v in zip(*verdicts, strict=True))
+    design, counts = with_means(design, jax.vmap(Comparisons)(*counts), content_means(design))
+    sharing = jnp.asarray(np.tile(np.eye(j), (f, 1, 1)))
+    panel = jax.vmap(Panel)(counts, jnp.ones((f, j)), sharing)
+    loadings = np.zeros((3, j, 3))
+    loadings[0, 0, 0] = loadings[2, 0, 1] = 1
+    loadings[1, :, 2] = 1
+    loadings = jnp.asarray(np.tile(loadings.reshape(3 * j, 3), (f, 1, 1)))
+    owner = np.repeat(np.arange(studies), f // studies)
+    parts = [marginal_fit.PoolStack(panel, design, loadings, owner)]
+    weights, graded = np.full(3, 0.1), np.arange(j) < j - 1
+    top = marginal_fit.maximum(parts, Prior(), weights, studies, spread=True, graded=graded)
+    parameters = np.eye(top.at.shape[1])[: 2 + j]
+    identified = np.ones(len(parameters), bool)
+    tables = [known(top, parts, study, parameters, identified) for study in range(studies)]
+    return np.stack([t[["low", "high", "p_alike"]] for t in tables], -1)
+
+
+def estimated(
+    run: Run,
+    s: Population,
+    c: float = BIAS,
+    judge: float = 1.0,
+    trusted: float | None = None,
+    pairs: int | None = None,
+) -> np.ndarray:
+    """`fitted` for all studies of a setting, some at a time; arguments as of `joint`."""
+    rng, parts, size = run.rng, [], max(AT_ONCE // s.pools, 1)
+    for start in range(0, run.studies, size):
+        n = min(size, run.studies - start)
+        design, quality, x, shown = draw(rng, s, n)
+
+        def judged(c, kappa, s, shown, quality=quality, x=x):
+            """How often each pair was shown, and how often the first then won [F, N, N]."""
+            phi = s * quality + c * x
+            p = expit(phi[:, :, None] - phi[:, None, :] + kappa)
+            return shown, rng.binomial(shown.astype(int), p).astype(float)
+
+        by_pool = c + s.c_sd * rng.normal(size=(len(x), 1))
+        verdicts = [judged(by_pool, KAPPA, judge, shown)]
+        if pairs:
+            shown = few_pairs(rng, shown, pairs)
+        if trusted is not None:
+            verdicts.append(judged(0.0, 0.0, trusted, shown))
+        parts.append(fitted(design, verdicts, n))
+    return np.concatenate(parts, -1)
+
+
+def few_pairs(rng: Generator, shown: np.ndarray, pairs: int) -> np.ndarray:
+    """[F, N, N] some pairs of each pool, each shown once in one of the two orders."""
+    score = np.where(shown > 0, rng.random(shown.shape), 1)
+    score = np.where(score < score.swapaxes(1, 2), score, 1)
+    last = np.sort(score.reshape(len(score), -1))[:, pairs - 1]
+    return (score <= last[:, None, None]).astype(float)
+
+
+@claim(
+    "`jbt fit`, over all pools",
+    grid(sd=SDS, corr=[0.0, 0.5, 0.8])
+    + grid(c_sd=[0.3, 0.5])
+    + grid(paired_pools=0.5, c_sd=[0.0, 0.3])
+    + grid(paired_pools=0.25)
+    + grid(unequal=True, c_sd=[0.0, 0.3])
+    + [
+        {"apart": 0.02},
+        {"pools": 1, "contents": 12, "twice": 6},
+        {"pools": 4},
+        {"pools": 6, "c_sd": 0.3},
+        *grid(pools=40, c_sd=[0.0, 0.3]),
+        {"pools": 80, "contents": 5, "twice": 1},
+        {"pools": 100, "unequal": True, "c_sd": 0.3},
+        *grid(pools=[40, 100], c_sd=0.5),
+        {"pools": 40, "c_sd": 1.0},
+    ],
+)
+def fit(run, corr=0.5, **population):
+    """c and kappa of a judge over all its pools."""
+    s = Population(corr=corr, **population)
+    (low, high, p_alike), kappa, _ = estimated(run, s)
+    alike = np.where(p_alike < ALIKE, np.nan, low), high
+    miss = UNLIKE if s.c_sd >= 0.5 else ""
+    yield cell("`jbt fit`: c over all pools", s.words, (low, high), BIAS, miss=miss)
+    name = "`jbt fit`: c, where the test for different c in the pools finds nothing"
+    yield cell(name, s.words, alike, BIAS, miss=miss)
+    yield cell("`jbt fit`: kappa over all pools", s.words, kappa[:2], KAPPA)
+
+
+FEW = 0.25
+"""Below this share, the studies that print an interval are a selection."""
+
+
+@claim(
+    "`jbt fit --joint`",
+    grid(sd=SDS, corr=[0.0, 0.5, 0.8])
+    + grid(judge=[0.0, 0.3])
+    + grid(trusted=[0.5, 2.0])
+    + grid(c_sd=[0.3, 0.5])
+    + [
+        {"unequal": True},
+        {"pools": 12},
+        {"pools": 12, "twice": 2},
+        {"pools": 100},
+        *grid(pairs=3, pools=[40, 12]),
+        {"pairs": 1, "pools": 60, "contents": 3},
+        {"pools": 100, "c_sd": 0.5},
+        {"c_sd": 1.0},
+    ],
+)
+def joint(run, judge=1.0, trusted=1.0, pairs=None, **population):
+    """A biased judge together with one whose biases are known to be zero.
+
+    Args:
+      judge, trusted: their discriminations.
+      pairs: pairs in each pool that the trusted judge saw once, in a random order (count); None:
+        all, in both orders.
+    """
+    s = Population(**{"pools": 40, "contents": 5, "twice": 0, "corr": 0.5} | population)
+    c = BIAS if judge else 0.0
+    truths = {"c": c, "kappa": KAPPA}
+    truths["slope of quality"], truths["discrimination"] = trusted * s.sd * s.corr, judge / trusted
+    found = estimated(run, s, c, judge, trusted, pairs)
+    words = said(
+        s.words,
+        not judge and "a judge of discrimination 0 (c = 0, verdicts depend on position alone)",
+        judge not in (0, 1) and f"discrimination of the judge {judge:g}",
+        trusted != 1 and f"discrimination of the trusted judge {trusted:g}",
+        pairs and f"{pairs} trusted pairs a pool",
+    )
+    for (name, truth), (low, high, _) in zip(truths.items(), found, strict=True):
+        miss = ""
+        if name == "slope of quality" and s.twice:
+            continue  # the slope is that on the mean of two renderings, which varies less
+        if name == "c" and s.c_sd >= 0.5:
+            miss = UNLIKE
+        elif name == "discrimination" and truth == 2:
+            miss = "at one standard deviation of its prior, which is centred on 1"
+        elif name in ("c", "discrimination") and np.isfinite(low).mean() < FEW:
+            miss = "few studies print it; in most the discrimination is partly the prior's"
+        yield cell(f"`jbt fit --joint`: {name}", words, (low, high), truth, miss=miss)
+
+
+def own_fits(
+    rng: Generator, pools: int, n: int, sd: float, corr: float = 0.0, twice: int = 0
+) -> list[tuple[own.PoolFit, np.ndarray]]:
+    """Pools of n contents and one judge, fitted together, each with its true theta."""
+    truths, items, verdicts = [], [], []
+    item = np.arange(n + twice)
+    first, second = np.array(list(itertools.permutations(item, 2))).T
+    for pool in range(pools):
+        base = rng.normal(size=n)
+        quality = correlated(rng, base, sd, corr)
+        x = np.r_[base, base[:twice] + rng.normal(size=twice)]
+        phi = quality[item % n] + BIAS * x * (twice > 0)
+        won = rng.random(len(first)) < expit(phi[first] - phi[second] + KAPPA)
+        shown = {"pool": pool, "first": first, "second": second, "p_first": won * 1.0}
+        verdicts.append(pd.DataFrame(shown))
+        items.append(pd.DataFrame({"pool": pool, "item": item, "content": item % n, "x": x}))
+        truths.append((quality - quality.mean())[item % n])
+    names = ["x"] if twice else []
+    tables = own.read(pd.concat(verdicts), pd.concat(items), covariates=names)
+    return list(zip(own.fit(own.Batch.of(tables, names, standardise=False)), truths, strict=True))
+
+
+@claim(
+    "`jbt fit`, each pool", grid(sd=SDS, size=[(1, 6), (1, 12), (12, 5)]), name="one_pool", most=100
+)
+def theta_and_kappa(run, sd, size):
+    """A judge of its own in each study; `size`: its pools, from which the sd of quality is
+    estimated, and the contents of each. All of a study's contents count."""
+    pools, n = size
+    found = [pair for _ in range(run.studies) for pair in own_fits(run.rng, pools, n, sd)]
+    fits, truths = zip(*found, strict=True)
+    words = f"{pools} pools of {n} contents, sd {sd:g}, every ordered pair once"
+    miss = "the report says that these cover less than 95 %"
+    ends = [f.theta_low for f in fits], [f.theta_high for f in fits]
+    yield cell("`jbt fit`: theta of a pool", f"{words}, no covariate", ends, truths, miss=miss)
+    miss = "0.3 lies near the mean of the prior, 0"
+    ends = [f.kappa_low for f in fits], [f.kappa_high for f in fits]
+    yield cell("`jbt fit`: kappa of a pool", f"{words}, no covariate", ends, KAPPA, miss=miss)
+
+
+@claim("", grid(sd=SDS, corr=[0.0, 0.8]), name="one_pool")
+def c_of_a_pool(run, sd, corr):
+    """Studies are pools of one judge, fitted together."""
+    rng = default_rng([run.seed, run.number, 1])
+    fits = [f for f, _ in own_fits(rng, run.studies, 8, sd, corr, 4)]
+    words = f"8 contents, 4 rendered twice, sd {sd:g}, corr {corr:g}, every ordered pair once"
+    ends = [f.c_low for f in fits], [f.c_high for f in fits]
+    yield cell("`jbt fit`: c of a pool", words, ends, BIAS)
+
+
+@jax.jit
+@functools.partial(jax.vmap, in_axes=(0, None, None, None, None))
+def bias_of_a_pool(key, sd, rho, twice, share):
+    """`BiasEstimate` of one pool of ten contents, some of them rendered twice."""
+    a, b, c = jax.random.split(key, 3)
+    pool = pools.paired(a, 10, n_twice=twice, sd=sd, rho=rho, spread=1.0)
+    every = pairs.every_pair(pool)
+    shown = every * (jax.random.uniform(b, every.shape) < share)
+    p = judges.verdict_probability(pool, Judge(jnp.full(1, BIAS), KAPPA))
+    return identifiability.estimate_bias(judges.fresh_comparisons(c, p, shown), pool.design)
+
+
+@claim(
+    "`jbt identify`, one pool",
+    grid(sd=SDS, rho=[0.0, 0.5, 0.8])
+    + grid(sd=1.0, rho=0.5, twice=[0, 1, 10])
+    + grid(sd=SDS, rho=0.5, share=[0.5, 0.25])
+    + grid(sd=1.0, rho=0.5, twice=1, share=0.25),
+    most=600,
+)
+def identify(run, sd, rho, twice=4, share=1.0):
+    """The prior-free intervals for c of one pool: that of the profile likelihood, which the command
+    prints, and Wald's, which `identifiability.estimate_bias` also returns.
+
+    The intervals assume nothing about quality, so its spread and its correlation with the covariate
+    must not matter. Separated verdicts, and pools without a content rendered twice, have no
+    interval.
+
+    Args:
+      twice: contents rendered twice (count).
+      share: of the ordered pairs that is judged.
+    """
+    keys = jax.random.split(run.key, run.studies)
+    setting = map(jnp.asarray, (sd, rho, twice, share))
+    found = jax.device_get(bias_of_a_pool(keys, *setting))
+    defined = found.status == Status.CONVERGED
+    words = f"quality sd {sd:g}, corr {rho:g}, {twice} of 10 twice"
+    words += f", {share:.0%} of the pairs" * (share < 1)
+    note = "with few verdicts a profile interval is approximate"
+    if not defined.all():
+        note += "; the command prints why a pool has no estimate (flat, separated)"
+    ends = np.where(defined, [found.low, found.high], np.nan)
+    interval, more = "jbt identify: c of one pool,", {"note": note, "may_miss": share < 1}
+    yield cell(f"{interval} profile likelihood", words, ends, BIAS, **more)
+    ends = np.where(defined, [found.wald_low, found.wald_high], np.nan)
+    miss = "jbt identify does not print it"
+    yield cell(f"{interval} Wald, for comparison", words, ends, BIAS, miss=miss)
+
+
+CASES = [
+    ("20 contents, no covariate", 0, 0.0, 0.0),
+    ("10 contents rendered twice", 10, 0.0, 0.0),
+    ("10 contents rendered twice, corr .8", 10, 0.8, 0.0),
+    ("10 contents, 3 of them rendered twice, corr .8", 3, 0.8, 0.0),
+    ("10 contents rendered twice, bias growing with quality by .5", 10, 0.0, 0.5),
+]
+"""In words; contents rendered twice, where there is a covariate and c is fitted; correlation of
+quality and covariate; interaction."""
+
+
+@functools.cache
+def studied(n: int, seed: int, aware: bool, budget: int) -> Any:
+    """A function of sd, contents rendered twice, rho and interaction: theta [n, M], root of the
+    posterior [n, P, P] and true quality [n, M] after a run on each pool."""
+
+    def one(number, sd, twice, rho, interaction):
+        key = jax.random.fold_in(jax.random.key(seed), number)
+        drawn = stream(key, "pool")
+        if aware:
+            pool = pools.paired(drawn, 10, n_twice=twice, sd=sd, rho=rho, spread=1.0)
+        else:
+            pool = pools.gaussian(drawn, 20, sd=sd)
+        judge = Judge(jnp.full(1, BIAS * aware), KAPPA, interaction=jnp.full(1, interaction))
+        answers = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
+        variant = Variant(jnp.full(1, aware), jnp.array(True))
+        task = Task.build(pool, answers, variant=variant)
+        trace = acquire(stream(key, "run"), task, Loop("entropy_reduction_fresh", k=3), budget)
+        counts = bought(trace.queries, jnp.arange(budget) < budget, task)
+        posterior = laplace(trace.parameters, counts, pool.design, Prior(), variant)
+        return trace.parameters.theta, posterior.root, pool.quality
+
+    @jax.jit
+    def program(*condition):
+        return jax.lax.map(lambda i: one(i, *condition), jnp.arange(n), batch_size=100)
+
+    return program
+
+
+@claim(
+    "`jbt status`",
+    grid(budget=[60, 180], case=CASES[:1], sd=SDS) + grid(budget=[60, 180], case=CASES[1:], sd=SDS),
+    most=200,
+)
+def study(run, budget, case, sd):
+    """The plausible ranks of contents, after verdicts that a rule chose; all contents of a pool
+    count."""
+    words, twice, rho, interaction = case
+    program = studied(run.studies, run.seed, twice > 0, budget)
+    ends, ranks = [], []
+    for study in zip(*map(np.asarray, program(sd, twice, rho, interaction)), strict=True):
+        theta, root, quality = study
+        z = default_rng(0).standard_normal((4096, len(root)))
+        ends.append(plausible_ranks(theta + z @ root[:, : len(theta)]))
+        ranks.append(1 + (quality[:, None] < quality).sum(1))
+    setting = f"{words}, sd {sd:g}, {budget} verdicts"
+    miss = "no verdict shows it" if interaction else ""
+    interval, ends = "`jbt status`: plausible rank of a content", np.stack(ends, 1)
+    yield cell(interval, setting, ends, ranks, one_sided=True, miss=miss)

@@ -245,13 +245,13 @@ def report_card(run, prompts, items, uneven=False, apart=0.5, skill=1.0):
                 logit += length * (words[first] - words[second])
                 won = rng.random(len(first)) < expit(logit)
                 verdicts += [(p, judge, *row) for row in zip(first, second, won * 1, strict=True)]
-        columns = (
-            ["pool", "judge", "first", "second", "p_first"],
-            ["pool", "item", "words"],
-            ["pool", "better", "worse"],
+        tables = (
+            (verdicts, ["pool", "judge", "first", "second", "p_first"]),
+            (lengths, ["pool", "item", "words"]),
+            (gold, ["pool", "better", "worse"]),
         )
-        rows = zip((verdicts, lengths, gold), columns, strict=True)
-        return own.read(*(pd.DataFrame(*table) for table in rows), covariates=["words"])
+        frames = (pd.DataFrame(rows, columns=pd.Index(names)) for rows, names in tables)
+        return own.read(*frames, covariates=["words"])
 
     def shares(prompts):
         """Share, low and high of the measures of the first judge."""

@@ -222,15 +222,12 @@ def values(content: Any, place: str = "") -> Iterator[tuple[str, Any]]:
 
 def is_same(before: Any, after: Any) -> bool:
     """Whether values are equal, numbers to `TOLERANCE`, or both are words with spaces."""
-    if before == after or all(
-        isinstance(v, str) and re.search(r"\w \w", v) for v in (before, after)
-    ):
+    both = before, after
+    if before == after or all(isinstance(v, str) and re.search(r"\w \w", v) for v in both):
         return True
-    if any(isinstance(v, bool) or not isinstance(v, int | float | str) for v in (before, after)):
-        return False
     try:
-        return math.isclose(float(before), float(after), rel_tol=TOLERANCE, abs_tol=TOLERANCE)
-    except ValueError:
+        return math.isclose(*map(float, both), rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    except (TypeError, ValueError):
         return False
 
 

@@ -72,27 +72,22 @@ def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         assert isinstance(view, View)
         return view
 
-    def block(carry: tuple[State, State, Array], _: None) -> Any:
-        state, kept, stopped = carry
-        state = step(state, task, LOOP)[0]
-        kept = jax.tree.map(lambda old, new: jnp.where(stopped, old, new), kept, state)
-        sure = certainty(view_of(state)) >= condition["level"]
-        return (state, kept, stopped | sure), None
+    def is_unsure(state: State) -> Array:
+        return (certainty(view_of(state)) < condition["level"]) & (state.asked < BUDGET)
 
-    start = init(stream(key, "acquisition"), task, LOOP)
-    blocks = BUDGET // LOOP.refit_every
-    (_, kept, stopped), _ = jax.lax.scan(block, (start, start, jnp.array(False)), length=blocks)
-    view = view_of(kept)
+    def block(state: State) -> State:
+        return step(state, task, LOOP)[0]
+
+    first = block(init(stream(key, "acquisition"), task, LOOP))
+    view = view_of(jax.lax.while_loop(is_unsure, block, first))
+    sure = certainty(view)
     right = (top_set(view) == view.is_top(pool.quality)).all()
     out = exact_certainty(stream(key, "importance"), view, task.variant)
-    return out | {"laplace": certainty(view), "right": right, "stopped": stopped}
+    return out | {"laplace": sure, "right": right, "stopped": sure >= condition["level"]}
 
 
 def main() -> None:
-    conditions = {
-        "biased": np.repeat([0.0, 1.0], len(LEVELS)),
-        "level": np.tile(LEVELS, 2),
-    }
+    conditions = {"biased": np.repeat([0.0, 1.0], len(LEVELS)), "level": np.tile(LEVELS, 2)}
     with runtime.defaults():
         runtime.start()
         out = simulate(experiment, conditions, range(POOLS), chunk=50)

@@ -1,11 +1,10 @@
 """How long each sweep takes, kept in sweeps/times.csv, from which a run says it beforehand.
 
-    JBT_DATA=FOLDER python -m benchmarks.times RESULTS [NAME ...]
+    JBT_DATA=FOLDER python -m benchmarks.times [NAME ...]
 
 For each sweep named, default all, on an idle machine: seconds to trace and compile all programs of
 `full`, and of a whole run of `--preset smoke`, with no program kept. How long all of `full` takes
-stands in its finished run in the folder RESULTS or, if that has none, beside the tables kept in
-docs/results.
+stands beside the tables kept in docs/results.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from jbt import runtime
 from jbt.experiments import times
 from jbt.simulation.simulate import Simulation
 from sweeps.report import kept
-from sweeps.report.runs import record_of, sweep_names, sweep_of
+from sweeps.report.runs import sweep_names, sweep_of
 
 HERE = Path(__file__).resolve().parents[1]
 FILE = HERE / "sweeps" / "times.csv"
@@ -38,20 +37,7 @@ def smoke_seconds(name: str) -> float:
         return time.perf_counter() - begin
 
 
-def whole_seconds(name: str, results: Path) -> float:
-    """Seconds of a sweep's `full` preset.
-
-    Raises:
-      ValueError: it is finished nowhere.
-    """
-    if (results / name / "results.nc").is_file():
-        return record_of(name, results / name)["seconds"]
-    if name not in (records := kept.read_provenance()):
-        raise ValueError(f"no finished run of {name} in {results} or {kept.KEPT}")
-    return records[name]["seconds"]
-
-
-def row_of(name: str, results: Path) -> list[str]:
+def row_of(name: str) -> list[str]:
     """A sweep's row of times.csv."""
     sweep = sweep_of(name).at("full").decided()
     groups = sweep.groups()
@@ -62,19 +48,19 @@ def row_of(name: str, results: Path) -> list[str]:
         )
         simulation.under(group.conditions)  # compiles, and simulates nothing
     compiling = time.perf_counter() - begin
-    running = max(whole_seconds(name, results) - compiling, 1.0)
+    running = max(kept.read_provenance()[name]["seconds"] - compiling, 1.0)
     numbers = compiling, running, times.fits(groups), smoke_seconds(name)
     return [name, *(f"{v:.3g}" for v in numbers)]
 
 
 @runtime.defaults()
-def main(results: str, *names: str) -> None:
+def main(*names: str) -> None:
     os.environ["JBT_CACHE"] = "off"
     runtime.start()
     with FILE.open(encoding="utf-8", newline="") as file:
         rows = {row[0]: row for row in csv.reader(file)}
     for name in names or sweep_names():
-        rows[name] = row_of(name, Path(results))
+        rows[name] = row_of(name)
         print(*rows[name], flush=True)
         with FILE.open("w", encoding="utf-8", newline="") as file:
             sweeps = (rows[n] for n in sorted(rows.keys() - {COLUMNS[0]}))

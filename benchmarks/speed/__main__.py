@@ -183,18 +183,19 @@ def main() -> None:
     parser.add_argument("--arena-rank", default=sys.executable, metavar="PYTHON")
     parser.add_argument("--cores", type=int, default=1)
     options = parser.parse_args()
-    names = set(options.names)
-    cases = [case for case in read_cases() if names & {case["group"], case["name"]}]
-    if not names:
-        cases = [case for case in read_cases() if case["group"] != "device"]
-    if not cases:
-        parser.error(f"no group or case is called {' or '.join(options.names)}")
+    cases = read_cases()
+    groups = dict.fromkeys(case["group"] for case in cases)
+    names = options.names or [group for group in groups if group != "device"]
+    if unknown := set(names) - {name for c in cases for name in (c["group"], c["name"])}:
+        parser.error(f"no group or case is called {' or '.join(unknown)}")
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
     os.environ |= {"OPENBLAS_NUM_THREADS": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
     old = options.old and options.old.resolve()
     document: dict[str, Any] = {"date": f"{datetime.date.today()}", "load": os.getloadavg()[0]}
     document["cases"] = []
     for case in cases:
+        if not {case["group"], case["name"]} & set(names):
+            continue
         rows = measure(case, options.repeats, old, options.arena_rank)
         if not document["cases"]:
             print(*next(iter(rows.values()))["first"].get("environment", {}).values(), sep="\n")

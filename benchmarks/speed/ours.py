@@ -6,6 +6,7 @@ array with a row a problem, NaN where jbt reports that it failed.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -21,16 +22,16 @@ import numpy as np
 from benchmarks.speed import problems
 from benchmarks.speed.peers import Run
 from benchmarks.speed.problems import BUDGET, LAM, LAM_B, REFIT, K, N
-from jbt import estimators, runtime
+from jbt import acquisition, estimators, runtime
 from jbt.acquisition import Loop, Task
-from jbt.acquisition import run as run_loop
-from jbt.kernel import laplace, membership, metrics, model
+from jbt.acquisition.loop import look
+from jbt.kernel import metrics, model
 from jbt.kernel.batching import CPU_PROBLEMS
 from jbt.kernel.fit import fit_map
 from jbt.simulation import judges, pairs
 from jbt.simulation.pools import gaussian
 from jbt.simulation.simulate import Simulation, stream
-from jbt.types import Comparisons, Design, Judge, Parameters, Pool, Posterior, Prior, Rows, Variant
+from jbt.types import Comparisons, Design, Judge, Pool, Prior, Rows, Variant
 
 PRIOR = Prior(LAM, LAM_B)
 MOST_ON_CPU = 20_000
@@ -68,6 +69,11 @@ def batched(f: Callable[..., Any], *arrays: Any, dtype: str, batch: int = CPU_PR
 def design_of(x: Any) -> Design:
     """The design of items with one covariate [N], also of traced values."""
     return Design(x[:, None], None, jnp.ones(len(x), bool), len(x))
+
+
+def key_of(number: Any) -> Any:
+    """The key of a run."""
+    return jax.random.fold_in(jax.random.key(0), number)
 
 
 def or_nan(values: Any, status: Any) -> Any:
@@ -137,7 +143,7 @@ def active(
 
     def one(quality: Any, x: Any, wins: Any, number: Any) -> Any:
         task = Task.build(Pool(quality, design_of(x)), wins, prior=PRIOR)
-        trace = run_loop(jax.random.fold_in(jax.random.key(0), number), task, loop, budget)
+        trace = acquisition.run(key_of(number), task, loop, budget)
         return or_nan(trace.recall[-1], trace.status.max())
 
     tasks = problems.tasks(count, n)
@@ -145,43 +151,24 @@ def active(
     return batched(one, *tasks, np.arange(count), dtype=dtype, batch=batch)
 
 
-def memberships(
-    count: int,
-    estimate: str = "membership",
-    draws: int = membership.DRAWS["conditional"],
-    *,
-    seed: int = 0,
-    dtype: str = "float32",
-) -> Run:
-    """Top-k memberships of the posteriors of pools with 8 to 480 verdicts, drawn at random.
-
-    Args:
-      estimate: membership, or counted with the paper's number of draws.
-      seed: of the draws.
-    """
-    drawn, rng = problems.tasks(count), np.random.default_rng(1)
+def refit(count: int, dtype: str = "float32", **options: Any) -> Run:
+    """A fit and the top-k memberships of its posterior, as the active loop makes them: of pools
+    with 8 to 480 verdicts, drawn at random. `options` are a `Loop`'s."""
+    loop = Loop("top_k_aware", K, REFIT, **options)
     shares = np.geomspace(8, 480, count)[:, None, None] / (N * (N - 1))
-    shown = (rng.random((count, N, N)) < shares) & ~np.eye(N, dtype=bool)
-    with runtime.precision(dtype):
-        if estimate == "counted":
-            draws = membership.DRAWS["counted"]
-            normals = membership.antithetic_normals(draws, N + 2, dtype, seed=seed)
-        else:
-            normals = membership.sobol_normals(draws, N + 2, dtype, seed=seed)
+    shown = np.random.default_rng(1).random((count, N, N)) < shares
 
-    def posterior_of(shown: Any, wins: Any, x: Any) -> Any:
-        design, comparisons = design_of(x), Comparisons(shown, shown * wins)
-        mode = estimators.bias_aware(comparisons, design, PRIOR).parameters
-        variant = model.variant("bias_aware", design)
-        posterior = laplace.laplace(mode, comparisons, design, PRIOR, variant)
-        return mode.flat(), posterior.root, posterior.factor
+    def one(quality: Any, x: Any, wins: Any, shown: Any, number: Any) -> Any:
+        task = Task.build(Pool(quality, design_of(x)), wins, prior=PRIOR)
+        start = acquisition.init(key_of(number), task, loop)
+        shown = shown * (1 - jnp.eye(N, dtype=x.dtype))
+        verdicts = Comparisons(shown, shown * wins)
+        mode = estimators.bias_aware(verdicts, task.design, PRIOR).parameters
+        state = dataclasses.replace(start, comparisons=verdicts, parameters=mode)
+        view: Any = look(state, task, loop)
+        return view.membership
 
-    def one(beta: Any, root: Any, factor: Any) -> Any:
-        posterior = Posterior(Parameters.unflat(beta, N), root, factor)
-        return getattr(membership, estimate)(posterior, K, jnp.ones(N, bool), normals)
-
-    posteriors = batched(posterior_of, shown, drawn.wins, drawn.x, dtype=dtype)()
-    return batched(one, *posteriors, dtype=dtype, batch=64)
+    return batched(one, *problems.tasks(count), shown, np.arange(count), dtype=dtype, batch=64)
 
 
 # --- a leaderboard
@@ -190,8 +177,8 @@ def memberships(
 def leaderboard(
     count: int, rows: int, lam: float = LAM, lam_b: float = LAM_B, robust: bool = False
 ) -> Run:
-    """theta and c of a leaderboard, compiling included; if `robust`, the variances of its
-    jackknife over prompts alone."""
+    """theta and c of a leaderboard, compiling included; if `robust`, the time is that of a fit and
+    its jackknife over prompts."""
     from jbt.estimators import clusters
     from jbt.stats.row_jackknife import jackknife
 
@@ -201,20 +188,16 @@ def leaderboard(
         verdicts = Rows.build(*(data[k] for k in ("first", "second", "difference", "won")))
         design = Design.of_contents(models, covariates)
         variant = Variant(jnp.ones(covariates, bool), jnp.array(False))
-        mode = jax.jit(fit_map)(verdicts, design, prior, variant).parameters
-
-    def fitted() -> Any:
-        result = jax.jit(fit_map)(verdicts, design, prior, variant)
-        return [or_nan(result.parameters.flat()[:-1], result.status)]
-
-    def variances() -> Any:
-        inverse = clusters.inverse_hessian(mode, verdicts, design, prior, variant)
-        return [jackknife(inverse, mode, verdicts, data["prompt"]).covariance.diagonal()]
 
     def run() -> Any:
         jax.clear_caches()
         with runtime.precision("float64"):
-            return variances() if robust else fitted()
+            result = jax.jit(fit_map)(verdicts, design, prior, variant)
+            mode = result.parameters
+            if robust:
+                inverse = clusters.inverse_hessian(mode, verdicts, design, prior, variant)
+                jackknife(inverse, mode, verdicts, data["prompt"])
+            return [or_nan(mode.flat()[:-1], result.status)]
 
     return run
 

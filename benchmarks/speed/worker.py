@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.metadata
 import json
@@ -20,7 +19,6 @@ import numpy as np
 
 LEAST_SECONDS = 0.2
 """A shorter run is repeated within its turn."""
-PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "jaxopt", "choix", "evalica", "arena-rank")
 
 
 def main(side: str, answers: str) -> None:
@@ -84,16 +82,14 @@ def environment(root: str) -> dict[str, Any]:
     git = ["git", "-C", root, "describe", "--always", "--dirty"]
     info, jax = Path("/proc/cpuinfo"), sys.modules.get("jax")
     lines = info.read_text().splitlines() if info.exists() else []
-    versions = {"python": platform.python_version()}
-    for name in PACKAGES:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions[name] = importlib.metadata.version(name)
+    installed = importlib.metadata.distributions()
+    imported = {d.name: d.version for d in installed if d.name.replace("-", "_") in sys.modules}
     return {
         "cpu": next((line for line in lines if line.startswith("model name")), platform.machine()),
         "cores": len(os.sched_getaffinity(0)),
         "device": jax.devices()[0].device_kind if jax else "cpu",
         "revision": subprocess.run(git, capture_output=True, text=True).stdout.strip(),
-        "versions": versions,
+        "versions": {"python": platform.python_version(), **imported},
     }
 
 

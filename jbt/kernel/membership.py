@@ -21,8 +21,8 @@ from jaxtyping import Array, Bool, Float, Key
 from jbt.types import Posterior
 
 DRAWS = {"conditional": 64, "counted": 1500}
-"""The two estimates and their usual S (count). On posteriors of pools of 30 items their rms
-errors are 0.005 and 0.007 (`python -m benchmarks.speed active`)."""
+"""The two estimates and their usual S (count). On posteriors of 30 items their rms errors
+are 0.005 and 0.0075 (`python -m benchmarks.speed active`)."""
 
 CHUNK = 512
 """Columns of a table processed together, so that they stay in cache."""

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support import twin
-from support.active import binary_task
 
 from jbt.acquisition import PANEL_RULES, Loop, PanelRule, Rule, Task, rules, run
 from jbt.acquisition.choice import choose_judge
@@ -16,7 +15,7 @@ from jbt.kernel.fit import fit_map
 from jbt.kernel.membership import sobol_normals
 from jbt.simulation import judges, pools
 from jbt.simulation.simulate import stream
-from jbt.types import Comparisons, Judge, Panel, Pool, Variant
+from jbt.types import Comparisons, Judge, Panel, Variant
 
 pytestmark = [pytest.mark.heavy, pytest.mark.usefixtures("x64", "same_key_again")]
 
@@ -175,42 +174,7 @@ def test_the_twin_asks_the_same_of_the_same(runs, names, fresh):
     assert (seen > 20).all()
 
 
-def test_a_panel_of_one_asks_what_that_judge_is_asked():
-    """Whatever the price."""
-    names = ("top_k_aware", "entropy_reduction", "lucb")
-
-    def both(which, key):
-        task = binary_task(key)
-        pool, answers = Pool(task.quality, task.design), task.answers[:, :, None]
-        panel = Task.build(pool, answers, price=7.0)
-        rule = Rule(switch([SCORES[name] for name in names], which))
-        settings = Loop(rule, K, R, n_samples=50)
-        return run(key, task, settings, BUDGET), run(key, panel, settings, BUDGET)
-
-    both = jax.jit(jax.vmap(both, (None, 0)))
-    for which in range(len(names)):
-        alone, panel = jax.device_get(both(jnp.array(which), keys_of(3)))
-        for field in ("first", "second", "won"):
-            of_each = (getattr(trace.queries, field) for trace in (alone, panel))
-            np.testing.assert_array_equal(*of_each)
-        np.testing.assert_allclose(panel.parameters.theta, alone.parameters.theta, atol=1e-9)
-        np.testing.assert_allclose(panel.cost, 7.0 * panel.budget)
-        assert not panel.queries.judge.any()
-        np.testing.assert_array_equal(alone.cost, alone.budget)
-        assert alone.queries.judge is None
-
-
 # --- prices and the purse
-
-
-@pytest.mark.parametrize("name", ["escalation", "top_k_aware", "reference_random"])
-def test_twice_the_prices_and_the_purse_change_nothing(name):
-    keys, tasks = keys_of(4), on(tasks_of(keys_of(1)), purse=40.0)
-    trace = runs_by(name, keys, tasks)
-    again = runs_by(name, keys, on(tasks, price=np.multiply(2, PRICE), purse=80.0))
-    np.testing.assert_array_equal(asked(again), asked(trace))
-    np.testing.assert_array_equal(again.cost, 2 * trace.cost)
-    np.testing.assert_array_equal(again.recall, trace.recall)
 
 
 def test_a_judge_that_cannot_be_asked_changes_nothing():
@@ -251,16 +215,6 @@ def test_a_purse_is_spent_and_no_more(name):
     assert (trace.status == 0).all()
 
 
-@pytest.mark.parametrize("name", PANEL_RULES)
-def test_half_of_what_is_spent_is_left_to_the_reference(name):
-    judge = runs_by(name, keys_of(8), tasks_of(keys_of(7))).queries.judge
-    spent = (np.array(PRICE) * (judge[..., None] == np.arange(J))).cumsum(1)
-    cheap, reference = spent[..., 0], spent[..., 1]
-    assert (reference[:, -1] > 9).all()
-    assert (reference <= cheap).all()
-    assert (cheap - reference <= sum(PRICE)).all()  # in turn
-
-
 def test_reports_are_fits_of_the_verdicts_so_far():
     tasks = tasks_of(keys_of(7))
     trace = runs_by("escalation", keys_of(8), tasks)
@@ -286,21 +240,6 @@ def test_reports_are_fits_of_the_verdicts_so_far():
         theta, recall = fitted(shown, wins, tasks)
         np.testing.assert_allclose(trace.recall[:, t], recall)
     np.testing.assert_allclose(trace.parameters.theta, theta, atol=1e-9)
-
-
-def test_renamed_judges_are_asked_the_same():
-    tasks, order = tasks_of(keys_of(9)), jnp.array([1, 0])
-    terms, variant = tasks.panelists, tasks.variant
-    renamed = changed(
-        on(tasks, discrimination=terms.discrimination[:, order], price=terms.price[:, order]),
-        answers=tasks.answers[..., order],
-        variant=changed(variant, c=variant.c[..., order], kappa=variant.kappa[:, order]),
-    )
-    trace, again = (runs_by("unlike", keys_of(1), t) for t in (tasks, renamed))
-    assert set(trace.queries.judge.ravel()) == {0, 1}
-    np.testing.assert_array_equal(asked(again)[..., :2], asked(trace)[..., :2])
-    np.testing.assert_array_equal(again.queries.judge, 1 - trace.queries.judge)
-    np.testing.assert_allclose(again.parameters.kappa, trace.parameters.kappa[:, order], atol=1e-9)
 
 
 def test_prices_are_conditions_of_one_program():

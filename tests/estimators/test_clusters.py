@@ -131,18 +131,6 @@ def test_one_step_equals_refits_without_each_cluster(x64):
     refitted = np.sqrt(np.diagonal((n - 1) / n * moved.T @ moved))
     found = np.sqrt(np.diagonal(jackknife(inverse, mode, rows, cluster).covariance))
     np.testing.assert_allclose(found, refitted, rtol=0.03)
-    plain = sandwich(inverse, mode, rows, cluster)
-    assert (np.sqrt(np.diagonal(plain)) < 0.92 * refitted).all()
-
-
-def sandwich(inverse, mode, rows, cluster):
-    """The plain sandwich times G / (G - 1), which intervals once were made of."""
-    z, beta = explicit(rows), np.asarray(mode.flat())
-    residual = np.asarray(rows.wins) - np.asarray(rows.shown) * expit(z @ beta)
-    names, of = np.unique(cluster, return_inverse=True)
-    n = len(names)
-    scores = np.eye(n)[of].T @ (residual[:, None] * z)
-    return n / (n - 1) * inverse @ scores.T @ scores @ inverse
 
 
 def test_fixed_parameters_and_unseen_contents_do_not_vary(x64):

@@ -90,48 +90,32 @@ def test_derivatives_are_those_of_the_objective(x64):
         np.testing.assert_allclose(-gradient[p], slope / 2 / step, atol=1e-4)
 
 
-def test_without_quality_differences_in_the_bias_it_is_nearly_the_bias_aware_fit(x64):
-    """gamma held at 0 by its prior."""
-    pool, comparisons = judged(2)
-    tight = _Problem.of(comparisons, pool.design, PRIOR)
-    tight = dataclasses.replace(tight, precision=tight.precision.at[-1].set(1e12))
-    usual = estimators.bias_aware(comparisons, pool.design, PRIOR)
-    beta = jnp.append(usual.parameters.flat(), 0.0)
-    gradient, *_ = tight.derivatives(beta)
-    np.testing.assert_allclose(gradient[:-1], 0, atol=1e-8)
-    np.testing.assert_allclose(tight.objective(beta), usual.objective, rtol=1e-12)
+def test_gamma_is_identified_from_renderings_of_unlike_quality_alone(x64):
+    """As the rank of all logits in all parameters at the optimum says, by singular values."""
 
+    def alike(x, content, quality):
+        n, m = len(x), max(content) + 1
+        design = Design(jnp.array(x)[:, None], jnp.array(content), jnp.ones(n, bool), m)
+        shown, quality = 9.0 * (1 - jnp.eye(n)), jnp.array(quality)
+        wins = shown * jax.nn.sigmoid(quality[:, None] - quality)
+        return design, Comparisons(shown, wins)
 
-def test_the_verdicts_tell_gamma_only_from_renderings_of_unlike_quality(x64):
-    pool, comparisons = judged(3)
-    assert fit_interaction(comparisons, pool.design, PRIOR).fit.status == Status.CONVERGED
-    alone, unpaired = judged(3, paired=False)
-    assert fit_interaction(unpaired, alone.design, PRIOR).fit.status == Status.FLAT
-
-    # One content rendered twice: c + gamma theta of that content alone.
-    content = jnp.array([0, 0, 1, 2, 3])
-    x = jnp.array([[0.0], [1.0], [0.0], [0.0], [0.0]])
-    design = Design(x, content, jnp.ones(5, bool), 4)
-    shown = 9.0 * (1 - jnp.eye(5))
-    quality = jnp.array([1.0, 2.0, 0.2, -0.4, -0.8])
-    wins = shown * jax.nn.sigmoid(quality[:, None] - quality)
-    once = fit_interaction(Comparisons(shown, wins), design, PRIOR)
-    assert once.fit.status == Status.FLAT
-
-    # A second content of the same quality adds nothing: also in a design of rank deficient by one.
-    x = jnp.array([[0.0], [1.0], [0.0], [1.0]])
-    again = Design(x, jnp.array([0, 0, 1, 1]), jnp.ones(4, bool), 2)
-    shown = 9.0 * (1 - jnp.eye(4))
-    same = Comparisons(shown, shown * jax.nn.sigmoid(x - x[:, 0]))
-    assert fit_interaction(same, again, PRIOR).fit.status == Status.FLAT
-
-
-def test_what_is_identified_is_the_rank_by_singular_values(x64):
-    """The Jacobian of all logits in all parameters, at the optimum."""
-    for paired in (True, False):
-        pool, comparisons = judged(4, n_contents=5, paired=paired)
-        found = fit_interaction(comparisons, pool.design, PRIOR)
-        problem = _Problem.of(comparisons, pool.design, PRIOR)
+    cases = [
+        *(
+            ((pool.design, comparisons), nullity)
+            for (pool, comparisons), nullity in (
+                (judged(3, n_contents=5), 1),  # the constant of theta
+                (judged(3, n_contents=5, paired=False), 3),  # c and gamma beside it
+            )
+        ),
+        # One content rendered twice: c + gamma theta of that content alone.
+        (alike([0.0, 1, 0, 0, 0], [0, 0, 1, 2, 3], [1.0, 2, 0.2, -0.4, -0.8]), 2),
+        # A second content of the same quality adds nothing.
+        (alike([0.0, 1, 0, 1], [0, 0, 1, 1], [0.0, 1, 0, 1]), 2),
+    ]
+    for (design, comparisons), expected in cases:
+        found = fit_interaction(comparisons, design, PRIOR)
+        problem = _Problem.of(comparisons, design, PRIOR)
         beta = jnp.concatenate([found.fit.parameters.flat(), found.interaction])
 
         def logits(b, problem=problem):
@@ -139,9 +123,8 @@ def test_what_is_identified_is_the_rank_by_singular_values(x64):
 
         values = np.linalg.svd(np.asarray(jax.jacobian(logits)(beta)), compute_uv=False)
         nullity = (values < 1e-9 * values[0]).sum() + max(0, problem.size - len(values))
-        # The constant of theta; unpaired, c and gamma beside it.
-        assert nullity == (1 if paired else 3)
-        assert bool(problem.identified(beta)) == paired
+        assert nullity == expected
+        assert (found.fit.status == Status.CONVERGED) == (nullity == 1)
 
 
 def test_intervals_of_paired_designs_cover(x64):

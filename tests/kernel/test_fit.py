@@ -261,13 +261,6 @@ def test_what_a_fit_does_not_depend_on(seed, items, contents):
         np.testing.assert_allclose(swapped.kappa, -p.kappa, atol=1e-9)
 
 
-def test_content_none_is_content_arange(x64):
-    comparisons, design, prior, variant = small_problem()
-    explicit = Design(design.covariates, jnp.arange(N), design.item_mask, M)
-    a, b = (fit_once(comparisons, d, prior, variant) for d in (design, explicit))
-    np.testing.assert_allclose(a.parameters.flat(), b.parameters.flat(), atol=1e-12)
-
-
 def test_each_content_may_have_a_prior_of_its_own(x64):
     """The score is the prior's pull, with each content's precision."""
     comparisons, design, _, variant = small_problem()

@@ -1,7 +1,5 @@
 """Several judges of the same items in one fit."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -110,48 +108,6 @@ def first_of(fits):
     qs, batch, found, _ = fits
     i = next(i for i, q in enumerate(qs) if all(v.shown.any() for v in q.judges))
     return jax.tree.map(lambda v: v[i], batch), jax.tree.map(lambda v: v[i], found.parameters)
-
-
-def test_renamed_judges_give_the_renamed_result(fits, x64):
-    (panel, design, prior, variant), found = first_of(fits)
-    order = jnp.array([2, 0, 1])
-    renamed = Panel(
-        jax.tree.map(lambda v: v[..., order], panel.verdicts),
-        panel.discrimination[order],
-        panel.sharing[order][:, order],
-    )
-    other = jax.tree.map(lambda v: v[..., order], variant)
-    again = fit_one(renamed, design, prior, other).parameters
-    np.testing.assert_allclose(again.theta, found.theta, atol=1e-9)
-    np.testing.assert_allclose(again.c, found.c[:, order], atol=1e-9)
-    np.testing.assert_allclose(again.kappa, found.kappa[order], atol=1e-9)
-
-
-def test_a_judge_without_verdicts_changes_nothing(x64):
-    q = panels.random_panel(0, shared=False, n_judges=2)
-    panel, design, prior, variant = panels.padded(q, shared=False)
-    panel = dataclasses.replace(panel, sharing=jnp.eye(J))
-    verdicts, held = jax.tree.map(lambda v: v[..., :2], (panel.verdicts, variant))
-    two = Panel(verdicts, panel.discrimination[:2], jnp.eye(2))
-    with_third = fit_one(panel, design, prior, variant).parameters
-    without = fit_one(two, design, prior, held).parameters
-    np.testing.assert_allclose(with_third.theta, without.theta, atol=1e-12)
-    np.testing.assert_allclose(with_third.c[:, :2], without.c, atol=1e-12)
-    assert not np.asarray(with_third.c[:, 2]).any()
-    assert with_third.kappa[2] == 0
-
-
-def test_one_set_for_all_is_their_verdicts_counted_together(fits, x64):
-    """At one discrimination; what is called mixing the judges as one."""
-    (panel, design, prior, _), _ = first_of(fits)
-    every = model.variant("bias_aware", design, J)
-    shared = jnp.zeros((J, J)).at[:, 0].set(1)
-    mixed = fit_one(Panel(panel.verdicts, jnp.ones(J), shared), design, prior, every).parameters
-    together = jax.tree.map(lambda v: v.sum(-1), panel.verdicts)
-    one = fit_one(together, design, prior, model.variant("bias_aware", design)).parameters
-    np.testing.assert_allclose(mixed.theta, one.theta, atol=1e-10)
-    np.testing.assert_allclose(mixed.c[:, 0], one.c, atol=1e-10)
-    assert not np.asarray(mixed.c[:, 1:]).any()
 
 
 def test_estimators_take_a_panel_and_fixed_coefficients_stay_where_they_are_put(fits, x64):

@@ -18,6 +18,9 @@ from jbt.types import Comparisons, Design, Judge, Prior, Status
 
 pytestmark = pytest.mark.heavy
 
+bias_aware = jax.jit(estimators.bias_aware)
+fit = jax.jit(fit_interaction)  # compiled once for each size
+local_fit = jax.jit(local, static_argnames="near")
 PRIOR = Prior(1.0, 0.1)
 BIAS, POSITION, INTERACTION = 1.0, 0.3, 0.4
 
@@ -53,10 +56,10 @@ def naive_objective(beta, pool, comparisons, prior):
 @pytest.mark.parametrize("paired", [True, False])
 def test_the_optimum_is_that_of_scipy(paired, x64):
     pool, comparisons = judged(0, paired=paired)
-    found = fit_interaction(comparisons, pool.design, PRIOR)
+    found = fit(comparisons, pool.design, PRIOR)
     ours = np.concatenate([found.fit.parameters.flat(), found.interaction])
     # From the bias-aware fit: on these pools both searches end at the same optimum.
-    start = estimators.bias_aware(comparisons, pool.design, PRIOR).parameters.flat()
+    start = bias_aware(comparisons, pool.design, PRIOR).parameters.flat()
     scipy = minimize(
         naive_objective,
         np.append(start, 0),
@@ -114,14 +117,14 @@ def test_gamma_is_identified_from_renderings_of_unlike_quality_alone(x64):
         (alike([0.0, 1, 0, 1], [0, 0, 1, 1], [0.0, 1, 0, 1]), 2),
     ]
     for (design, comparisons), expected in cases:
-        found = fit_interaction(comparisons, design, PRIOR)
+        found = fit(comparisons, design, PRIOR)
         problem = _Problem.of(comparisons, design, PRIOR)
         beta = jnp.concatenate([found.fit.parameters.flat(), found.interaction])
 
         def logits(b, problem=problem):
             return model.logits(problem.apparent(b), problem.items).ravel()
 
-        values = np.linalg.svd(np.asarray(jax.jacobian(logits)(beta)), compute_uv=False)
+        values = np.linalg.svd(np.asarray(jax.jit(jax.jacobian(logits))(beta)), compute_uv=False)
         nullity = (values < 1e-9 * values[0]).sum() + max(0, problem.size - len(values))
         assert nullity == expected
         assert (found.fit.status == Status.CONVERGED) == (nullity == 1)
@@ -155,42 +158,42 @@ def test_intervals_of_paired_designs_cover(x64):
 
 def test_items_renamed_a_covariate_turned_round_and_float32(x64):
     pool, comparisons = judged(6, n_contents=6, paired=False)
-    found = fit_interaction(comparisons, pool.design, PRIOR)
+    found = fit(comparisons, pool.design, PRIOR)
     order = np.random.default_rng(0).permutation(6)
     design = dataclasses.replace(pool.design, covariates=pool.design.covariates[order])
     moved = Comparisons(*(v[order][:, order] for v in (comparisons.shown, comparisons.wins)))
-    renamed = fit_interaction(moved, design, PRIOR)
+    renamed = fit(moved, design, PRIOR)
     np.testing.assert_allclose(
         renamed.fit.parameters.theta, found.fit.parameters.theta[order], atol=1e-7
     )
     turned = dataclasses.replace(pool.design, covariates=-pool.design.covariates)
-    opposite = fit_interaction(comparisons, turned, PRIOR)
+    opposite = fit(comparisons, turned, PRIOR)
     np.testing.assert_allclose(opposite.fit.parameters.c, -found.fit.parameters.c, atol=1e-7)
     np.testing.assert_allclose(opposite.interaction, -found.interaction, atol=1e-7)
     bad = dataclasses.replace(pool.design, covariates=pool.design.covariates.at[0].set(jnp.nan))
-    assert fit_interaction(comparisons, bad, PRIOR).fit.status == Status.NOT_FINITE
+    assert fit(comparisons, bad, PRIOR).fit.status == Status.NOT_FINITE
     single = jax.tree.map(
         lambda v: v.astype("float32") if v.dtype == "float64" else v, (comparisons, pool.design)
     )
-    low = fit_interaction(*single, PRIOR)
-    assert low.fit.status == Status.CONVERGED
+    low = fit(*single, PRIOR)
+    assert low.fit.status == found.fit.status
     np.testing.assert_allclose(low.interaction, found.interaction, atol=1e-3)
 
 
 def test_the_local_fit_is_that_of_the_best_contents_alone(x64):
     pool, comparisons = judged(8, n_contents=12, paired=False)
     design = pool.design
-    first = np.asarray(estimators.bias_aware(comparisons, design, PRIOR).parameters.theta)
-    fit = local(comparisons, design, PRIOR, near=6)
+    first = np.asarray(bias_aware(comparisons, design, PRIOR).parameters.theta)
+    again = local_fit(comparisons, design, PRIOR, near=6)
     best = np.sort(np.argsort(-first)[:6])
     alone = Comparisons(*(v[best][:, best] for v in (comparisons.shown, comparisons.wins)))
     part = Design(design.covariates[best], None, jnp.ones(6, bool), 6)
-    expected = estimators.bias_aware(alone, part, PRIOR).parameters
-    theta = np.asarray(fit.parameters.theta)
+    expected = bias_aware(alone, part, PRIOR).parameters
+    theta = np.asarray(again.parameters.theta)
     np.testing.assert_allclose(theta[best], expected.theta, atol=1e-7)
-    np.testing.assert_allclose(fit.parameters.c, expected.c, atol=1e-7)
+    np.testing.assert_allclose(again.parameters.c, expected.c, atol=1e-7)
     others = np.setdiff1d(np.arange(12), best)
     assert theta[others].max() < theta[best].min()
     assert (np.argsort(theta[others]) == np.argsort(first[others])).all()
-    whole = local(comparisons, design, PRIOR, near=12).parameters.theta
+    whole = local_fit(comparisons, design, PRIOR, near=12).parameters.theta
     np.testing.assert_allclose(whole, first, atol=1e-9)

@@ -1,5 +1,5 @@
-"""Start JAX for sweeps (devices, threads, kept programs), set the precision, join processes: the
-only place that touches JAX's global state, and only when called.
+"""Start JAX for sweeps (devices, threads, kept programs) and set the precision: the only place that
+touches JAX's global state, and only when called.
 
 Importing jbt changes nothing; a program that wants both cores calls `start` first.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import platform
-import socket
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -45,80 +44,6 @@ def start(*, cpu_devices: int | None = None, cache: Path | None = None) -> None:
             jax.config.update("jax_num_cpu_devices", cpu_devices or available_cores())
     _one_blas_thread()
     program_cache.keep(cache)
-
-
-JOIN_SECONDS = 600
-"""How long `join` waits for the other processes: the nodes of a job do not start together."""
-HEARTBEAT_SECONDS = 100
-"""A process that is not heard from for so long counts as dead, and the others are ended."""
-LEAVE_SECONDS = 30 * 86_400
-"""How long `leave` waits for the other processes: as long as any job may take."""
-
-
-def join(coordinator: str | None = None, process: tuple[int, int] | None = None) -> tuple[int, int]:
-    """Join JAX's distributed runtime, with every local device that this process sees.
-
-    Call it after `start` and before JAX's first computation. From then on JAX ends this process
-    when another process of the job dies.
-
-    Args:
-      coordinator: ADDRESS:PORT at which process 0 listens, default as JAX detects it under SLURM,
-        Open MPI and Kubernetes, or `$JAX_COORDINATOR_ADDRESS`.
-      process: the number of this process, from 0, and the number of processes; default as JAX
-        detects them.
-
-    Returns:
-      The number of this process, and the number of processes.
-
-    Raises:
-      ValueError: JAX cannot detect these, the port is taken, or JAX is running already. If the
-        others do not join within `JOIN_SECONDS`, JAX ends the process.
-    """
-    number, count = process or (None, None)
-    if coordinator and number == 0:
-        _check_port(int(coordinator.rpartition(":")[2]))
-    # All computation stays on a process's own devices, so there are no collectives to connect.
-    jax.config.update("jax_cpu_collectives_implementation", None)
-    # The service would catch SIGTERM, by which schedulers end a job, and leave handling it to us.
-    jax.config.update("jax_enable_preemption_service", False)
-    # Under SLURM and Open MPI, None would be one device a process.
-    local_devices = None if "JAX_LOCAL_DEVICE_IDS" in os.environ else ()
-    try:
-        jax.distributed.initialize(
-            coordinator,
-            count,
-            number,
-            local_devices,
-            initialization_timeout=JOIN_SECONDS,
-            heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
-            shutdown_timeout_seconds=LEAVE_SECONDS,
-        )
-    except ValueError as error:
-        missing = "--coordinator ADDRESS:PORT and --part I/N"
-        if coordinator:
-            missing = "--part I/N, the number of this process and how many there are"
-        raise ValueError(
-            f"no SLURM, Open MPI or Kubernetes job is found ({str(error).rstrip('.')}); "
-            f"give {missing}"
-        ) from None
-    except RuntimeError as error:
-        raise ValueError(f"cannot join the other processes: {str(error).splitlines()[0]}") from None
-    return jax.process_index(), jax.process_count()
-
-
-def _check_port(port: int) -> None:
-    """Raise `ValueError` unless process 0 can listen at a port; jaxlib would end in a segmentation
-    fault."""
-    try:
-        socket.create_server(("", port)).close()
-    except (OSError, OverflowError) as error:
-        raise ValueError(f"cannot listen at port {port}: {error}") from None
-
-
-def leave() -> None:
-    """Leave JAX's distributed runtime: wait until every process has called this. Later deaths of a
-    process do not affect the others."""
-    jax.distributed.shutdown()
 
 
 def _one_blas_thread() -> None:

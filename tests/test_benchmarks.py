@@ -14,7 +14,7 @@ from benchmarks.speed import ours, peers
 
 
 def test_the_kernels_benchmarks_load_in_a_bare_jax_environment():
-    absent = "xarray pandas tyro matplotlib jaxopt optax tqdm h5netcdf threadpoolctl filelock"
+    absent = "xarray pandas tyro matplotlib jaxopt optax tqdm zarr threadpoolctl filelock"
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({absent.split()})); "
         "import benchmarks.speed.__main__, benchmarks.speed.worker, benchmarks.speed.ours"

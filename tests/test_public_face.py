@@ -72,7 +72,7 @@ print(jbt.types.Prior(), jbt.runtime, jbt.model, jbt.theory.map_bias)
 try: jbt.nothing
 except AttributeError as error: print(error)
 """)
-    tables = {"pandas", "xarray", "matplotlib", "tyro", "h5netcdf"}
+    tables = {"pandas", "xarray", "matplotlib", "tyro", "zarr"}
     assert not {"jax", "numpy", "scipy", *tables} & set(helped.split())
     assert "jax" in fitted.split()
     assert not tables & set(fitted.split())

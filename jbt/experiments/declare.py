@@ -88,14 +88,14 @@ class Sweep:
     """Start afresh: first remove all that a run of any configuration, finished or not, has written
     into the folder."""
     part: str | None = None
-    """Compute only share I of N, written I/N with I from 0 to N - 1, into the common folder; once
-    all parts are there, the same command without --part collects them."""
-    distributed: bool = False
-    """Run as one of several processes, one a node, that JAX's distributed runtime joins (under
-    SLURM, Open MPI or Kubernetes): each computes its own part, process 0 collects."""
-    coordinator: str | None = None
-    """ADDRESS:PORT of process 0, where --distributed cannot find it; --part I/N then says which
-    process this is."""
+    """Compute only share I of N, written I/N with I from 0 to N - 1, into the common folder; the
+    same command without --part then computes what is missing, if anything, and reports."""
+    executor: str | None = None
+    """Who computes: dask://HOST:PORT, the workers of a Dask scheduler; or jobs of SLURM,
+    slurm:NAME=VALUE,... with submitit's parameters and jobs=COUNT. Default this process."""
+    store: str | None = None
+    """URL of the results, such as s3://BUCKET/NAME.zarr, where fsspec can write; default
+    results.zarr in the sweep's folder."""
     redraw: bool = False
     """Make table and figure again from the saved results and their settings, without running;
     an option that contradicts these settings is refused."""
@@ -274,7 +274,7 @@ N_IDS = 2**32
 
 NOT_CONFIGURATION = (
     *("preset", "data", "out", "overwrite", "redraw", "json", "chunk", "devices"),
-    *("part", "distributed", "coordinator"),
+    *("part", "executor", "store"),
 )
 """Fields that cannot change the numbers beyond rounding; they are not compared on resume."""
 
@@ -410,6 +410,50 @@ def check_top(k: int, n: int) -> None:
     """Check that k of n contents can be a top set."""
     if not 1 <= k < n:
         raise ValueError(f"k must lie in 1..{n - 1}, got {k}")
+
+
+def check_groups(groups: Sequence[Group], index: str | None = None) -> None:
+    """Check, before anything is simulated, that there are groups whose names files may have, with
+    conditions and pools, with as many labels as conditions and pools, and with the same labels and
+    coordinates of axes and pools; raise `ValueError` otherwise.
+
+    Args:
+      index: the label whose values differ between all conditions, if any.
+    """
+    if not groups:
+        raise ValueError("no groups: there is nothing to simulate")
+    first = groups[0]
+    for group in groups:
+        if not group.name or set(group.name) & set("/\\*?["):
+            raise ValueError(f"group {group.name!r}: its name cannot be part of a file's name")
+        if not group.conditions or not group.n_conditions:
+            raise ValueError(f"group {group.name} has no conditions")
+        if group.pools < 1:
+            raise ValueError(f"group {group.name}: pools must be at least 1, got {group.pools}")
+        if index is not None and index not in group.labels:
+            raise ValueError(f"group {group.name} has no label {index}, the sweep's index")
+    if index is not None:
+        values = [value for group in groups for value in group.labels[index]]
+        if len(set(values)) < len(values):
+            raise ValueError(f"two conditions have one {index}, the sweep's index")
+    axes: dict[str, list[Any]] = {}
+    for group in groups:
+        if group.labels.keys() != first.labels.keys():
+            raise ValueError(f"groups {first.name} and {group.name} differ in labels")
+        for name, values in (*group.conditions.items(), *group.labels.items()):
+            if len(values) != group.n_conditions:
+                raise ValueError(
+                    f"group {group.name}: {name} has {len(values)} values for "
+                    f"{group.n_conditions} conditions"
+                )
+        if any(len(values) != group.pools for values in group.pool_labels.values()):
+            raise ValueError(f"group {group.name}: not one label for each of {group.pools} pools")
+        if group.pool_labels != first.pool_labels:
+            raise ValueError(f"groups {first.name} and {group.name} differ in labels of pools")
+        for dimensions in group.axes.values():
+            for name, values in dimensions.items():
+                if axes.setdefault(name, list(values)) != list(values):
+                    raise ValueError(f"groups differ in the coordinates of {name}")
 
 
 # --- until every sweep is a class

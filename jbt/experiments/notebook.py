@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 from jbt import runtime
 from jbt.border.report import Result
-from jbt.experiments import folder as store
-from jbt.experiments import provenance, results
-from jbt.experiments.declare import Sweep
-from jbt.experiments.run import simulate_missing, table_of
+from jbt.experiments import store
+from jbt.experiments.declare import Sweep, check_groups
+from jbt.experiments.run import fill, table_of
+from jbt.experiments.work import Work
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,16 +113,10 @@ def run(kind: type[Sweep], **changes: Any) -> Explored:
         sweep = kind.at(preset, **changes, out=Path(out)).decided()
         sweep.check()
         runtime.start()
-        groups = sweep.groups()
-        results.check_groups(groups, sweep.index)
-        folder = Path(out) / sweep.name
-        configuration, code = provenance.configuration_of(sweep), provenance.code_of(kind)
+        work, folder = Work(sweep), Path(out) / sweep.name
+        check_groups([*work.groups.values()], sweep.index)
         with store.locked(folder):
-            store.claim(folder, configuration, code, overwrite=False)
-            simulate_missing(sweep, groups, folder)
-            results.write(sweep, groups, configuration, code, folder)
-            with results.open_results(folder) as dataset:
-                loaded = dataset.load()
+            loaded = fill(work, folder, folder / store.RESULTS).results().load()
     return Explored(sweep, loaded, table_of(sweep, loaded))
 
 

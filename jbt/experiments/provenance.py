@@ -27,18 +27,18 @@ VERSIONS = ("jbt", "jax")
 """Packages whose version is part of a configuration, because their numbers may differ."""
 
 PACKAGE = Path(__file__).resolve().parent.parent
-LAYOUT = 3
-"""Layout of results.nc and its shards, part of a configuration too: 3 has digests."""
+LAYOUT = 4
+"""Layout of the results, part of a configuration too: 4 is a store of zarr."""
 SIMULATES = tuple(
-    PACKAGE / name for name in ("simulation/simulate.py", "runtime.py", "experiments/results.py")
+    PACKAGE / name for name in ("simulation/simulate.py", "runtime.py", "experiments/work.py")
 )
 """Code that every result goes through, whatever its sweep imports."""
 REPORTS = (
     *(
         PACKAGE / "experiments" / f"{name}.py"
         for name in (
-            *("declare", "folder", "labelled_arrays", "paper", "parts", "plots", "provenance"),
-            *("run", "table"),
+            *("declare", "labelled_arrays", "paper", "plots", "provenance", "run", "store"),
+            *("table", "times", "units"),
         )
     ),
     PACKAGE / "_moved.py",
@@ -75,7 +75,7 @@ def fields_of(settings: Sweep) -> dict[str, Any]:
 
 
 def packages() -> dict[str, str]:
-    """Versions of Python and the packages, for the attributes of results.nc."""
+    """Versions of Python and the packages, for the attributes of results."""
     names = (*VERSIONS, "jaxlib", "numpy", "xarray")
     return {
         "python": platform.python_version(),

@@ -2,45 +2,41 @@
 
 A run writes to `OUT/NAME/`:
 
-    config.json      the configuration and digests of the code, written first
-    shards/*.npz     finished chunks of pools, each written whole or not at all
-    results.nc       every metric of every pool, once all chunks are there
+    results.zarr     every metric of every pool (`jbt.experiments.store`), its configuration and
+                     digests of the code among its attributes
     table.csv, figure.png; for some sweeps page.md
 
-The same command again continues from the shards, and makes table and figure anew from results.nc.
-Another configuration in the same folder is refused, and so is an unfinished run of other code; for
-a finished run the report names the files that have changed since.
+The same command again computes what is missing in the store, and makes table and figure anew from
+it. Another configuration in the same folder is refused, and so is an unfinished run of other code;
+for a finished run the report names the files that have changed since.
 
-Parts of a run (`jbt.experiments.parts`) keep their shards in folders of their own below `shards/`.
-Once a part has begun, the command without a part only collects.
+A part of a run (`--part I/N`) computes its range of pools and makes no report. Workers elsewhere
+(`--executor`) compute chunks, and this process writes them (`jbt.experiments.work`).
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib
 import json
-import re
 import sys
 import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jax
-
 from jbt import runtime
 from jbt.border import files, inputs, terminal
 from jbt.border.exits import exit_code
-from jbt.experiments import folder as store
-from jbt.experiments import parts, provenance, results, shards, times
-from jbt.experiments.declare import PRESETS, Group, Sweep
-from jbt.experiments.parts import Part
+from jbt.experiments import provenance, store, times
+from jbt.experiments.declare import PRESETS, Group, Sweep, check_groups
+from jbt.experiments.store import WHOLE, Store
 from jbt.experiments.table import Table
-from jbt.simulation.simulate import Simulation, check_chunking, check_seed
+from jbt.experiments.work import Work, computed, executor_of
+from jbt.simulation.simulate import check_chunking, check_seed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,14 +45,8 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 3.0
 """A wait longer than this is explained."""
 
-CALL_PROBLEMS = 16_384
-"""Fits of 30 items a call on a CPU, a second or two. More would not be faster there, and a call is
-a step of the progress bar and a shard, which a killed run loses."""
-
-CLAIM_SECONDS = 60.0
-"""How long a part waits for other parts that are starting too."""
-LISTING_SECONDS = 120.0
-"""How long a network file system may list a folder without another machine's new files."""
+JOBS = "jobs"
+"""Folder of what jobs of SLURM write."""
 
 
 def main(sweep: type[Sweep], argv: Sequence[str] | None = None, *, prog: str | None = None) -> int:
@@ -64,23 +54,33 @@ def main(sweep: type[Sweep], argv: Sequence[str] | None = None, *, prog: str | N
     user has typed, default `python -m sweeps.NAME`."""
     argv = sys.argv[1:] if argv is None else list(argv)
     interrupted = "\ninterrupted; the same command continues (without --overwrite)"
+    kind = _importable(sweep)
 
     def command() -> None:
-        run(_parsed(sweep, argv, prog or f"python -m sweeps.{sweep.name}"))
+        run(_parsed(kind, argv, prog or f"python -m sweeps.{sweep.name}"))
 
     return exit_code(command, interrupted=interrupted)
+
+
+def _importable(sweep: type[Sweep]) -> type[Sweep]:
+    """The class of a module that runs as `python -m NAME`, as other processes import it."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    if sweep.__module__ != "__main__" or spec is None:
+        return sweep
+    return getattr(importlib.import_module(spec.name), sweep.__qualname__, sweep)
 
 
 def _parsed(sweep: type[Sweep], argv: Sequence[str], prog: str) -> Sweep:
     parser = argparse.ArgumentParser(prog, add_help=False, allow_abbrev=False)
     parser.add_argument("--preset", choices=PRESETS)
     parser.add_argument("--redraw", action="store_true")
+    parser.add_argument("--store")
     parser.add_argument("--out", type=Path, default=Sweep.out)
     options = parser.parse_known_args(argv)[0]
     defaults = sweep.at(options.preset or "full")
-    folder = options.out / sweep.name
-    if options.redraw and not options.preset and (folder / store.RESULTS).exists():
-        defaults = results.saved(folder, defaults)
+    if options.redraw and not options.preset:
+        place = options.store or options.out / sweep.name / store.RESULTS
+        defaults = store.saved(store.opened(place), defaults)
     _check_counts(sweep, argv)
     texts = {"prog": prog, "description": sweep.description()}
     return inputs.parse(sweep, argv, default=defaults, **texts)
@@ -102,67 +102,84 @@ def _check_counts(kind: Any, argv: Sequence[str]) -> None:
 def run(sweep: Sweep) -> pd.DataFrame | None:
     """Run (or continue, or report again) a sweep; print its table and return it.
 
-    A part (`sweep.part`, or a process other than 0 with `sweep.distributed`) only computes
-    its pools and returns None.
+    A part (`sweep.part`) only computes its pools and returns None.
 
     Raises:
       ValueError: wrong options, another configuration or code in the folder, metrics whose shapes
         are not those of their axes, nothing to redraw or other settings than those of the results,
-        incomplete parts.
+        a chunk that workers cannot compute.
     """
     sweep = sweep.decided()
-    part = _asked_part(sweep)
+    part = _part(sweep)
     sweep.check()
     check_seed(sweep.seed)
     folder = sweep.out / sweep.name
+    place = sweep.store or folder / store.RESULTS
     store.check_not_own(sweep.json, folder)
     files.check_writable(sweep.json, overwrite=sweep.overwrite)
     if sweep.redraw:
-        _check_saved(results.saved(folder, sweep), sweep, folder)
+        saved = store.opened(place)
+        _check_saved(store.saved(saved, sweep), sweep, folder)
         with store.locked(folder) as writable:
             if writable:
                 store.discard_torn(folder)
-            return _report(sweep, folder, writable)
+            return _report(sweep, saved, folder, writable)
     runtime.start()
-    if sweep.distributed:
-        process = (part.index, part.count) if part else None
-        with said_after(PATIENCE_SECONDS, "waiting for the other processes"):
-            part = Part(*runtime.join(sweep.coordinator, process))
     check_chunking(sweep.chunk, sweep.devices)
     with said_after(PATIENCE_SECONDS, f"{sweep.name}: preparing the conditions"):
-        groups = sweep.groups()
-    results.check_groups(groups, sweep.index)
-    if part and part.count > (most := max(group.pools for group in groups)):
-        raise ValueError(f"part {part}: there are only {most} pools to share out")
+        work = Work(sweep)
+    check_groups([*work.groups.values()], sweep.index)
     Table(sweep.columns, sweep, sweep.paper())  # raises now, not after hours, if it must
-    configuration, code = provenance.configuration_of(sweep), provenance.code_of(type(sweep))
-    if part:
-        _run_part(sweep, groups, configuration, code, folder, part)
-        if sweep.distributed:
-            runtime.leave()
-        if not sweep.distributed or part.index:
+    with store.locked(folder, part) as writable:
+        if writable and not part:
+            store.discard_torn(folder)
+        results = fill(work, folder, place, part)
+        if part:
+            print(f"part {sweep.part} is complete in {folder}")
             return None
-    wait = CLAIM_SECONDS if part else 0.0
-    with store.locked(folder, overwrite=sweep.overwrite, wait=wait) as writable:
-        if sweep.overwrite:
-            parts.check_idle(folder)
-        if writable:
-            store.claim(folder, configuration, code, overwrite=sweep.overwrite)
-        else:
-            store.holds(folder, configuration, code)
-        if (folder / store.RESULTS).exists():
-            results.check_results(folder, configuration)
-            print(f"{folder / store.RESULTS} is complete: nothing is simulated", file=sys.stderr)
-        else:
-            if count := parts.count_in(folder):
-                _check_complete(groups, folder, count, wait=LISTING_SECONDS if part else 0.0)
-                results.check_metrics(groups, {}, folder)
-            else:
-                simulate_missing(sweep, groups, folder)
-            results.write(sweep, groups, configuration, code, folder)
-        if writable:
-            store.discard_shards(folder)  # gone already, unless a run was killed right here
-        return _report(sweep, folder, writable)
+        return _report(sweep, results, folder, writable)
+
+
+def fill(work: Work, folder: Path, place: Path | str, part: tuple[int, int] | None = None) -> Store:
+    """Compute what the store lacks of a run or of a part of it; make the store, if there is none.
+
+    Args:
+      folder: the run's own, locked.
+      place: folder or URL of the store.
+    """
+    sweep = work.sweep
+    made = provenance.configuration_of(sweep), provenance.code_of(type(sweep))
+    alone = part is None
+    results = store.claim(folder, place, *made, alone=alone, overwrite=sweep.overwrite)
+    if results is None:
+        groups = [*work.groups.values()]
+        store.create(folder, place, sweep, groups, work.shapes(), work.sizes(), *made)
+        results = store.claim(folder, place, *made, alone=alone)
+        assert results is not None
+    missing = results.missing(part or WHOLE)
+    if not missing:
+        if alone:
+            print(f"{place} is complete: nothing is simulated", file=sys.stderr)
+        return results
+    if isinstance(place, Path):
+        store.check_room(place, results.numbers(missing))
+    left = [
+        (group, results.count([chunk for chunk in missing if chunk.group == name]))
+        for name, group in work.groups.items()
+    ]
+    total = results.count(results.chunks(part or WHOLE))
+    name = sweep.name if alone else f"{sweep.name} {sweep.part}"
+    print(_intention(name, sweep, left), file=sys.stderr)
+    done = {"total": total, "initial": total - results.count(missing), "unit_scale": True}
+    with (
+        executor_of(sweep.executor, folder / JOBS) as (executor, at_once, tasks),
+        terminal.bar(name=name, unit="pool", **done) as bar,
+    ):
+        chunks = [(chunk, results.ids(chunk)) for chunk in missing]
+        for chunk in computed(work, chunks, executor, at_once, tasks):
+            results.write(*chunk)
+            bar.update(results.count([chunk.chunk]))
+    return results
 
 
 def _check_saved(saved: Sweep, asked: Sweep, folder: Path) -> None:
@@ -175,107 +192,21 @@ def _check_saved(saved: Sweep, asked: Sweep, folder: Path) -> None:
         )
 
 
-def _asked_part(settings: Sweep) -> Part | None:
-    """The part asked for, if any.
+def _part(sweep: Sweep) -> tuple[int, int] | None:
+    """The part asked for, (I, N), if any.
 
     Raises:
       ValueError: it is not I/N, or other options contradict it.
     """
-    if settings.coordinator is not None:
-        if not settings.distributed:
-            raise ValueError("--coordinator needs --distributed")
-        if not re.fullmatch(r".+:[0-9]+", settings.coordinator):
-            raise ValueError(f"coordinator must be ADDRESS:PORT, got {settings.coordinator!r}")
-    if settings.part is None and not settings.distributed:
+    if sweep.part is None:
         return None
-    option = "--distributed" if settings.distributed else "--part"
-    if settings.overwrite:
-        raise ValueError(
-            f"--overwrite does not go with {option}, because other processes may be writing: "
-            "remove the results' folder first"
-        )
-    if settings.redraw:
-        raise ValueError(f"--redraw does not go with {option}")
-    if settings.json is not None and not settings.distributed:
-        raise ValueError("--json does not go with --part, which makes no table")
-    return None if settings.part is None else parts.parse(settings.part)
-
-
-def _run_part(
-    sweep: Sweep,
-    groups: list[Group],
-    configuration: Mapping[str, Any],
-    code: Mapping[str, str],
-    folder: Path,
-    part: Part,
-) -> None:
-    """Compute those of a part's pools that no shard holds."""
-    with ExitStack() as stack:
-        with store.locked(folder, wait=CLAIM_SECONDS) as writable:
-            if writable:
-                store.claim(folder, configuration, code, overwrite=False)
-            else:
-                store.holds(folder, configuration, code)
-            if (folder / store.RESULTS).exists():
-                results.check_results(folder, configuration)
-                print(f"{folder} is complete, nothing is left for part {part}")
-                return
-            stack.enter_context(parts.begun(folder, part))
-        simulate_missing(sweep, groups, folder, part)
-    print(f"part {part} is complete in {folder}")
-
-
-def _check_complete(groups: list[Group], folder: Path, count: int, *, wait: float) -> None:
-    """Raise `ValueError` unless shards hold every pool; wait for them `wait` seconds at most."""
-    deadline = time.monotonic() + wait
-    while absent := shards.incomplete(folder, groups, count):
-        if time.monotonic() >= deadline:
-            running = [part for part in absent if parts.running(folder, part)]
-            raise ValueError(
-                f"{folder}: {len(absent)} of {count} parts are incomplete ({parts.listed(absent)})"
-                + (f", some of them running ({parts.listed(running)})" if running else "")
-                + "; the results are collected once all parts are complete"
-            )
-        time.sleep(1.0)
-
-
-def simulate_missing(
-    sweep: Sweep, groups: list[Group], folder: Path, part: Part | None = None
-) -> None:
-    simulations, smoke = {}, sweep.preset == "smoke"
-    for group in groups:
-        if len(ids := shards.missing(folder, group, part)):
-            simulations[group.name] = Simulation(
-                group.experiment,
-                group.conditions,
-                ids,
-                data=group.data,
-                seed=sweep.seed,
-                dtype=sweep.dtype,
-                chunk=sweep.chunk or _default_chunk(group),
-                devices=sweep.devices,
-                # It simulates next to nothing. The batch depends on nothing but the group.
-                **({"optimise": False, "batch": -(-group.pools // 2)} if smoke else {}),
-            )
-    results.check_metrics(groups, simulations, folder, part)
-    results.check_room(simulations, folder)
-    total = sum(len(part.pools(g.pools)) if part else g.pools for g in groups)
-    left = sum(len(simulation.pool_ids) for simulation in simulations.values())
-    name = f"{sweep.name} {part}" if part else sweep.name
-    if left:
-        asked = [(g, len(simulations[g.name].pool_ids)) for g in groups if g.name in simulations]
-        print(_intention(name, sweep, asked), file=sys.stderr)
-    done = {"total": total, "initial": total - left, "unit_scale": True}
-    with terminal.bar(name=name, unit="pool", **done) as bar:
-        for group in groups:
-            if group.name not in simulations:
-                continue
-            begin = time.perf_counter()
-            for ids, out in simulations.pop(group.name).chunks():
-                out[shards.SECONDS] = time.perf_counter() - begin
-                shards.save_shard(folder, group.name, ids, out, part)
-                bar.update(len(ids))
-                begin = time.perf_counter()
+    for option in ("overwrite", "redraw", "json"):
+        if getattr(sweep, option):
+            raise ValueError(f"--{option} does not go with --part")
+    index, _, count = sweep.part.partition("/")
+    if not (index.isdecimal() and count.isdecimal() and int(index) < int(count)):
+        raise ValueError(f"part must be I/N with I from 0 to N - 1, got {sweep.part!r}")
+    return int(index), int(count)
 
 
 def _intention(name: str, sweep: Sweep, left: Sequence[tuple[Group, int]]) -> str:
@@ -284,6 +215,7 @@ def _intention(name: str, sweep: Sweep, left: Sequence[tuple[Group, int]]) -> st
     Args:
       left: groups, and how many pools are left of each.
     """
+    left = [(group, pools) for group, pools in left if pools]
     conditions = sorted({group.n_conditions for group, _ in left})
     counts = " or ".join(f"{c:,}" for c in conditions)
     programs = f"{len(left)} program" + "s" * (len(left) != 1)
@@ -296,12 +228,6 @@ def _intention(name: str, sweep: Sweep, left: Sequence[tuple[Group, int]]) -> st
         f"each, {programs} to compile; "
         + (measured.said(sweep.preset, work) if measured else "some seconds of compiling each")
     )
-
-
-def _default_chunk(group: Group) -> int | None:
-    if jax.default_backend() != "cpu":
-        return None
-    return max(1, int(CALL_PROBLEMS / times.fits_a_pool(group)))
 
 
 def table_of(sweep: Sweep, dataset: xr.Dataset) -> pd.DataFrame:
@@ -321,11 +247,11 @@ def table_of(sweep: Sweep, dataset: xr.Dataset) -> pd.DataFrame:
     return table.frame()
 
 
-def _report(sweep: Sweep, folder: Path, writable: bool) -> pd.DataFrame:
-    """Make table and figure from results.nc alone; only print the table if the folder is
+def _report(sweep: Sweep, results: Store, folder: Path, writable: bool) -> pd.DataFrame:
+    """Make table and figure from the store alone; only print the table if the folder is
     read-only."""
     table_file, figure_file = folder / store.TABLE, folder / store.FIGURE
-    with results.open_results(folder) as dataset:
+    with results.results() as dataset:
         changed = store.changed(json.loads(dataset.attrs["code"]), provenance.code_of(type(sweep)))
         try:
             table = table_of(sweep, dataset)
@@ -333,7 +259,7 @@ def _report(sweep: Sweep, folder: Path, writable: bool) -> pd.DataFrame:
             if not changed:
                 raise
             raise ValueError(
-                f"{folder / store.RESULTS} was simulated before {', '.join(changed)} changed, and "
+                f"{results.place} was simulated before {', '.join(changed)} changed, and "
                 f"lacks what its table needs now ({error}); --overwrite simulates again"
             ) from error
         page = sweep.page(table)
@@ -363,7 +289,7 @@ def _report(sweep: Sweep, folder: Path, writable: bool) -> pd.DataFrame:
     print(shown.to_string(index=False, na_rep="", float_format=lambda v: f"{v:.4g}"))
     for name, count in failed.items():
         if count:
-            print(f"{count} fits did not converge ({name}); see results.nc", file=sys.stderr)
+            print(f"{count} fits did not converge ({name}); see {store.RESULTS}", file=sys.stderr)
     if changed:
         print(
             f"changed since these results were simulated: {', '.join(changed)}; "
@@ -375,7 +301,7 @@ def _report(sweep: Sweep, folder: Path, writable: bool) -> pd.DataFrame:
     paths = [table_file, figure_file, *([folder / store.PAGE] if page else [])]
     listed = ", ".join(map(str, paths))
     if writable:
-        print(f"\nwritten: {listed}, {folder / store.RESULTS}")
+        print(f"\nwritten: {listed}, {results.place}")
     else:
         print(f"not written, as {folder} is read-only: {listed}", file=sys.stderr)
     return table

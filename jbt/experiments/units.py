@@ -1,4 +1,4 @@
-"""Units of the quantities that mean the same in every sweep, for the attributes of results.nc."""
+"""Units of the quantities that mean the same in every sweep, for the attributes of results."""
 
 from __future__ import annotations
 

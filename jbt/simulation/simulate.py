@@ -130,9 +130,14 @@ class Simulation:
         self._dtype = dtype
         self._compiler_options = None if optimise else quick_compilation.options()
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of every metric of one pool and condition, from tracing alone. Running reuses the
-        trace.
+    @property
+    def size(self) -> int:
+        """Pools of a call (count), unless they do not fit in memory."""
+        return self._size
+
+    def metrics(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+        """Shape and dtype of every metric of one pool and condition, from tracing alone. Running
+        reuses the trace.
 
         Raises:
           ValueError: the experiment does not return a dictionary of arrays of real numbers.
@@ -145,15 +150,15 @@ class Simulation:
             kind = str(getattr(v, "dtype", type(v).__name__))
             if not re.fullmatch(r"bool|u?int\d+|float(16|32|64)", kind):
                 raise ValueError(f"metric {name} must be an array of real numbers, got a {kind}")
-        return {name: v.shape[2:] for name, v in metrics.items()}
+        return {name: (v.shape[2:], v.dtype) for name, v in metrics.items()}
 
     def chunks(self) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
         """Run the chunks, yielding (ids [n], name -> array [n, C, ...]) for each.
 
         Raises:
-          ValueError: the smallest chunk does not fit in memory; see `shapes`.
+          ValueError: the smallest chunk does not fit in memory; see `metrics`.
         """
-        self.shapes()
+        self.metrics()
         call, size = self._compiled
         for begin in range(0, len(self.pool_ids), size):
             part = self.pool_ids[begin : begin + size]
@@ -179,6 +184,14 @@ class Simulation:
         _ = self._compiled  # shared with the copy
         simulation = copy.copy(self)
         simulation._conditions = new
+        return simulation
+
+    def of(self, pool_ids: Sequence[int] | np.ndarray) -> Simulation:
+        """Other pools, with the program already compiled; ids as in the constructor, with a row of
+        the data each."""
+        _ = self._compiled  # shared with the copy
+        simulation = copy.copy(self)
+        simulation.pool_ids = _pool_ids(pool_ids)
         return simulation
 
     @functools.cached_property

@@ -52,7 +52,7 @@ def collect(folder: Path, only: Sequence[str] = (), variant: str = "") -> list[s
     runs' figures and tables, but for long tables that no page needs.
 
     Args:
-      folder: of results, `NAME/results.nc` and `NAME/table.csv` in it.
+      folder: of results, `NAME/results.zarr` and `NAME/table.csv` in it.
       only: names of sweeps; default all that are finished there.
       variant: kept as NAME-VARIANT; needed for other settings than those of `full`.
 

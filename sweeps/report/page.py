@@ -16,7 +16,7 @@ from pathlib import Path
 import pandas as pd
 
 from jbt import __version__
-from jbt.experiments import folder as store
+from jbt.experiments import store
 
 from .documents import CLAIMS, ROOT, Results, markdown_table, parsed, part_of
 from .runs import OUTCOME, Run, read

@@ -20,8 +20,7 @@ from typing import Any
 import pandas as pd
 
 from jbt.commands.sweep import NO_SWEEPS
-from jbt.experiments import folder as store
-from jbt.experiments import plots, provenance, results
+from jbt.experiments import plots, provenance, store
 from jbt.experiments.declare import Sweep
 from jbt.experiments.paper import PaperNumber
 from jbt.experiments.table import NUMBERS
@@ -55,7 +54,7 @@ def read(path: Path) -> pd.DataFrame:
 
 def is_finished(folder: Path) -> bool:
     """Whether a folder holds the results of a whole run, and its table."""
-    return (folder / store.RESULTS).is_file() and (folder / store.TABLE).is_file()
+    return (folder / store.RESULTS).is_dir() and (folder / store.TABLE).is_file()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -80,7 +79,9 @@ class Run:
 
     def sweep(self) -> Sweep:
         """The sweep with the options of the run."""
-        return results.saved(self.folder, sweep_of(self.name).at(self.record["preset"]))
+        return store.saved(
+            store.opened(self.folder / store.RESULTS), sweep_of(self.name).at(self.record["preset"])
+        )
 
     def beside(self) -> list[PaperNumber | None]:
         """The number of the paper that stands beside each row."""
@@ -107,7 +108,7 @@ class Run:
     def figure(self) -> str:
         """Its figure as SVG, coordinates with two decimals (points)."""
         table, buffer = pd.read_csv(self.folder / store.TABLE), io.BytesIO()
-        with results.open_results(self.folder) as dataset:
+        with store.opened(self.folder / store.RESULTS).results() as dataset:
             figure = self.sweep().figure(dataset, table)
         plots.save(figure, buffer, kind="svg")
         return re.sub(r"(?<![\d.])([1-9]\d*\.\d\d)\d+", r"\1", buffer.getvalue().decode())
@@ -119,10 +120,11 @@ def record_of(name: str, folder: Path) -> dict[str, Any]:
     Raises:
       ValueError: they are damaged.
     """
-    with results.open_results(folder) as dataset:
+    results = folder / store.RESULTS
+    with store.opened(results).results() as dataset:
         saved = dict(dataset.attrs)
     configuration = json.loads(saved["config"])
-    written = datetime.date.fromtimestamp((folder / store.RESULTS).stat().st_mtime)
+    written = datetime.date.fromtimestamp((results / store.ROOT).stat().st_mtime)
     return {
         "command": command_of(name, saved["preset"], configuration),
         **{field: saved[field] for field in ("preset", "git_revision", "device")},

@@ -112,11 +112,11 @@ def test_other_files_that_are_not_written(folder, tmp_path, capsys):
     ):
         refused(line, capsys, reason)
     assert b"stXdy" in damaged.read_bytes()
-    config = tmp_path / "partial_pairing" / "config.json"
-    config.parent.mkdir()
-    config.write_text('{"my": "config"}')  # of another program
-    refused(f"sweep partial_pairing --preset smoke --out {tmp_path}", capsys, "no sweep wrote")
-    assert config.read_text() == '{"my": "config"}'
+    table = tmp_path / "partial_pairing" / "table.csv"
+    table.parent.mkdir()
+    table.write_text("mine")  # of another program
+    refused(f"sweep partial_pairing --preset smoke --out {tmp_path}", capsys, "but no results.zarr")
+    assert table.read_text() == "mine"
 
 
 def test_a_report_is_written_over_until_somebody_changes_it(folder, capsys):

@@ -8,29 +8,41 @@ import jax
 import pytest
 
 from jbt.acquisition import Rule
-from jbt.experiments import provenance, results, run, shards
+from jbt.experiments import provenance, run, store
+from jbt.simulation import simulate
 from sweeps import crossing, stochastic_judge
 
 EXPERIMENT = '''"""A sweep of its own."""
+from dataclasses import dataclass
 import numpy as np
-from jbt import metrics, plots, study, sweep
+from jbt import metrics, plots, sweep
 import {helper}
 
-def experiment(key, condition):
-    """What it measures."""
-    return {{"value": condition["a"] * {helper}.FACTOR}}
+@dataclass(frozen=True, kw_only=True)
+class Own(sweep.Sweep):
+    """Numbers times a factor."""
 
-def groups(s):
-    a = [1.0, 2.0]
-    return [sweep.Group("g", experiment, {{"a": np.array(a)}}, {{"a": a}}, 4, s.pools)]
+    name = "own"
+    columns = ("a",)
+    presets = {{"full": {{}}}}
+    index = "a"
 
-def table(ds, s, t):
-    t.means("value", ds["value"])
+    def experiment(self, key, condition):
+        """What it measures."""
+        return {{"value": condition["a"] * {helper}.FACTOR}}
 
-def figure(ds, table, s):
-    return plots.new_figure()[0]
+    def groups(self):
+        a = [1.0, 2.0]
+        return [sweep.Group("g", self.experiment, {{"a": np.array(a)}}, {{"a": a}}, 4, self.pools)]
 
-SWEEP = sweep.legacy("own", "", {{}}, groups, ("a",), table, figure, index="a")
+    def table(self, ds, t):
+        t.means("value", ds["value"])
+
+    def figure(self, ds, table):
+        return plots.new_figure()[0]
+
+
+SWEEP = Own
 '''
 
 
@@ -65,21 +77,22 @@ class Own:
         return importlib.import_module(self.name).SWEEP
 
     def run(self, **options):
-        from jbt.experiments.declare import Sweep as Settings
-
-        return run.run(self.sweep().like(Settings(pools=6, out=self.out, **options)))
+        return run.run(self.sweep()(pools=6, chunk=2, devices=1, out=self.out, **options))
 
     def interrupt(self, monkeypatch):
-        """Leave the shards of all pools and no results."""
+        """Leave all chunks but the first missing."""
+        write = store.Store.write
 
-        def killed(*_):
+        def killed(*arguments):
+            write(*arguments)
             raise KeyboardInterrupt
 
         with monkeypatch.context() as m:
-            m.setattr(results, "write", killed)
+            m.setattr(simulate, "CPU_PROBLEMS", 4)
+            m.setattr(store.Store, "write", killed)
             with pytest.raises(KeyboardInterrupt):
                 self.run()
-        assert list(self.out.glob("own/shards/*.npz"))
+        assert store.opened(self.out / "own" / store.RESULTS).missing()
 
 
 @pytest.fixture
@@ -103,7 +116,6 @@ def test_an_unfinished_run_goes_on_after_a_comment(own, monkeypatch):
     own.edit(own.name, "a = [1.0, 2.0]", "a = [1.0,   2.0]  # both")
     own.edit(own.name, "What it measures", "What is measured by it")
     own.edit(own.helper, "# times", "# a factor")
-    monkeypatch.setattr(shards, "save_shard", None)  # nothing is simulated
     assert own.run().estimate.tolist() == [3, 6]
 
 
@@ -128,14 +140,22 @@ def test_a_finished_run_does_not_report_changed_comments(own, capsys):
     assert "changed" not in capsys.readouterr().err
 
 
+def test_results_of_other_code_that_lack_a_metric(own):
+    own.run()
+    own.edit(own.name, 't.means("value", ds["value"])', 't.means("new", ds["new"])')
+    own.edit(own.helper, "3.0", "5.0")
+    with pytest.raises(ValueError, match=r"results.zarr was simulated before .*changed.*'new'"):
+        own.run()
+
+
 def test_table_and_figure_are_made_anew(own):
     own.run()
-    written = (own.out / "own" / "results.nc").stat().st_mtime_ns
+    written = (own.out / "own" / "results.zarr" / "zarr.json").stat().st_mtime_ns
     own.edit(own.name, 't.means("value", ds["value"])', 't.means("double", 2 * ds["value"])')
     table = own.run()
     assert table.quantity.tolist() == ["double"] * 2
     assert table.estimate.tolist() == [6, 12]
-    assert (own.out / "own" / "results.nc").stat().st_mtime_ns == written
+    assert (own.out / "own" / "results.zarr" / "zarr.json").stat().st_mtime_ns == written
     assert "double" in (own.out / "own" / "table.csv").read_text()
 
 
@@ -164,7 +184,7 @@ def test_the_files_are_those_that_can_change_the_numbers():
     kernel = {"jbt/kernel/model.py", "jbt/kernel/fit.py", "jbt/types/pool.py"}
     assert {"sweeps/crossing.py", "jbt/simulation/pools/kinds.py", *kernel} <= names
     assert {"jbt/simulation/simulate.py", "jbt/runtime.py"} <= names
-    assert {"jbt/experiments/results.py", "jbt/experiments/shards.py"} <= names
+    assert "jbt/experiments/work.py" in names
     assert "jbt/data/judges.csv" in names  # the judges' parameters
     # Code that shows numbers cannot change them, and crossing runs no active loop.
     shows = {"jbt/experiments/table.py", "jbt/experiments/plots.py", "jbt/border/plots.py"}
@@ -201,12 +221,11 @@ def test_digests_leave_out_what_says_nothing(tmp_path):
 
 
 def test_a_sweep_of_a_notebook_has_no_files():
-
-    here = {}
-    exec("def groups(s): return []", here)
-    sweep = Sweep("x", "", {}, here["groups"], (), None, None)
-    assert provenance.code_of(sweep) == {}
-    assert sweep.paper() == []
+    sweep = type("Here", (crossing.SWEEP,), {"__module__": "__main__", "name": "here"})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(sys.modules["__main__"], "__file__", raising=False)
+        assert provenance.code_of(sweep) == {}
+        assert sweep.paper() == []
 
 
 def test_configuration_and_packages_are_json():

@@ -6,7 +6,6 @@ import pytest
 from support.small_sweep import group, sweep_of
 
 from jbt.experiments import run, times
-from jbt.experiments.declare import Sweep as Settings
 from sweeps.report.runs import sweep_names
 from sweeps.report.runs import sweep_of as sweep_named
 
@@ -46,15 +45,15 @@ def test_every_sweep_says_how_long_it_takes(name):
 
 
 def test_a_run_says_it_before_the_bar(tmp_path, capsys, monkeypatch):
-    sweep, settings = sweep_of(group("all", [1.0, 2.0], pools=8)), Settings(pools=8, out=tmp_path)
-    run.run(sweep.like(settings))
+    sweep = sweep_of(group("all", [1.0, 2.0], pools=8))(pools=8, out=tmp_path)
+    run.run(sweep)
     said = capsys.readouterr().err
     line, bar = said.index("8 pools under"), said.index("pool/s")
     assert line < bar
     assert "1 program to compile; some seconds of compiling each" in said  # nobody measured it
 
     monkeypatch.setattr(times, "times_of", lambda sweep: MEASURED)
-    run.run(sweep.like(dataclasses.replace(settings, overwrite=True)))
+    run.run(dataclasses.replace(sweep, overwrite=True))
     assert "1 program to compile; on two CPU cores about 20 s" in capsys.readouterr().err
-    run.run(sweep, settings)  # it is finished
+    run.run(sweep)  # it is finished
     assert "to compile" not in capsys.readouterr().err

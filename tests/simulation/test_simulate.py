@@ -153,7 +153,7 @@ def test_one_trace_a_static_shape(sweep, expected_kernels):
         assert n_conditions >= 3
         ids = range(simulate.CPU_PROBLEMS // n_conditions + 1)  # one more than a batch
         whole = simulate.Simulation(counting, group.conditions, ids, chunk=1, devices=1)
-        whole.shapes()  # traced for the shapes, and not again to run
+        whole.metrics()  # traced for the shapes, and not again to run
         chunks = list(whole.chunks())
         assert len(chunks) == 2
         assert len(traces) == 1

@@ -1,10 +1,12 @@
 """A small sweep whose numbers are known exactly: metrics with and without axes, and a status."""
 
+from dataclasses import dataclass
+
 import jax.numpy as jnp
 import numpy as np
 
 from jbt.experiments import plots
-from jbt.experiments.declare import PRESETS, Group, Sweep, legacy
+from jbt.experiments.declare import PRESETS, Group, Sweep
 
 TIMES = {"curve": {"time": [1, 2, 4]}}
 
@@ -22,42 +24,35 @@ def group(name, a, *, axes=TIMES, pools=5, experiment=experiment, **labels):
     return Group(name, experiment, {"a": np.array(a)}, labels, 4, pools, axes=axes)
 
 
-def sweep_of(*groups, index=None):
-    """A sweep of these groups, all of its presets 5 pools."""
-    return legacy(
-        "axes",
-        "",
-        {name: Sweep(pools=5) for name in PRESETS},
-        lambda s: list(groups),
-        (),
-        lambda ds, s, t: t.add("n", ds.sizes["pool"]),
-        lambda ds, t, s: plots.new_figure()[0],
-        units={"curve": "metres", "a": "1"},
-        index=index,
-    )
+def sweep_of(*groups, label=None, **methods):
+    """A sweep of these groups, all of its presets 5 pools.
 
+    Args:
+      label: that distinguishes all conditions, the sweep's index.
+      methods: in place of the class's own.
+    """
 
-def numbered(ids, *, conditions=2, **other):
-    """Arrays like those of `experiment` for some pools, but with numbers that identify the pool."""
-    flat = np.asarray(ids, float)[:, None] + np.arange(conditions) / 10
-    curve = np.repeat(flat[..., None], 3, -1)
-    return {"curve": curve, "flat": flat, "status": np.zeros(flat.shape, int)} | {
-        "seconds": np.array(1.0),
-        **other,
-    }
+    @dataclass(frozen=True, kw_only=True)
+    class Axes(Sweep):
+        """Numbers that are known."""
 
+        name = "axes"
+        columns = ()
+        presets = {preset: {} for preset in PRESETS}
+        units = {"curve": "metres", "a": "1"}
+        index = label
 
-def interrupted(monkeypatch, run):
-    """Call `run`, and stop it when all shards exist, before results.nc."""
-    from jbt.experiments import results
+        pools: int = 5
 
-    def stop(*_):
-        raise KeyboardInterrupt
+        def groups(self):
+            return list(groups)
 
-    with monkeypatch.context() as m:
-        m.setattr(results, "write", stop)
-        try:
-            run()
-        except KeyboardInterrupt:
-            return
-    raise AssertionError("nothing was left to interrupt")
+        def table(self, ds, t):
+            t.add("n", ds.sizes["pool"])
+
+        def figure(self, ds, table):
+            return plots.new_figure()[0]
+
+    for method, function in methods.items():
+        setattr(Axes, method, function)
+    return Axes

@@ -15,7 +15,7 @@ import pytest
 from scipy.optimize import minimize
 
 from jbt import runtime, stats
-from jbt.experiments import plots, results
+from jbt.experiments import plots, store
 from jbt.experiments.declare import Group, RecordedSweep, legacy
 from jbt.experiments.run import main, run
 from jbt.kernel.fit import fit_map
@@ -86,7 +86,7 @@ def test_the_data_s_digest_and_not_its_path_is_configuration(tmp_path, capsys):
     table = run(NUMBERS, settings)
     assert table is not None
     assert dict(zip(table.place, table.estimate, strict=True)) == {"p0": 3, "p1": 1}
-    with results.open_results(tmp_path / "out" / "numbers") as ds:
+    with store.opened(tmp_path / "out" / "numbers" / store.RESULTS).results() as ds:
         assert ds["place"].values.tolist() == ["p0", "p1"]
         assert str(here) not in ds.attrs["config"]
     run(NUMBERS, dataclasses.replace(settings, data=there))
@@ -95,7 +95,7 @@ def test_the_data_s_digest_and_not_its_path_is_configuration(tmp_path, capsys):
     (here / "values.csv").unlink()
     again = run(NUMBERS, dataclasses.replace(settings, redraw=True))
     assert again is not None
-    pd.testing.assert_frame_equal(table, again)  # from results.nc alone
+    pd.testing.assert_frame_equal(table, again)  # from the store alone
 
 
 def test_data_that_are_not_there_are_one_line(tmp_path, monkeypatch, capsys):
@@ -301,7 +301,7 @@ def test_tied_qualities_tell_the_judge_s_biases_and_items_alone_nothing(tmp_path
     agreement = rows_of(table, quantity="agreement", judge="biased").set_index(["design", "model"])
     assert agreement.estimate["item", "bias_known"] > agreement.estimate["item", "naive"] + 0.05
     # The c of a question is told by the others alone, and is SciPy's.
-    with results.open_results(settings.out / "real_judges") as ds:
+    with store.opened(settings.out / "real_judges" / store.RESULTS).results() as ds:
         c = ds["c_tied"].sel(judge="biased").values
     verdicts = pd.read_csv(tmp_path / "verdicts.csv")
     items = pd.read_csv(tmp_path / "items.csv").set_index(["pool", "item"]).words

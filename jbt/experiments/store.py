@@ -1,0 +1,566 @@
+"""results.zarr: every metric of every pool. It is the resume file, the parts and the result in one.
+
+It has a group of arrays for each of the sweep's groups, and a chunk is a range of a group's pools:
+[condition, axes of the metric, pool]. zarr gives each file its name when it is whole, and a line in
+`done`, written after the numbers, says that a chunk is there, with their digest: what a killed run
+leaves is whole or missing. Several processes may write to one store. Two that compute one chunk
+write the same numbers.
+
+Files and attributes of the store itself are written first and never change; the root's `zarr.json`,
+by which a store exists, is the last of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import hashlib
+import json
+import os
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from jbt.border import files
+from jbt.experiments import provenance
+from jbt.experiments.declare import Group, S, Sweep
+from jbt.experiments.units import STATUS, UNITS
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+RESULTS, LOCK, MAKING = "results.zarr", ".lock", ".making"
+TABLE, FIGURE, PAGE = "table.csv", "figure.png", "page.md"
+REPORTED = (TABLE, FIGURE, PAGE)
+DONE, CHUNK, ROOT = "done", "chunk", "zarr.json"
+READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+WHOLE = (0, 1)
+"""The part that is all of a run."""
+
+Shapes = Mapping[str, tuple[tuple[int, ...], np.dtype]]
+"""Metric -> its shape for a pool and condition, and its type in the store."""
+
+
+class Chunk(NamedTuple):
+    """A range of pools of one group."""
+
+    group: str
+    number: int
+
+
+@dataclasses.dataclass(frozen=True)
+class _Arrays:
+    """What the store has of one group."""
+
+    metrics: dict[str, Any]
+    """Metric -> its array [conditions, axes, pools]."""
+    done: Any
+    """[chunks] a note of each chunk; empty where there is none."""
+
+    @property
+    def pools(self) -> int:
+        return next(iter(self.metrics.values())).shape[-1]
+
+    @property
+    def size(self) -> int:
+        """Pools of a chunk (count); the last may have fewer."""
+        return next(iter(self.metrics.values())).chunks[-1]
+
+
+class Store:
+    """A run's store, whole or not.
+
+    Attributes:
+      place: its folder or URL.
+      attrs: sweep, config, code, versions; see `create`.
+    """
+
+    def __init__(self, place: Path | str) -> None:
+        """Open a store.
+
+        Raises:
+          FileNotFoundError: there is none.
+          ValueError: it is damaged, or not one of a sweep.
+        """
+        import zarr
+
+        self.place = place
+        self._files = _files_of(place)  # which makes a folder when it is asked for a file
+        absent = isinstance(place, Path) and not (place / ROOT).exists()
+        if absent or (root := self._read(ROOT)) is None:
+            raise FileNotFoundError(f"{place} does not exist")
+        try:
+            metadata = json.loads(root)
+            self.attrs: dict[str, Any] = metadata["attributes"]
+            if self.attrs.pop("digest") != _digest(json.dumps(metadata).encode()):
+                raise ValueError(f"{ROOT} is not as it was written")
+            for key, digest in self.attrs.pop("files").items():
+                if digest != _digest(self._read(key) or b""):
+                    raise ValueError(f"{key} is not as it was written")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(
+                f"{place} is damaged, or no sweep wrote it ({error}); choose another --out, or "
+                "--overwrite"
+            ) from None
+        root = zarr.open_group(self._files, mode="r+")
+        self._groups: dict[str, _Arrays] = {}
+        for name in self.attrs["groups"]:
+            arrays: dict[str, Any] = dict(root[name].arrays())  # type: ignore[union-attr]
+            done = arrays.pop(DONE)
+            metrics = {n: array for n, array in arrays.items() if array.ndim > 1}
+            self._groups[name] = _Arrays(metrics, done)
+
+    def _read(self, key: str) -> bytes | None:
+        from zarr.core.buffer import default_buffer_prototype
+        from zarr.core.sync import sync
+
+        content = sync(self._files.get(key, default_buffer_prototype()))
+        return None if content is None else content.to_bytes()
+
+    def size(self, group: str) -> int:
+        """Pools of a chunk of a group (count)."""
+        return self._groups[group].size
+
+    def ids(self, chunk: Chunk) -> range:
+        """Ids of a chunk's pools."""
+        arrays = self._groups[chunk.group]
+        begin = chunk.number * arrays.size
+        return range(begin, min(begin + arrays.size, arrays.pools))
+
+    def chunks(self, part: tuple[int, int] = WHOLE) -> list[Chunk]:
+        """The chunks of part I of N; by default all."""
+        index, count = part
+        return [
+            Chunk(name, number)
+            for name, arrays in self._groups.items()
+            for n in arrays.done.shape
+            for number in range(n * index // count, n * (index + 1) // count)
+        ]
+
+    def count(self, chunks: Sequence[Chunk]) -> int:
+        """How many pools there are in some chunks."""
+        return sum(len(self.ids(chunk)) for chunk in chunks)
+
+    def numbers(self, chunks: Sequence[Chunk]) -> int:
+        """How many numbers there are in some chunks."""
+        of_a_pool = {
+            name: sum(metric.size for metric in arrays.metrics.values()) // arrays.pools
+            for name, arrays in self._groups.items()
+        }
+        return sum(of_a_pool[chunk.group] * len(self.ids(chunk)) for chunk in chunks)
+
+    def missing(self, part: tuple[int, int] = WHOLE) -> list[Chunk]:
+        """The chunks of a part that have not been written.
+
+        Raises:
+          ValueError: what says so is damaged.
+        """
+        return [chunk for chunk in self.chunks(part) if self._note(chunk) is None]
+
+    def _note(self, chunk: Chunk) -> dict[str, Any] | None:
+        """What was noted with a chunk: seconds, device, digest; None if it was not written."""
+        try:
+            text = str(self._groups[chunk.group].done[chunk.number])
+            return json.loads(text) if text else None
+        except ValueError as error:
+            raise self._damaged(chunk, error) from None
+
+    def write(
+        self, chunk: Chunk, numbers: Mapping[str, np.ndarray], seconds: float, device: str
+    ) -> None:
+        """Write a chunk: name -> [conditions, axes, pools of the chunk].
+
+        Raises:
+          ValueError: it cannot be written, because the disk is full, say; it has other metrics.
+        """
+        arrays, ids = self._groups[chunk.group], self.ids(chunk)
+        if differ := numbers.keys() ^ arrays.metrics.keys():
+            raise ValueError(f"{self.place} has other metrics: {', '.join(sorted(differ))}")
+        note = {"seconds": round(seconds, 3), "device": device, "digest": self._sum(chunk, numbers)}
+        try:
+            for name, values in numbers.items():
+                arrays.metrics[name][..., ids.start : ids.stop] = values
+            arrays.done[chunk.number] = json.dumps(note)
+        except OSError as error:
+            raise ValueError(f"cannot write {self.place}: {error.strerror or error}") from None
+
+    def _sum(self, chunk: Chunk, numbers: Mapping[str, np.ndarray]) -> str:
+        """A digest of a chunk's numbers, its pools, and the configuration and code behind them."""
+        metrics = self._groups[chunk.group].metrics
+        about = [self.attrs["config"], self.attrs["code"], chunk.group, str(self.ids(chunk))]
+        digest = hashlib.sha256("\n".join(about).encode())
+        for name in sorted(numbers):
+            digest.update(numbers[name].astype(metrics[name].dtype, "C", copy=False).data)
+        return digest.hexdigest()[:16]
+
+    def results(self) -> xr.Dataset:
+        """The results of a finished run, after every number was read once and is as it was written.
+        Metrics of a sweep with one group are read on access and not kept in memory. Where a group
+        has fewer pools than another, the rest is NaN (integers: -1). Attributes say how the run was
+        made, how long it took and on what.
+
+        Raises:
+          ValueError: chunks are missing, damaged, or of another run.
+        """
+        if missing := self.missing():
+            raise ValueError(
+                f"{self.place} is unfinished: {self.count(missing):,} pools are missing"
+            )
+        devices, seconds = set(), 0.0
+        for chunk in self.chunks():
+            ids, note = self.ids(chunk), self._note(chunk) or {}
+            metrics = self._groups[chunk.group].metrics
+            try:
+                numbers = {n: array[..., ids.start : ids.stop] for n, array in metrics.items()}
+                if note["digest"] != self._sum(chunk, numbers):
+                    raise ValueError("their digest is another, or they are of another run")
+            except (ValueError, KeyError, TypeError) as error:
+                raise self._damaged(chunk, error) from None
+            devices.add(note["device"])
+            seconds += note["seconds"]
+        dataset = _joined([self._dataset(name) for name in self._groups])
+        times = {"device": "; ".join(sorted(devices)), "wall_seconds": round(seconds, 1)}
+        dataset.attrs = {k: v for k, v in self.attrs.items() if k != "groups"} | times
+        return dataset
+
+    def _dataset(self, group: str) -> xr.Dataset:
+        import xarray as xr
+
+        options: Any = {"engine": "zarr", "cache": False, "drop_variables": [DONE]}
+        dataset = xr.open_dataset(self._files, group=group, **options)
+        texts = [name for name, c in dataset.coords.items() if c.dtype.kind == "T"]
+        for name in texts:
+            dataset[name] = dataset[name].copy(data=np.array(dataset[name].values.tolist()))
+        return dataset
+
+    def _damaged(self, chunk: Chunk, why: Exception) -> ValueError:
+        ids, note = self.ids(chunk), f"{self.place}/{chunk.group}/{DONE}/c/{chunk.number}"
+        return ValueError(
+            f"{self.place} is damaged: pools {ids.start} to {ids.stop - 1} of {chunk.group} are "
+            f"not as they were written ({why}); delete {note} and give the same command again, "
+            "which computes them, or start afresh with --overwrite"
+        )
+
+
+def _joined(groups: Sequence[xr.Dataset]) -> xr.Dataset:
+    """The datasets of all groups as one."""
+    import xarray as xr
+
+    if len(groups) == 1:
+        return groups[0]
+    largest = max(groups, key=lambda ds: ds.sizes["pool"])
+    dimension = next(iter(groups[0].data_vars.values())).dims[0]
+    padded = []
+    for ds in groups:
+        fill = {name: fill_of(metric.dtype) for name, metric in ds.data_vars.items()}
+        padded.append(ds.reindex(pool=largest["pool"], fill_value=fill))
+    labels = [name for name, c in groups[0].coords.items() if dimension in c.dims]
+    options: Any = {"data_vars": "all", "coords": labels, "compat": "override"}
+    return xr.concat(padded, dimension, **options)
+
+
+def create(
+    folder: Path,
+    place: Path | str,
+    sweep: Sweep,
+    groups: Sequence[Group],
+    shapes: Shapes,
+    sizes: Mapping[str, int],
+    configuration: Mapping[str, Any],
+    code: Mapping[str, str],
+) -> None:
+    """Make an empty store, unless another process has just made it.
+
+    Args:
+      sizes: group -> pools of a chunk (count).
+      configuration: fields that decide the numbers -> their values as read from JSON.
+      code: digest of each file of the code that simulates, see `provenance.code_of`.
+
+    Raises:
+      ValueError: it cannot be written.
+    """
+    import zarr
+    from filelock import FileLock
+    from zarr.codecs import Crc32cCodec, ZstdCodec
+    from zarr.core.buffer import default_buffer_prototype
+    from zarr.core.sync import sync
+    from zarr.errors import ZarrUserWarning
+    from zarr.storage import MemoryStore
+
+    checked = (ZstdCodec(level=1), Crc32cCodec())
+    contents: dict[str, Any] = {}
+    memory = MemoryStore(contents)
+    root = zarr.create_group(memory)
+    attrs = {
+        "sweep": sweep.name,
+        "config": json.dumps(configuration),
+        "code": json.dumps(code),
+        "preset": sweep.preset,
+        "seed": sweep.seed,
+        "dtype": sweep.dtype,
+        **provenance.packages(),
+    }
+    units, dimension = {**UNITS, **sweep.units}, sweep.index or "condition"
+    for group in groups:
+        labels, size = _labels(sweep, group).assign_attrs(attrs), sizes[group.name]
+        encoding: Any = {name: {"compressors": checked} for name in labels.variables}
+        labels.to_zarr(memory, group=group.name, encoding=encoding, consolidated=False)
+        arrays = root.require_group(group.name)
+        for name, (shape, dtype) in shapes.items():
+            unit = units.get(name, STATUS if name.startswith("status") else None)
+            arrays.create_array(
+                name,
+                shape=(group.n_conditions, *shape, group.pools),
+                chunks=(group.n_conditions, *shape, min(size, group.pools)),
+                dtype=dtype,
+                fill_value=fill_of(dtype),
+                compressors=checked,
+                dimension_names=[dimension, *group.axes.get(name, {}), "pool"],
+                attributes={"units": unit} if unit else {},
+            )
+        arrays.create_array(
+            DONE,
+            shape=(-(-group.pools // size),),
+            chunks=(1,),
+            dtype=str,
+            fill_value="",
+            compressors=checked,
+            dimension_names=[CHUNK],
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", ZarrUserWarning
+        )  # other programs do not read it, and need not
+        zarr.consolidate_metadata(memory)
+    written = {key: content.to_bytes() for key, content in contents.items()}
+    metadata = json.loads(written.pop(ROOT))
+    files_of_it = {key: _digest(data) for key, data in written.items()}
+    names = [group.name for group in groups]
+    metadata["attributes"] = {**attrs, "groups": names, "files": files_of_it}
+    metadata["attributes"]["digest"] = _digest(json.dumps(metadata).encode())
+    target, buffer = _files_of(place), default_buffer_prototype().buffer
+    try:
+        with FileLock(folder / MAKING):  # parts that start together may disagree on the size
+            if not sync(target.exists(ROOT)):
+                for key, data in (*written.items(), (ROOT, json.dumps(metadata).encode())):
+                    sync(target.set(key, buffer.from_bytes(data)))
+    except OSError as error:
+        raise ValueError(f"cannot write {place}: {error.strerror or error}") from None
+
+
+def _labels(sweep: Sweep, group: Group) -> xr.Dataset:
+    """A group's results without metrics: dimensions and labels, with their units."""
+    import xarray as xr
+
+    coords: dict[str, Any] = {n: ("condition", list(v)) for n, v in group.labels.items()}
+    coords |= {"pool": np.arange(group.pools)}
+    coords |= {name: ("pool", list(values)) for name, values in group.pool_labels.items()}
+    for dimensions in group.axes.values():
+        coords |= {name: list(values) for name, values in dimensions.items()}
+    dataset = xr.Dataset(coords=coords)
+    texts = {n: c.astype(object) for n, c in dataset.coords.items() if c.dtype.kind == "U"}
+    dataset = dataset.assign_coords(texts)
+    for name, unit in {**UNITS, **sweep.units}.items():
+        if name in dataset.coords:
+            dataset[name].attrs["units"] = unit
+    return dataset.swap_dims(condition=sweep.index) if sweep.index else dataset
+
+
+def fill_of(dtype: np.dtype) -> float | int:
+    """What stands where a group has fewer pools than another."""
+    return np.nan if np.issubdtype(dtype, np.floating) else -1
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def _files_of(place: Path | str) -> Any:
+    """The store of zarr at a folder or URL."""
+    from zarr.storage import FsspecStore, LocalStore
+
+    return FsspecStore.from_url(place) if isinstance(place, str) else LocalStore(place)
+
+
+# --- the folder of a run
+
+
+def claim(
+    folder: Path,
+    place: Path | str,
+    configuration: Mapping[str, Any],
+    code: Mapping[str, str],
+    *,
+    alone: bool,
+    overwrite: bool = False,
+) -> Store | None:
+    """The store of this configuration, None where it is still to be made.
+
+    Args:
+      configuration, code: see `create`.
+      alone: whether no other process may be at work; then a store of another configuration in which
+        nothing was computed is removed.
+      overwrite: first remove all that a run has written.
+
+    Raises:
+      ValueError: the folder holds another configuration (the message names the fields), an
+        unfinished run of other code (it names the files), or a table without a store; or it cannot
+        be written to.
+    """
+    for name in REPORTED:
+        if (folder / name).is_dir():  # refused now, not after hours of work
+            raise ValueError(f"cannot write {folder / name}: it is a folder")
+    if overwrite:
+        _remove(folder, place)
+        return None
+    try:
+        store = Store(place)
+    except FileNotFoundError:
+        if found := [name for name in REPORTED if (folder / name).exists()]:
+            raise ValueError(
+                f"{folder} holds {found[0]} but no {RESULTS}; choose another --out, or --overwrite"
+            ) from None
+        return None
+    missing = store.missing()
+    differ = differences(json.loads(store.attrs["config"]), configuration)
+    new = changed(json.loads(store.attrs["code"]), code) if missing else []
+    if not differ and not new:
+        return store
+    if alone and len(missing) == len(store.chunks()):
+        _remove(folder, place)
+        return None
+    if differ:
+        raise ValueError(
+            f"{folder} holds another configuration: {differ}; choose another --out, or --overwrite"
+        )
+    raise ValueError(
+        f"{folder} holds an unfinished run of other code, which would be mixed with this: "
+        f"{', '.join(new)} changed; --overwrite starts afresh"
+    )
+
+
+def _remove(folder: Path, place: Path | str) -> None:
+    from zarr.core.sync import sync
+
+    try:
+        for name in REPORTED:
+            (folder / name).unlink(missing_ok=True)
+        sync(_files_of(place).clear())
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise ValueError(f"cannot write to {folder}: {error.strerror}") from None
+
+
+def opened(place: Path | str) -> Store:
+    """The store at a folder or URL.
+
+    Raises:
+      ValueError: there is none, or it is damaged.
+    """
+    try:
+        return Store(place)
+    except FileNotFoundError as error:
+        raise ValueError(f"nothing to redraw: {error}") from None
+
+
+def saved(store: Store, asked: S) -> S:
+    """The sweep that a store was made with; output options as in `asked`.
+
+    Raises:
+      ValueError: the store is of another layout.
+    """
+    config = json.loads(store.attrs["config"])
+    if config.get("results layout") != provenance.LAYOUT:
+        raise ValueError(
+            f"{store.place} has another layout, of an earlier jbt; --overwrite starts afresh"
+        )
+    names = {field.name for field in dataclasses.fields(asked)}
+    tuples = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k in names}
+    return dataclasses.replace(asked, **tuples)
+
+
+def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """The fields whose values differ, with both values; empty where none differs."""
+    return ", ".join(
+        f"{k} ({saved.get(k)} there, {now.get(k)} now)"
+        for k in sorted(saved.keys() | now.keys())
+        if saved.get(k) != now.get(k)
+    )
+
+
+def changed(saved: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Files whose digests differ, or which are on one side only."""
+    return sorted(f for f in saved.keys() | now.keys() if saved.get(f) != now.get(f))
+
+
+def check_room(folder: Path, numbers: int) -> None:
+    """Raise `ValueError` if so many numbers need more than the disk's free space: at least four
+    bytes each before compression."""
+    free = shutil.disk_usage(folder).free
+    if 4 * numbers > free:
+        raise ValueError(
+            f"{numbers:.3g} numbers would take {4 * numbers / 1e9:,.1f} GB, and {folder} has "
+            f"{free / 1e9:,.1f} GB free; fewer pools, seeds or conditions take less"
+        )
+
+
+def check_not_own(path: Path | None, folder: Path) -> None:
+    """Raise `ValueError` if an output file that the user chose is one of the run's own; None
+    passes."""
+    if path is None:
+        return
+    target, home = path.resolve(), folder.resolve()
+    tables = [home / name for name in REPORTED]
+    hidden = target.parent == home and target.name.startswith(".")  # locks
+    linked = target.exists() and any(target.samefile(f) for f in tables if f.exists())
+    if target in tables or hidden or linked or target.is_relative_to(home / RESULTS):
+        raise ValueError(f"--json would overwrite the run's own {path}")
+
+
+@contextmanager
+def locked(folder: Path, part: tuple[int, int] | None = None) -> Iterator[bool]:
+    """Keep other runs of the same pools out of a folder, which is made if need be: of a part those
+    of the part and of the whole, of the whole run all. A lock dies with its process.
+
+    Yields:
+      Whether the folder can be written to. A read-only folder is not locked: nobody changes it.
+
+    Raises:
+      ValueError: another run holds a lock, or the folder cannot be made.
+    """
+    from filelock import FileLock, Timeout
+
+    name = LOCK if part is None else f"{LOCK}-{part[0]}-of-{part[1]}"
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if not os.access(folder, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            stack.enter_context(FileLock(folder / name, timeout=0))
+            for other in folder.glob(f"{LOCK}*") if part is None else [folder / LOCK]:
+                if other.name != name and other.exists():
+                    with FileLock(other, timeout=0):
+                        pass
+            writable = True
+        except Timeout:
+            raise ValueError(f"another run is writing to {folder}") from None
+        except OSError as error:
+            if error.errno not in READ_ONLY:
+                raise ValueError(f"cannot write to {folder}: {error.strerror}") from None
+            writable = False
+        yield writable
+
+
+def discard_torn(folder: Path) -> None:
+    """Remove what killed writes have left of a run's files; lock the whole folder first."""
+    for name in REPORTED:
+        files.discard_torn(folder / name)
+    for file in (folder / RESULTS).rglob("*.partial"):
+        file.unlink(missing_ok=True)

@@ -1,0 +1,293 @@
+"""The work of a sweep: chunks of pools, which any `concurrent.futures.Executor` computes.
+
+A worker gets the sweep's settings and the numbers of chunks, and builds groups and programs itself;
+what it returns depends on nothing else. Only the process that was started writes results.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jbt import runtime
+from jbt.experiments import times
+from jbt.experiments.declare import Sweep
+from jbt.experiments.store import DONE, Chunk, Shapes
+from jbt.simulation.simulate import Simulation
+
+CALL_PROBLEMS = 16_384
+"""Fits of 30 items a call on a CPU, a second or two. More would not be faster there, and a call is
+a step of the progress bar and a chunk, which a killed run loses."""
+
+MOST_CHUNKS = 1_000
+"""A run with more calls than this has several in a chunk: a chunk takes some files."""
+
+ATTEMPTS = 4
+"""How often a chunk is given to workers that die of it."""
+
+
+class Computed(NamedTuple):
+    """A chunk's results."""
+
+    chunk: Chunk
+    numbers: dict[str, np.ndarray]
+    """Metric -> [conditions, axes, pools of the chunk]."""
+    seconds: float
+    device: str
+
+
+class Work:
+    """The groups of a sweep, and their programs once they are needed."""
+
+    def __init__(self, sweep: Sweep) -> None:
+        self.sweep = sweep
+        listed = sweep.groups()
+        self.groups = {group.name: group for group in listed}
+        if len(self.groups) < len(listed):
+            raise ValueError(f"two groups have one name: {', '.join(g.name for g in listed)}")
+        self._simulations: dict[str, Simulation] = {}
+
+    def simulation(self, name: str) -> Simulation:
+        """The program of a group."""
+        if name not in self._simulations:
+            group, sweep = self.groups[name], self.sweep
+            chunk = sweep.chunk
+            if chunk is None and jax.default_backend() == "cpu":
+                chunk = max(1, int(CALL_PROBLEMS / times.fits_a_pool(group)))
+            smoke = sweep.preset == "smoke"
+            self._simulations[name] = Simulation(
+                group.experiment,
+                group.conditions,
+                range(group.pools),
+                data=group.data,
+                seed=sweep.seed,
+                dtype=sweep.dtype,
+                chunk=chunk,
+                devices=sweep.devices,
+                # It simulates next to nothing. The batch depends on nothing but the group.
+                **({"optimise": False, "batch": -(-group.pools // 2)} if smoke else {}),
+            )
+        return self._simulations[name]
+
+    def sizes(self) -> dict[str, int]:
+        """Group -> pools of a chunk (count): whole calls, so that a pool has the same place in a
+        call, and hence the same rounding, whoever computes it."""
+        sizes = {}
+        for name, group in self.groups.items():
+            call = self.simulation(name).size
+            sizes[name] = call * max(1, math.ceil(group.pools / MOST_CHUNKS / call))
+        return sizes
+
+    def shapes(self) -> Shapes:
+        """The metrics; nothing is computed.
+
+        Raises:
+          ValueError: their shapes are not those of the declared axes, or groups differ in metrics.
+        """
+        first: dict[str, Any] = {}
+        for group in self.groups.values():
+            metrics = self.simulation(group.name).metrics()
+            if DONE in metrics:
+                raise ValueError(f"no metric may be called {DONE}")
+            for name, (shape, _) in metrics.items():
+                declared = tuple(len(c) for c in group.axes.get(name, {}).values())
+                if shape != declared:
+                    raise ValueError(
+                        f"metric {name} has shape {shape} for a pool and condition, its axes have "
+                        f"{declared}"
+                    )
+            if unknown := group.axes.keys() - metrics.keys():
+                raise ValueError(f"axes name metrics that {group.name} lacks: {sorted(unknown)}")
+            first = first or metrics
+            if differ := metrics.keys() ^ first.keys():
+                raise ValueError(
+                    f"groups {next(iter(self.groups))} and {group.name} differ in metrics: "
+                    f"{', '.join(sorted(differ))}"
+                )
+        return {name: (shape, _kept(dtype)) for name, (shape, dtype) in first.items()}
+
+    def compute(self, chunks: Sequence[tuple[Chunk, range]]) -> list[Computed]:
+        """Compute some chunks, with the ids of their pools."""
+        return [self._chunk(chunk, ids) for chunk, ids in chunks]
+
+    @runtime.defaults()
+    def _chunk(self, chunk: Chunk, ids: range) -> Computed:
+        begin = time.perf_counter()
+        names = list(self.groups)
+        for name in names[: names.index(chunk.group)]:  # they are done with, and take memory
+            self._simulations.pop(name, None)
+        calls = [out for _, out in self.simulation(chunk.group).of(ids).chunks()]
+        numbers = {}
+        for name in calls[0]:
+            values = np.concatenate([out[name] for out in calls])
+            dtype = _kept(values.dtype)
+            if dtype.kind == "i" and (values.astype(dtype) != values).any():
+                raise ValueError(
+                    f"metric {name} holds integers beyond int32, the type they are saved in"
+                )
+            numbers[name] = np.moveaxis(values.astype(dtype), 0, -1)
+        return Computed(chunk, numbers, time.perf_counter() - begin, runtime.device_name())
+
+
+def _kept(dtype: np.dtype) -> np.dtype:
+    """The type in which numbers are saved."""
+    return dtype if np.issubdtype(dtype, np.floating) else np.dtype(np.int32)
+
+
+_work = functools.lru_cache(maxsize=1)(Work)
+
+
+def compute_elsewhere(sweep: Sweep, chunks: Sequence[tuple[Chunk, range]]) -> list[Computed]:
+    """Compute some chunks in a process that knows nothing of the sweep."""
+    runtime.start()
+    return _work(sweep).compute(chunks)
+
+
+# --- who computes
+
+
+class Here(Executor):
+    """Computes in this process, when asked."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
+        future: Future = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+class Slurm(ThreadPoolExecutor):
+    """Computes in jobs of SLURM: each thread waits for one."""
+
+    def __init__(self, jobs: int, folder: Path, options: dict[str, Any]) -> None:
+        import submitit
+
+        super().__init__(jobs)
+        self._jobs: list[Any] = []
+        self._slurm = submitit.AutoExecutor(folder, cluster=options.pop("cluster", "slurm"))
+        self._slurm.update_parameters(**options)
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
+        job = self._slurm.submit(fn, *args, **kwargs)
+        self._jobs.append(job)
+        return super().submit(job.result)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        for job in self._jobs:
+            if not job.done():
+                job.cancel()
+        super().shutdown(wait, cancel_futures=cancel_futures)
+
+
+@contextmanager
+def executor_of(text: str | None, folder: Path) -> Iterator[tuple[Executor, int, int | None]]:
+    """The executor that an option names: None, dask://HOST:PORT, slurm or slurm:NAME=VALUE,...
+
+    Args:
+      folder: for files of jobs.
+
+    Yields:
+      The executor; how many tasks it is given at once; and of how many tasks the work is to consist
+      (None for a task a chunk).
+
+    Raises:
+      ValueError: another text, a package that is not installed, or nobody answers.
+    """
+    kind, _, rest = (text or "").partition(":")
+    if not kind:
+        yield Here(), 1, None
+    elif kind == "dask" and rest.startswith("//"):
+        with _needed("dask"):
+            from distributed import Client
+        try:
+            client = Client(f"tcp:{rest}", timeout=30)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"no Dask scheduler answers at {text}: {error}") from None
+        with client:
+            yield (
+                client.get_executor(pure=False, retries=ATTEMPTS),
+                4 * (len(client.scheduler_info()["workers"]) or 1),
+                None,
+            )
+    elif kind == "slurm":
+        options: dict[str, Any] = {}
+        for pair in filter(None, rest.split(",")):
+            name, _, value = pair.partition("=")
+            options[name] = int(value) if value.isdecimal() else value
+        jobs = options.pop("jobs", 16)
+        with _needed("slurm"):
+            import submitit  # noqa: F401
+        try:
+            executor = Slurm(jobs, folder, options)
+        except (RuntimeError, NameError, TypeError, ValueError) as error:
+            raise ValueError(f"cannot use {text}: {error}") from None
+        with executor:
+            yield executor, jobs, jobs
+    else:
+        raise ValueError(f"executor must be dask://HOST:PORT or slurm, got {text!r}")
+
+
+@contextmanager
+def _needed(extra: str) -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise ValueError(
+            f"{error.name} is not installed: pip install 'judge-bt[{extra}]'"
+        ) from None
+
+
+def computed(
+    work: Work,
+    chunks: Sequence[tuple[Chunk, range]],
+    executor: Executor,
+    at_once: int,
+    tasks: int | None,
+) -> Iterator[Computed]:
+    """Compute chunks, in any order.
+
+    Args:
+      chunks: with the ids of their pools.
+      at_once, tasks: see `executor_of`.
+
+    Raises:
+      ValueError: a chunk cannot be computed, or `ATTEMPTS` workers have died of it.
+    """
+    compute: Callable[..., list[Computed]] = work.compute
+    if not isinstance(executor, Here):
+        compute = functools.partial(compute_elsewhere, work.sweep)
+    share = -(-len(chunks) // tasks) if tasks else 1
+    waiting = iter([chunks[i : i + share] for i in range(0, len(chunks), share)])
+    running: dict[Future, tuple[Sequence[Any], int]] = {}
+    while True:
+        for some in islice(waiting, at_once - len(running)):
+            running[executor.submit(compute, some)] = (some, 1)
+        if not running:
+            return
+        for future in wait(running, return_when=FIRST_COMPLETED).done:
+            some, attempt = running.pop(future)
+            try:
+                yield from future.result()
+            except ValueError:
+                raise
+            except Exception as error:
+                if attempt == ATTEMPTS:
+                    (group, number), _ = some[0]
+                    raise ValueError(
+                        f"workers failed {attempt} times at chunk {number} of {group}, the last "
+                        f"time with: {error}"
+                    ) from error
+                print(
+                    f"a worker failed ({error!r}); its chunks are given out again", file=sys.stderr
+                )
+                running[executor.submit(compute, some)] = (some, attempt + 1)

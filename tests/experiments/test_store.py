@@ -1,0 +1,430 @@
+"""The store of a run: what is in it, and what happens to it from outside. Damage is named and never
+trusted, what is whole survives, and the same command goes on."""
+
+import json
+import os
+import shutil
+from types import SimpleNamespace
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+from support.small_sweep import TIMES, group, sweep_of
+
+from jbt.experiments import provenance, run, store, work
+from jbt.simulation import memory
+from jbt.simulation.simulate import Simulation
+
+AXES = sweep_of(group("x", [1.0, 2.0]), group("y", [3.0], pools=3))
+LINE = ["--chunk", "2", "--devices", "1"]
+FILES = {".lock", ".making", "results.zarr", "table.csv", "figure.png"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def of_two_pools():
+    """Chunks of two pools."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jbt.simulation.simulate.CPU_PROBLEMS", 4)
+        yield
+
+
+def main(out, *options, sweep=AXES):
+    return run.main(sweep, ["--out", str(out), *LINE, *options])
+
+
+def results(out):
+    return store.opened(out / "axes" / store.RESULTS).results()
+
+
+def refused(out, capsys, *options, sweep=AXES):
+    """The one line of a run that ends without simulating."""
+    capsys.readouterr()
+    assert main(out, *options, sweep=sweep) == 2
+    shown = capsys.readouterr()
+    lines = [line for line in shown.err.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1, shown.err
+    assert shown.out == ""
+    return lines[0]
+
+
+def stop_after(monkeypatch, out, chunks, *options):
+    """Ctrl-C when so many chunks are written."""
+    write, left = store.Store.write, iter(range(chunks))
+
+    def counted(self, *arguments):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        write(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.Store, "write", counted)
+        assert main(out, *options) == 130
+
+
+def whole(out):
+    """The results are those of the sweep, padded where a group has fewer pools."""
+    with results(out) as ds:
+        flat = np.repeat([[1.0], [2.0], [3.0]], 5, 1)
+        flat[2, 3:] = np.nan
+        np.testing.assert_array_equal(ds["flat"], flat)
+        np.testing.assert_array_equal(ds["curve"], np.arange(3.0)[:, None] * flat[:, None])
+        np.testing.assert_array_equal(ds["status"], [[0] * 5, [0] * 5, [1, 1, 1, -1, -1]])
+    return True
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Folders of a finished run, and of one with two of its four chunks."""
+    out = tmp_path_factory.mktemp("runs")
+    assert main(out / "finished") == 0
+    stop_after(pytest.MonkeyPatch(), out / "begun", 2)
+    return out
+
+
+@pytest.fixture
+def begun(runs, tmp_path):
+    return shutil.copytree(runs / "begun", tmp_path, dirs_exist_ok=True)
+
+
+@pytest.fixture
+def finished(runs, tmp_path):
+    return shutil.copytree(runs / "finished", tmp_path, dirs_exist_ok=True)
+
+
+# --- what is in it
+
+
+def test_metrics_stand_at_their_conditions_coordinates_and_pools(finished):
+    assert whole(finished)
+    place = finished / "axes" / "results.zarr"
+    with xr.open_zarr(place, group="x", chunks=None) as ds:  # as a user reads it
+        assert ds["curve"].dims == ("condition", "time", "pool")
+        assert ds["status"].dtype == np.int32
+        assert ds["time"].values.tolist() == [1, 2, 4]
+        assert ds["a"].values.tolist() == [1, 2]
+        assert [ds[n].attrs["units"] for n in ("curve", "a", "pool")] == ["metres", "1", "id"]
+    with results(finished) as ds:
+        assert set(ds.data_vars) == {"curve", "flat", "status"}
+        assert ds.attrs["wall_seconds"] >= 0
+        assert ds.attrs["device"].endswith(")")
+        assert json.loads(ds.attrs["config"])["pools"] == 5
+        assert ds["a"].values.tolist() == [1, 2, 3]
+    assert {path.name for path in (finished / "axes").iterdir()} == FILES
+
+
+def test_an_index_and_labels_of_text(tmp_path):
+    groups = [group(name, [a], kind=[name]) for name, a in (("long", 1.0), ("x", 2.0))]
+    assert main(tmp_path, sweep=sweep_of(*groups, label="kind")) == 0
+    with results(tmp_path) as ds:
+        assert ds["flat"].dims == ("kind", "pool")
+        assert ds["kind"].dtype == "<U4"
+        assert ds["flat"].sel(kind="x").values.tolist() == [2.0] * 5
+
+
+def test_a_store_at_a_url(tmp_path):
+    pytest.importorskip("fsspec")
+    url = f"memory://{tmp_path.name}/results.zarr"
+    assert main(tmp_path, "--store", url) == 0
+    assert not (tmp_path / "axes" / "results.zarr").exists()
+    assert store.opened(url).results()["flat"].isel(condition=1).values.tolist() == [2.0] * 5
+    assert main(tmp_path, "--store", url, "--redraw") == 0
+
+
+@pytest.mark.parametrize(("pools", "count"), [(1, 1), (10, 3), (7, 7), (3, 5), (200, 64)])
+def test_parts_share_out_the_chunks(tmp_path, pools, count):
+    here = work.Work(sweep_of(group("x", [1.0], pools=pools))(chunk=2, devices=1))
+    place, groups = tmp_path / "store", [*here.groups.values()]
+    store.create(tmp_path, place, here.sweep, groups, here.shapes(), {"x": 2}, {}, {})
+    made = store.Store(place)
+    shares = [made.chunks((i, count)) for i in range(count)]
+    assert [chunk for share in shares for chunk in share] == made.chunks()
+    assert [i for chunk in made.chunks() for i in made.ids(chunk)] == list(range(pools))
+
+
+def test_a_long_run_has_chunks_of_several_calls(monkeypatch):
+    monkeypatch.setattr(work, "MOST_CHUNKS", 10)
+    long = work.Work(sweep_of(group("x", [1.0, 2.0], pools=999, axes={}))(chunk=2, devices=1))
+    assert long.sizes() == {"x": 100}
+    (out,) = long.compute([(store.Chunk("x", 3), range(300, 399))])
+    np.testing.assert_array_equal(out.numbers["flat"], np.repeat([[1.0], [2.0]], 99, 1))
+    assert long.simulation("x").size == 2
+
+
+# --- what is refused before anything is simulated
+
+
+def without_flat(key, condition):
+    return {"curve": condition["a"] * jnp.arange(3.0), "status": jnp.array(0)}
+
+
+def with_done(key, condition):
+    return {"done": condition["a"]}
+
+
+def too_large(key, condition):
+    return {"flat": jnp.uint32(2**31)}
+
+
+X = group("x", [1.0])
+REFUSED = {
+    "differ in the coordinates of time": (
+        X,
+        group("y", [1.0], axes={"curve": {"time": [1, 2, 5]}}),
+    ),
+    "groups x and y differ in labels": (X, group("y", [1.0], b=[1])),
+    "two groups have one name: x, x": (X, group("x", [2.0])),
+    "group y: b has 2 values for 1 conditions": (group("y", [1.0], b=[1, 2]),),
+    "no groups: there is nothing to simulate": (),
+    "group x has no conditions": (group("x", []),),
+    "group x: pools must be at least 1, got 0": (group("x", [1.0], pools=0),),
+    "two conditions have one a": (group("x", [1.0, 1.0]),),
+    "metric curve has shape (3,)": (group("x", [1.0], axes={"curve": {"time": [1, 2]}}),),
+    "its axes have ()": (group("x", [1.0], axes={}),),
+    "axes name metrics that x lacks: ['speed']": (
+        group("x", [1.0], axes=TIMES | {"speed": {"time": [1, 2, 4]}}),
+    ),
+    "groups x and y differ in metrics: flat": (X, group("y", [2.0], experiment=without_flat)),
+    "no metric may be called done": (group("x", [1.0], axes={}, experiment=with_done),),
+    "metric flat holds integers beyond int32": (group("x", [1.0], axes={}, experiment=too_large),),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_groups_and_metrics_that_do_not_fit_are_refused(tmp_path, capsys, message):
+    index = "a" if "have one a" in message else None
+    assert message in refused(tmp_path, capsys, sweep=sweep_of(*REFUSED[message], label=index))
+    assert not list(tmp_path.glob("axes/results.zarr/*/*/c/*/*"))
+
+
+def test_an_index_that_is_no_label_and_a_preset_that_is_not_there(tmp_path, capsys):
+    assert "has no label b" in refused(tmp_path, capsys, sweep=sweep_of(X, label="b"))
+    sweep = sweep_of(X)
+    sweep.presets = {"full": {}}
+    assert "axes has no preset smoke, only full" in refused(
+        tmp_path, capsys, "--preset", "smoke", sweep=sweep
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_the_disk_does_not_hold_is_refused(tmp_path, monkeypatch, capsys):
+    free = SimpleNamespace(free=4 * 5 * (5 * 2 + 3) - 1)  # 5 numbers of pools and conditions
+    monkeypatch.setattr(store.shutil, "disk_usage", lambda _: free)
+    assert "65 numbers would take 0.0 GB" in refused(tmp_path, capsys)
+    free.free += 1
+    assert main(tmp_path) == 0
+
+
+def test_a_run_that_computed_nothing_blocks_no_folder(tmp_path, monkeypatch, capsys):
+    with monkeypatch.context() as patch:
+        patch.setattr(memory, "there_is", lambda device: 1)
+        assert "of memory" in refused(tmp_path, capsys)
+    assert (tmp_path / "axes" / "results.zarr").exists()
+    assert "another configuration: seed" in refused(
+        tmp_path, capsys, "--seed", "1", "--part", "0/2"
+    )
+    assert main(tmp_path, "--seed", "1") == 0
+
+
+# --- kills, full disks, other runs
+
+
+def test_a_run_interrupted_anywhere_goes_on(begun, tmp_path, monkeypatch):
+    """Only what is missing is computed; torn files are removed."""
+    torn = begun / "axes" / "results.zarr" / "x" / "flat" / "c" / "0" / "2.1234.partial"
+    for file in (torn, begun / "axes" / ".4711.figure.png"):
+        file.write_bytes(b"torn")
+    computed, compute = [], work.Work.compute
+    monkeypatch.setattr(
+        work.Work, "compute", lambda self, some: computed.extend(some) or compute(self, some)
+    )
+    assert main(begun) == 0
+    assert computed == [(("x", 2), range(4, 5)), (("y", 0), range(3))]
+    assert whole(begun)
+    assert {path.name for path in (begun / "axes").iterdir()} == FILES
+    assert not torn.exists()
+    for module, name in ((store, "create"), (store.Store, "results"), (run, "_report")):
+        out = tmp_path / name
+
+        def stop(*_):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, stop)
+            assert main(out) == 130
+        assert main(out) == 0
+        assert whole(out)
+
+
+def test_a_kill_while_the_store_is_made(tmp_path, monkeypatch):
+    """Its root is written last; without it there is none."""
+    assert main(tmp_path / "other") == 0
+    made = tmp_path / "other" / "axes" / "results.zarr"
+    half = tmp_path / "axes" / "results.zarr"
+    (half / "x").mkdir(parents=True)
+    shutil.copy(made / "x" / "zarr.json", half / "x")
+    assert main(tmp_path) == 0
+    assert whole(tmp_path)
+
+
+def test_a_full_disk(tmp_path, capsys):
+    """A file may not grow beyond a limit: an error and an exit code; what is whole survives."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        for limit in (20, 2000):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+            message = refused(tmp_path, capsys)
+            assert message == f"error: cannot write {tmp_path}/axes/results.zarr: File too large"
+            assert not list(tmp_path.rglob("*.partial"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert main(tmp_path) == 0
+    assert whole(tmp_path)
+
+
+def test_a_disk_that_fills_up_between_chunks(tmp_path, capsys, monkeypatch):
+    replace, left = os.replace, iter(range(99))
+
+    def full(source, target):
+        if "/c/" in str(target) and next(left) > 5:
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pathlib.Path.replace", full)
+        assert refused(tmp_path, capsys).endswith("results.zarr: No space left on device")
+    left_over = store.opened(tmp_path / "axes" / "results.zarr").missing()
+    assert left_over
+    assert main(tmp_path) == 0
+    assert whole(tmp_path)
+
+
+def test_another_configuration_is_refused_by_name(begun, finished, capsys):
+    for out in (begun, finished):
+        message = refused(out, capsys, "--seed", "1", "--dtype", "float64")
+        assert "another configuration: dtype (float32 there, float64 now), seed (0 there" in message
+        assert "pools" not in message
+        assert whole(out) if out is finished else True
+
+
+def test_what_two_runs_may_share(begun, capsys):
+    """A part shares the folder with other parts, the whole run with none."""
+    folder = begun / "axes"
+    with store.locked(folder, (0, 2)):
+        assert "another run is writing to" in refused(begun, capsys)
+        assert "another run is writing to" in refused(begun, capsys, "--overwrite")
+        assert "another run is writing to" in refused(begun, capsys, "--part", "0/2")
+        assert main(begun, "--part", "1/2") == 0
+    with store.locked(folder):
+        assert "another run is writing to" in refused(begun, capsys, "--part", "0/2")
+    assert main(begun) == 0
+    assert whole(begun)
+
+
+def test_overwriting_starts_afresh(begun, finished, capsys):
+    for out in (begun, finished):
+        assert main(out, "--overwrite", "--seed", "4") == 0
+        assert json.loads(results(out).attrs["config"])["seed"] == 4
+        assert whole(out)
+
+
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path, capsys):
+    folder = tmp_path / "axes"
+    folder.mkdir()
+    theirs = [folder / name for name in ("table.csv", ".2026.txt")]
+    for file in theirs:
+        file.write_text("theirs")
+    assert "holds table.csv but no results.zarr" in refused(tmp_path, capsys)
+    assert all(file.read_text() == "theirs" for file in theirs)
+    theirs[0].unlink()
+    (folder / "results.zarr").mkdir()
+    (folder / "results.zarr" / "zarr.json").write_text('{"attributes": {"my": "array"}}')
+    assert "is damaged, or no sweep wrote it ('digest')" in refused(tmp_path, capsys)
+    assert (folder / "results.zarr" / "zarr.json").exists()
+
+
+# --- damage
+
+
+def files_of(out):
+    place = out / "axes" / "results.zarr"
+    return [file for file in sorted(place.rglob("*")) if file.is_file()]
+
+
+def test_any_changed_byte_is_found(finished):
+    """Of numbers, labels, notes and metadata; one byte of each file, and the file's end."""
+    for number, file in enumerate(files_of(finished)):
+        data = file.read_bytes()
+        changed = bytearray(data)
+        changed[number * 7919 % len(data)] ^= 4
+        for damaged in (bytes(changed), data[:-1], b""):
+            file.write_bytes(damaged)
+            with pytest.raises(ValueError, match=r"is damaged.*--overwrite"):
+                results(finished)
+        file.unlink()
+        if file.name == "zarr.json" and file.parent.name == "results.zarr":
+            with pytest.raises(ValueError, match="nothing to redraw"):
+                results(finished)
+        elif file.parts[-3] == "done":
+            with pytest.raises(ValueError, match=r"unfinished: [123] pools are missing"):
+                results(finished)
+        else:
+            with pytest.raises(ValueError, match="is damaged"):
+                results(finished)
+        file.write_bytes(data)
+    assert whole(finished)
+
+
+def test_damage_is_computed_again_as_the_message_says(finished, capsys):
+    chunk = finished / "axes" / "results.zarr" / "x" / "flat" / "c" / "0" / "2"
+    chunk.write_bytes(b"")
+    for options in ([], ["--redraw"]):
+        message = refused(finished, capsys, *options)
+        assert "pools 4 to 4 of x are not as they were written" in message
+        note = finished / "axes" / "results.zarr" / "x" / "done" / "c" / "2"
+        assert f"delete {note} and give the same command again" in message
+    note.unlink()
+    assert main(finished) == 0
+    assert whole(finished)
+
+
+def test_a_chunk_in_another_place_or_of_another_run_is_named(finished, tmp_path, capsys):
+    place = finished / "axes" / "results.zarr"
+    first, second = (place / "x" / "flat" / "c" / "0" / name for name in "01")
+    notes = [place / "x" / "done" / "c" / name for name in "01"]
+    data = [note.read_bytes() for note in notes]
+    for note, content in zip(notes, reversed(data), strict=True):
+        note.write_bytes(content)
+    assert "pools 0 to 1 of x are" in refused(finished, capsys)
+    for note, content in zip(notes, data, strict=True):
+        note.write_bytes(content)
+    assert whole(finished)
+    assert main(tmp_path / "other", "--seed", "1") == 0
+    theirs = tmp_path / "other" / "axes" / "results.zarr" / "x" / "done" / "c" / "0"
+    shutil.copy(theirs, notes[0])
+    assert "or they are of another run" in refused(finished, capsys)
+    assert first.read_bytes()
+    assert second.read_bytes()
+
+
+def test_results_of_an_earlier_layout_are_refused(tmp_path, monkeypatch, capsys):
+    with monkeypatch.context() as patch:
+        patch.setattr(provenance, "LAYOUT", 1)
+        assert main(tmp_path) == 0
+    message = refused(tmp_path, capsys)
+    assert f"results layout (1 there, {provenance.LAYOUT} now)" in message
+    assert "has another layout, of an earlier jbt" in refused(tmp_path, capsys, "--redraw")
+
+
+def test_metrics_of_a_simulation_are_those_of_its_numbers():
+    one_group = group("x", [1.0, 2.0])
+    simulation = Simulation(one_group.experiment, one_group.conditions, range(5))
+    metrics = simulation.metrics()
+    ((_, out),) = Simulation(one_group.experiment, one_group.conditions, range(5), chunk=8).chunks()
+    assert {name: (v.shape[2:], v.dtype) for name, v in out.items()} == metrics
+    assert {name: shape for name, (shape, _) in metrics.items()} == {
+        "curve": (3,),
+        "flat": (),
+        "status": (),
+    }

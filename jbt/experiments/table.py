@@ -193,6 +193,7 @@ class Table:
         runs: int | None = None,
         /,
         carried: Any = None,
+        interval: Interval | None = None,
         **setting: Any,
     ) -> None:
         """Add means over pools, a row for every other coordinate except acquisition seeds, which
@@ -202,9 +203,10 @@ class Table:
           values: [..., pool] numbers, or [..., acquisition_seed, pool].
           runs: pools of a study to replicate where the paper has no number.
           carried: a `Carried` in the shape of `values`, from which studies are drawn instead.
+          interval: of the means; default normal, over pools.
           setting: values of columns that are not coordinates, or in place of them.
         """
-        interval = partial(stats.mean_interval, seed=self.seed)
+        interval = interval or partial(stats.mean_interval, seed=self.seed)
         self._rows_with(interval, quantity, values, setting, runs, carried)
 
     def shares(self, quantity: str, values: xr.DataArray, **setting: Any) -> None:

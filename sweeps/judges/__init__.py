@@ -8,8 +8,10 @@ how often verdicts flip, and the judge's preference among answers of equal quali
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -18,26 +20,38 @@ from jax.nn import sigmoid
 from jaxtyping import Array, Key
 
 from jbt import estimators, twins
-from jbt.experiments import declare
+from jbt.experiments import declare, plots
+from jbt.experiments.declare import Group, Sweep
+from jbt.experiments.labelled_arrays import where
 from jbt.experiments.paper import PaperNumber
+from jbt.experiments.plots import Panel
 from jbt.kernel import metrics
-from jbt.simulation import judges, pairs, pools
+from jbt.simulation import judges, pairs
 from jbt.simulation.judges import PUBLISHED, SECOND_DOMAIN, Published
-from jbt.simulation.simulate import Condition, Experiment, stream
+from jbt.simulation.simulate import Condition, stream
 from jbt.twins import Twin
-from jbt.types import Fit, Prior
+from jbt.types import Fit, Prior, check_count
 
 from .._shared import calibration
-from . import drawing, findings_page, rows
+from . import findings_page, rows
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
+    from matplotlib.axes import Axes
 
     from jbt.experiments.table import Table
 
-MODELS = ("naive", "bias_aware", "order_swap", "order_swap_dropped", "residualised")
+ESTIMATORS = {
+    "naive": estimators.naive,
+    "bias_aware": estimators.bias_aware,
+    "order_swap": estimators.order_swap,
+    "order_swap_dropped": partial(estimators.order_swap, ties="dropped"),
+    "residualised": estimators.residualised,
+}
 """The paper's two models and two baselines; ties of the order swap count as halves or are
 dropped."""
+MODELS = tuple(ESTIMATORS)
 K = (1, 3, 5, 10)
 """Sizes of the top sets of the same pools, as in the paper's table."""
 TOP, LARGE, LARGE_TOP = 5, 100, 10
@@ -47,11 +61,41 @@ UNITS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 """Factors on all logits, which leave the likelier verdict unchanged."""
 LEVELS = (-6, -4, -2, 0, 2, 4, 6)
 """Possible qualities (true less false statements)."""
-COLUMNS = ("judge", "model", "pool", "oracle", "n_items", "k")
+AXES = {
+    "recall": {"model": list(MODELS), "k": list(K)},
+    "boundary": {"elaborated": [0, 1], "quality": list(LEVELS)},
+    "unit_flip_rate": {"unit": list(UNITS)},
+    "unit_uncertain": {"unit": list(UNITS)},
+    **calibration.AXES,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(declare.Sweep):
+class Judges(Sweep):
+    """Twins of the paper's fifteen judges, beside every number of its tables."""
+
+    name = "judges"
+    columns = ("judge", "model", "pool", "oracle", "n_items", "k")
+    presets = {
+        "smoke": {"pools": 32, "large_pools": 4, "displaced_pools": 32},
+        "paper": {"pools": 10, "large_pools": 10},
+        "full": {},
+    }
+    units = {
+        "c_hat": "logits for x = 1 over x = 0",
+        "kappa_hat": "logits",
+        **dict.fromkeys(rows.CORRELATIONS, "1 (correlation within the pool)"),
+        **dict.fromkeys(("flip_rate", "unit_flip_rate"), "share of ordered pairs, expected"),
+        "position_flips": "share of pairs",
+        "boundary": "logits above the k-th largest naive estimate, mean",
+        "quality": "statements, true less false",
+        **dict.fromkeys(rows.PROBES, "share of verdicts"),
+        "unit_uncertain": "share of ordered pairs with 0.2 < p < 0.8",
+        "unit": "factor on logits",
+        **calibration.UNITS,
+    }
+    panel_size = {"n_columns": 2, "height": 4.8}
+
     pools: int = 4096
     """Pools simulated of every judge (count)."""
     large_pools: int = 512
@@ -66,29 +110,76 @@ class Settings(declare.Sweep):
     displaced_pools: int = 1024
     """Pools in which every twin is displaced by a step either way, for its calibration's error
     (count)."""
-    n_probes: int = 40
+    n_probes: Annotated[int, check_count] = 40
     """Pairs of equal quality in a probe (count), each shown in both orders."""
 
+    def check(self) -> None:
+        super().check()
+        declare.check_listed("judge", self.judge, list(PUBLISHED))
 
-PRESETS = {
-    "smoke": Settings(pools=32, large_pools=4, displaced_pools=32),
-    "paper": Settings(pools=10, large_pools=10),
-    "full": Settings(),
-}
+    @property
+    def targets(self) -> list[Published]:
+        """Judges whose twins are simulated: those asked for, and the first in its second domain."""
+        return [*(PUBLISHED[name] for name in self.judge), SECOND_DOMAIN]
 
+    @property
+    def twins(self) -> list[Twin]:
+        """Twins of the `targets`, in their order."""
+        oracle = None if self.oracle == "own" else self.oracle
+        return [twins.twin(p.name, oracle=oracle, others=self.others) for p in self.targets]
 
-def experiment(s: Settings, n_items: int, k: int) -> Experiment:
-    """Experiment: one twin on one pool, every ordered pair judged once, all estimators, probes."""
-    draw = twins.paper_pool(s.others, n_items=n_items, k=k)
-    models = {
-        "naive": estimators.naive,
-        "bias_aware": estimators.bias_aware,
-        "order_swap": estimators.order_swap,
-        "order_swap_dropped": lambda *given: estimators.order_swap(*given, ties="dropped"),
-        "residualised": estimators.residualised,
-    }
+    @classmethod
+    def paper(cls) -> list[PaperNumber]:
+        """Those of paper.csv, and the numbers of each judge: those that twins are calibrated to,
+        and the others."""
+        out = super().paper()
+        for p in twins.known().values():
+            values = [
+                ("recall", "naive", p.naive_recall, "calibrated"),
+                ("c_hat", "bias_aware", p.c_hat, "calibrated"),
+                ("recall", "bias_aware", p.bias_aware_recall, "reported"),
+                ("benefit", "bias_aware", p.gain, "reported"),
+            ]
+            if p is not SECOND_DOMAIN:
+                values.append(("kappa_hat", "bias_aware", p.kappa_hat, "calibrated"))
+            for quantity, model, value, role in values:
+                setting = {"judge": p.name, "model": model, "n_items": "30", "k": "5"}
+                size = p.pools, None, 0.005
+                out.append(PaperNumber(quantity, setting, f"{value:.2f}", *size, role, p.source))
+        return out
 
-    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+    def groups(self) -> list[Group]:
+        itself, ways = (0.0,), twins.DISPLACED
+        large = [twin for twin in self.twins if twin.name == LARGE_JUDGE]
+        usual = self.twins, 30, TOP
+        parts = [
+            ("table", *usual, self.pools, itself),
+            ("displaced", *usual, self.displaced_pools, ways),
+            ("large", large, LARGE, LARGE_TOP, self.large_pools, (*itself, *ways)),
+        ]
+        if self.pools == self.displaced_pools:  # one program for both
+            parts[:2] = [("table", *usual, self.pools, (*itself, *ways))]
+        groups = []
+        for name, chosen, n_items, k, n_pools, steps in parts:
+            simulated = [twin for _ in steps for twin in chosen]
+            displaced = [step for step in steps for _ in chosen]
+            if simulated:
+                conditions = twins.conditions(simulated) | {"displaced": np.array(displaced)}
+                labels = {
+                    "judge": [twin.name for twin in simulated],
+                    "oracle": [twin.oracle for twin in simulated],
+                    "n_items": [n_items] * len(simulated),
+                    "displaced": displaced,
+                }
+                run, size = partial(self.experiment, n_items, k), (n_items, n_pools, AXES)
+                groups.append(Group(name, run, conditions, labels, *size, fits=5))
+        return groups
+
+    def experiment(
+        self, n_items: int, k: int, key: Key[Array, ""], condition: Condition
+    ) -> dict[str, Array]:
+        """One twin on one pool, every ordered pair judged once, all estimators, probes."""
+        draw = twins.paper_pool(self.others, n_items=n_items, k=k)
         condition, steps = twins.displaced(key, condition)
         pool = draw(stream(key, "pool"), condition)
         x = pool.design.covariates[:, 0]
@@ -96,13 +187,17 @@ def experiment(s: Settings, n_items: int, k: int) -> Experiment:
         p = twins.probability(key, pool, condition)
         comparisons = judges.reveal(verdicts, pairs.every_pair(pool))
         fits: dict[str, Fit] = {
-            name: fit(comparisons, pool.design, Prior()) for name, fit in models.items()
+            name: fit(comparisons, pool.design, Prior()) for name, fit in ESTIMATORS.items()
         }
         theta = {name: fit.parameters.theta for name, fit in fits.items()}
         recall = [
             [metrics.top_k_recall(theta[name], pool.quality, size) for size in K] for name in MODELS
         ]
         other = ~jnp.eye(n_items, dtype=bool)
+
+        def share(values: Array) -> Array:
+            return jnp.where(other, values, 0).sum((-2, -1)) / other.sum()
+
         differs = {
             "argmax": jnp.minimum(p, 1 - p),  # between a fresh draw and the likelier verdict
             "draws": 2 * p * (1 - p),  # between two draws
@@ -121,18 +216,124 @@ def experiment(s: Settings, n_items: int, k: int) -> Experiment:
             "steps": steps,
             "corr_naive_x": _correlation(theta["naive"], x),
             "corr_residualised": _correlation(theta["residualised"], theta["bias_aware"]),
-            "flip_rate": jnp.where(other, flips, 0).sum() / other.sum(),
-            "position_flips": (other & (verdicts == verdicts.T)).sum() / other.sum(),
-            "uncertain": (other & _in_doubt(p)).sum() / other.sum(),
-            "unit_flip_rate": jnp.where(other, jnp.minimum(louder, 1 - louder), 0).sum((1, 2))
-            / other.sum(),
-            "unit_uncertain": (other & _in_doubt(louder)).sum((1, 2)) / other.sum(),
+            "flip_rate": share(flips),
+            "position_flips": share(verdicts == verdicts.T),
+            "uncertain": share(_in_doubt(p)),
+            "unit_flip_rate": share(jnp.minimum(louder, 1 - louder)),
+            "unit_uncertain": share(_in_doubt(louder)),
             "boundary": jnp.where(kind, above, 0).sum(-1) / kind.sum(-1),
-            **_probes(key, condition, s.n_probes),
+            **_probes(key, condition, self.n_probes),
             "status": jnp.stack([fit.status for fit in fits.values()]).max(),
         }
 
-    return one
+    def table(self, ds: xr.Dataset, t: Table) -> None:
+        rows.fill(ds, self, t)
+
+    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Rows to print: those compared with a number of the paper that is no input, and counts."""
+        counts = ["cells_tested", "cells_inconsistent", "false_alarms_expected", "targets_missed"]
+        missed = table.quantity.isin(counts) & (table.estimate > 0)
+        return table[rows.is_evidence(table) | missed]
+
+    def page(self, table: pd.DataFrame) -> str:
+        return findings_page.page(table, self)
+
+    # --- the figure
+
+    def panels_of(self, ds: xr.Dataset, table: pd.DataFrame) -> list[Panel]:
+        def panel(draw: Callable[[Axes], Any], *labels: str, **legend: Any) -> Panel:
+            x, y, title = labels
+            legend["fontsize"] = 7
+            return Panel("estimate", {}, [], (x, y, title), level=None, legend=legend, after=draw)
+
+        return [
+            panel(
+                partial(self.draw_judges, table),
+                *("recall of the top 5", "", "The paper's judges, N = 30"),
+                loc="center left",
+            ),
+            panel(
+                partial(self.draw_capability, table),
+                "naive recall of the top 5",
+                "gain: bias-aware minus naive recall",
+                "Where correction helps",
+            ),
+            panel(
+                partial(draw_boundary, ds["boundary"].isel(condition=0)),
+                "true quality, statements (true less false)",
+                "naive estimate above the cut-off, logits",
+                f"Elaborated answers cross the boundary: {PUBLISHED[self.judge[0]].model}",
+            ),
+            panel(
+                partial(draw_sizes, where(table, quantity="recall", judge=rows.BIASED)),
+                "k, size of the top set asked for",
+                "recall of the top k",
+                "The same pools at other k, mean of the five biased judges",
+            ),
+        ]
+
+    def of_judges(self, table: pd.DataFrame, quantity: str, model: str) -> pd.DataFrame:
+        """Rows of one quantity, one a judge, in the order of the paper's table."""
+        chosen = where(table, quantity=quantity, model=model, n_items=30, k=5)
+        return chosen.drop_duplicates("judge").set_index("judge").reindex(list(self.judge))
+
+    def draw_judges(self, table: pd.DataFrame, ax: Axes) -> None:
+        """Recall of both models: range of studies of the paper's size, and the paper's number."""
+        both = [self.of_judges(table, "recall", model) for model in MODELS[:2]]
+        series = []
+        for recalls, colour, label in (
+            (both[0], "orange", "naive (calibrated)"),
+            (both[1], "blue", "bias-aware"),
+        ):
+            numbers = recalls[["estimate", "replicate_low", "replicate_high"]].to_numpy().T
+            series.append((f"{label}, twins; studies of its size (95 %)", colour, *numbers))
+        plots.forest(ax, [PUBLISHED[name].model for name in self.judge], series)
+        for i, recalls in enumerate(both):
+            y = np.arange(len(recalls)) + 0.3 * (i - 0.5)
+            label = None if i else "paper"
+            ax.plot(recalls.paper, y, "x", color="black", ms=5, label=label)
+
+    def draw_capability(self, table: pd.DataFrame, ax: Axes) -> None:
+        """Gain against competence, ours and the paper's."""
+        naive = self.of_judges(table, "recall", "naive")
+        gain = self.of_judges(table, "benefit", "bias_aware")
+        colour, label = plots.COLOURS["blue"], "twins; studies of its size (95 %)"
+        ax.axhline(0, color="black", linewidth=0.8)
+        # Where almost no pool gains, the mean itself may lie outside the range of small studies.
+        low, high = gain.replicate_low, gain.replicate_high
+        ax.vlines(naive.estimate, low, high, color=colour, label=label)
+        ax.plot(naive.estimate, gain.estimate, "o", ms=4, color=colour)
+        ax.plot(naive.paper, gain.paper, "x", color="black", label="paper")
+        named = [name for name in self.judge if PUBLISHED[name].naive_recall < 0.95]
+        style = {"textcoords": "offset points", "fontsize": 7}
+        for i, name in enumerate(named):
+            at = naive.estimate[name], gain.estimate[name]
+            if np.isfinite(at[0]):
+                aside = (4, 4 + 10 * (i % 2))  # some lie close together
+                ax.annotate(PUBLISHED[name].model, at, xytext=aside, **style)
+
+
+SWEEP = Judges
+
+
+def draw_boundary(boundary: xr.DataArray, ax: Axes) -> None:
+    """Naive estimates of terse and elaborated items by quality, for the first judge."""
+    boundary = boundary.transpose("elaborated", "quality", "pool")
+    for x, colour, label in ((0, "green", "terse"), (1, "vermilion", "elaborated")):
+        pools = boundary.sel(elaborated=x).values.astype(float)
+        low, middle, high = np.nanquantile(pools, [0.025, 0.5, 0.975], axis=-1)
+        label = f"{label}: median of pools' means, 95 % of pools"
+        plots.band(ax, boundary["quality"].values, middle, low, high, colour=colour, label=label)
+    ax.axhline(0, color="black", linestyle=":", label="naive cut-off")
+
+
+def draw_sizes(recall: pd.DataFrame, ax: Axes) -> None:
+    """Recall at k, mean over the biased judges."""
+    for model, colour in (("naive", "orange"), ("bias_aware", "blue")):
+        chosen, ink = where(recall, model=model), plots.COLOURS[colour]
+        if len(chosen):
+            plots.points(ax, chosen, chosen.k, colour=colour, label=f"{model}, twins", ls="-")
+            ax.plot(chosen.k, chosen.paper, "x", color=ink, label=f"{model}, paper")
 
 
 def _correlation(a: Array, b: Array) -> Array:
@@ -159,113 +360,3 @@ def _probes(key: Key[Array, ""], condition: Condition, n: int) -> dict[str, Arra
         out[f"probe_preference{name}"] = jnp.stack([first[0], ~first[1]]).mean()
         out[f"probe_first{name}"] = first.mean()
     return out
-
-
-def targets(s: Settings) -> list[Published]:
-    """Judges whose twins are simulated: those asked for, and the first in its second domain."""
-    return [*(PUBLISHED[name] for name in s.judge), SECOND_DOMAIN]
-
-
-def twins_of(s: Settings) -> list[Twin]:
-    """Twins of the `targets`, in their order."""
-    oracle = None if s.oracle == "own" else s.oracle
-    return [twins.twin(p.name, oracle=oracle, others=s.others) for p in targets(s)]
-
-
-def groups(s: Settings) -> list[declare.Group]:
-    if unknown := [name for name in s.judge if name not in PUBLISHED]:
-        raise ValueError(f"unknown judge {unknown[0]!r}: one of {', '.join(PUBLISHED)}")
-    declare.check_listed("judge", s.judge, list(PUBLISHED))
-    declare.check_listed("others", (s.others,), pools.OTHERS)
-    for name in ("n_probes", "large_pools", "displaced_pools"):
-        if getattr(s, name) < 1:
-            raise ValueError(f"{name} must be at least 1, got {getattr(s, name)}")
-    all_twins = twins_of(s)
-    large = [twin for twin in all_twins if twin.name == LARGE_JUDGE]
-    axes = {
-        "recall": {"model": list(MODELS), "k": list(K)},
-        "boundary": {"elaborated": [0, 1], "quality": list(LEVELS)},
-        "unit_flip_rate": {"unit": list(UNITS)},
-        "unit_uncertain": {"unit": list(UNITS)},
-    }
-    axes |= calibration.AXES
-    itself, ways = (0.0,), twins.DISPLACED
-    parts = [
-        ("table", all_twins, 30, TOP, s.pools, itself),
-        ("displaced", all_twins, 30, TOP, s.displaced_pools, ways),
-        ("large", large, LARGE, LARGE_TOP, s.large_pools, (*itself, *ways)),
-    ]
-    if s.pools == s.displaced_pools:  # one program for both
-        parts[:2] = [("table", all_twins, 30, TOP, s.pools, (*itself, *ways))]
-    out = []
-    for name, chosen, n_items, k, n_pools, steps in parts:
-        simulated = [(step, twin) for step in steps for twin in chosen]
-        if not simulated:
-            continue
-        conditions = twins.conditions([twin for _, twin in simulated])
-        conditions["displaced"] = np.array([step for step, _ in simulated])
-        labels = {
-            "judge": [twin.name for _, twin in simulated],
-            "oracle": [twin.oracle for _, twin in simulated],
-            "n_items": [n_items] * len(simulated),
-            "displaced": conditions["displaced"].tolist(),
-        }
-        run = experiment(s, n_items, k)
-        group = declare.Group(name, run, conditions, labels, n_items, n_pools, axes, fits=5)
-        out.append(group)
-    return out
-
-
-def numbers() -> list[PaperNumber]:
-    """The paper's numbers of each judge: those that twins are calibrated to, and the others."""
-    out = []
-    for p in twins.known().values():
-        values = [
-            ("recall", "naive", p.naive_recall, "calibrated"),
-            ("c_hat", "bias_aware", p.c_hat, "calibrated"),
-            ("recall", "bias_aware", p.bias_aware_recall, "reported"),
-            ("benefit", "bias_aware", p.gain, "reported"),
-        ]
-        if p is not SECOND_DOMAIN:
-            values.append(("kappa_hat", "bias_aware", p.kappa_hat, "calibrated"))
-        for quantity, model, value, role in values:
-            setting = {"judge": p.name, "model": model, "n_items": "30", "k": "5"}
-            size = p.pools, None, 0.005
-            out.append(PaperNumber(quantity, setting, f"{value:.2f}", *size, role, p.source))
-    return out
-
-
-def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    rows.fill(ds, targets(s), twins_of(s), t)
-
-
-SWEEP = declare.legacy(
-    "judges",
-    "Twins of the paper's fifteen judges, beside every number of its tables.",
-    PRESETS,
-    groups,
-    COLUMNS,
-    table,
-    drawing.figure,
-    units={
-        "c_hat": "logits for x = 1 over x = 0",
-        "kappa_hat": "logits",
-        "corr_naive_x": "1 (correlation within the pool)",
-        "corr_residualised": "1 (correlation within the pool)",
-        "flip_rate": "share of ordered pairs, expected",
-        "position_flips": "share of pairs",
-        "boundary": "logits above the k-th largest naive estimate, mean",
-        "quality": "statements, true less false",
-        "probe_preference": "share of verdicts",
-        "probe_first": "share of verdicts",
-        "probe_preference_other_content": "share of verdicts",
-        "probe_first_other_content": "share of verdicts",
-        "unit_flip_rate": "share of ordered pairs, expected",
-        "unit_uncertain": "share of ordered pairs with 0.2 < p < 0.8",
-        "unit": "factor on logits",
-        **calibration.UNITS,
-    },
-    headline=rows.headline,
-    extra_paper_numbers=numbers(),
-    page=findings_page.page,
-)

@@ -1,5 +1,3 @@
-from jbt.experiments.run import main
-
 from . import SWEEP
 
-raise SystemExit(main(SWEEP))
+raise SystemExit(SWEEP.main())

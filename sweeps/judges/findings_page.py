@@ -139,6 +139,10 @@ def verdict(rows: pd.DataFrame, numbers: int) -> str:
 def page(table: pd.DataFrame, s: Any) -> str:
     """Markdown with a row a claim, the numbers that do not follow, and contradictions within the
     paper."""
+    import pandas as pd
+
+    if s.pools < FEW:
+        return f"# The paper's judges as twins\n\n{s.pools} pools are too few to judge by.\n"
     tested = int(is_evidence(table).sum())
     lines = [
         "# The paper's judges as twins",
@@ -153,10 +157,6 @@ def page(table: pd.DataFrame, s: Any) -> str:
     ]
     for claim in CLAIMS:
         lines.append(f"| {claim.text} | {verdict(rows_of(table, claim), claim.numbers)} |")
-    import pandas as pd
-
-    if s.pools < FEW:
-        return f"# The paper's judges as twins\n\n{s.pools} pools are too few to judge by.\n"
     off = table[table.consistent == "no"]
     chance = table[table.quantity == "false_alarms_expected"].iloc[0]
     lines += [

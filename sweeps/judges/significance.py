@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jbt import stats
-from jbt.experiments.table import Studies, Table
-from jbt.simulation.judges import Published
+from jbt.experiments.table import Studies
+
+if TYPE_CHECKING:
+    from .rows import Twins
 
 LEVEL, POWER, MOST_POOLS = 0.05, 0.8, 12
 """Level of the tests; wanted share of studies that find a gain; largest study tried (pools)."""
@@ -17,46 +19,32 @@ WIDTHS, WIDTH_RESAMPLES = 400, 1000
 """Studies with a bootstrap interval, and resamples of each (counts)."""
 
 
-def fill(
-    gains: np.ndarray,
-    carried: np.ndarray,
-    blur: np.ndarray,
-    judges: Sequence[Published],
-    oracles: Sequence[str],
-    t: Table,
-) -> None:
+def fill(biased: Twins) -> None:
     """Add exact paired permutation tests of each biased judge, corrected over judges, and the most
-    that they can show.
-
-    Args:
-      gains: [J, P] gain of each judge in each pool.
-      carried, blur: [J, P], [J] with the error of its calibration, see `Carried`.
-    """
-    counts = [p.pools for p in judges]
+    that they can show."""
+    t, counts, at = biased.t, biased.counts, {"model": "bias_aware", "k": 5}
+    gains, carried = biased.values("benefit", **at), biased.carried("benefit", **at)
+    n = gains.shape[-1]
     rng = np.random.default_rng([t.seed, max(counts)])
-    drawn = rng.integers(0, gains.shape[-1], (stats.REPLICATES, max(counts)))
-    plain = [gains[i][drawn[:, :n]] for i, n in enumerate(counts)]
-    open_ = [
-        studies_of_gains(gains[i], carried[i], blur[i], n, stats.REPLICATES, rng)
-        for i, n in enumerate(counts)
-    ]
+    drawn = rng.integers(0, n, (stats.REPLICATES, max(counts)))
+    plain = [gain[drawn[:, :size]] for gain, size in zip(gains, counts, strict=True)]
+    judges = zip(gains, carried.pools.values, carried.blur, counts, strict=True)
+    open_ = [studies_of_gains(*judge, stats.REPLICATES, rng) for judge in judges]
     corrected, p_open = (_corrected(studies, t.seed) for studies in (plain, open_))
     needed = pools_needed(gains, t.seed)
-    for i, p in enumerate(judges):
-        columns: dict[str, Any] = {"judge": p.name, "model": "bias_aware", "pool": "statement_bank"}
-        columns |= {"oracle": oracles[i], "n_items": 30, "k": 5}
-        n = gains.shape[-1]
+    for i, p in enumerate(biased.judges):
+        oracle = str(biased.results["oracle"].values[i])
+        row: dict[str, Any] = {"judge": p.name, "oracle": oracle, "n_items": 30, **at}
+        row |= {"pool": "statement_bank"}
         # Over all our pools it would be near 0: the estimate is the median of the paper's studies.
-        median = float(np.median(corrected[:, i]))
-        t.add("p_holm", median, n_pools=n, studies=constant(p_open[:, i]), **columns)
-        widths = interval_widths(plain[i][:WIDTHS], t.seed)
-        studies = constant(interval_widths(open_[i][:WIDTHS], t.seed))
-        t.add("gain_interval_width", widths.mean(), n_pools=n, studies=studies, **columns)
-        share = float((corrected[:, i] < LEVEL).mean())
-        t.add("power_at_paper_size", share, n_pools=n, **columns)
+        median, share = np.median(corrected[:, i]), (corrected[:, i] < LEVEL).mean()
+        t.add("p_holm", median, n_pools=n, studies=constant(p_open[:, i]), **row)
+        width, widths = (interval_widths(v[i][:WIDTHS], t.seed) for v in (plain, open_))
+        t.add("gain_interval_width", width.mean(), n_pools=n, studies=constant(widths), **row)
+        t.add("power_at_paper_size", share, n_pools=n, **row)
         least = stats.smallest_p(counts[i])
-        t.add("p_min", least, studies=constant(np.full(1, least)), **columns)
-        t.add("pools_for_80_power", needed[i], n_pools=n, **columns)
+        t.add("p_min", least, studies=constant(np.full(1, least)), **row)
+        t.add("pools_for_80_power", needed[i], n_pools=n, **row)
 
 
 def constant(values: np.ndarray) -> Studies:

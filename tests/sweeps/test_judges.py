@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 from scipy.special import expit
 from scipy.stats import chi2, norm, ttest_1samp
 
 from jbt import stats, twins
+from jbt.experiments import paper
 from jbt.experiments.run import main, run
 from jbt.experiments.table import Table
 from jbt.simulation import judges
@@ -17,20 +17,21 @@ from jbt.simulation.simulate import simulate
 from sweeps import judges as sweep
 from sweeps import legitimate
 from sweeps.judges import findings_page, rows, significance
+from tests.support.invented import invented
 
 
 def test_studies_take_as_many_pools_of_each_judge_as_the_paper_and_share_them():
     """Numbers that are the pool's own: a judge of all pools and one of the first share these."""
-    values = np.stack([np.arange(50.0), np.arange(50.0), 100 + np.arange(50.0)])[None]
+    values = np.stack([np.arange(50.0), np.arange(50.0), 100 + np.arange(50.0)])
     found = rows.study_means(values, [4, 2, 4], seed=3)
-    assert found.shape == (stats.REPLICATES, 1, 3)
-    np.testing.assert_allclose(found[:, 0, 2] - found[:, 0, 0], 100)
-    sd = values[0, 0].std()
+    assert found.shape == (stats.REPLICATES, 3)
+    np.testing.assert_allclose(found[:, 2] - found[:, 0], 100)
+    sd = values[0].std()
     for judge, n in ((0, 4), (1, 2)):
         error = 4 * sd / np.sqrt(n * stats.REPLICATES)
-        assert found[:, 0, judge].mean() == pytest.approx(24.5, abs=error)
-        assert found[:, 0, judge].std() == pytest.approx(sd / np.sqrt(n), rel=0.06)
-    shared = np.corrcoef(found[:, 0, 0], found[:, 0, 1])[0, 1]
+        assert found[:, judge].mean() == pytest.approx(24.5, abs=error)
+        assert found[:, judge].std() == pytest.approx(sd / np.sqrt(n), rel=0.06)
+    shared = np.corrcoef(found[:, 0], found[:, 1])[0, 1]
     assert shared == pytest.approx(np.sqrt(0.5), abs=0.03)  # two of four pools
 
 
@@ -49,7 +50,8 @@ def test_pools_needed_are_those_of_the_smallest_study_that_finds_the_gain():
 
 
 def test_numbers_are_the_published_judges():
-    found = sweep.numbers()
+    listed = paper.read_paper(sweep.SWEEP.beside("paper.csv"), "judges")
+    found = sweep.SWEEP.paper()[len(listed) :]
     assert len(found) == 15 * 5 + 4  # the second domain's position is not printed
     by_role = {role: [n for n in found if n.role == role] for role in ("calibrated", "reported")}
     assert len(by_role["calibrated"]) == 15 * 3 + 2
@@ -92,28 +94,16 @@ def test_probes_are_what_the_judge_says_of_equal_answers():
 
 P = 60
 MOVES = 2.0
-"""How far the bias-aware recall moves with the naive one of a displaced twin."""
-
-
-def displaced(ds, way, rng):
-    """Made results of twins whose discrimination, bias and position are one step up or down on
-    each pool: one target each, and the bias-aware recall with the first parameter."""
-    signs = np.sign(np.random.default_rng(7).normal(size=(3, P)))
-    ds = ds.copy(deep=True).assign_coords(displaced=("condition", [way] * ds.sizes["condition"]))
-    ds["steps"][:] = 0.3 * way * signs
-    ds["targets"][:, 0] += 0.1 * way * signs[1]
-    ds["targets"][:, 1] += 0.1 * way * signs[2]
-    ds["targets"][:, 2] += 0.05 * way * signs[0]
-    ds["recall"][:, 1] += MOVES * 0.05 * way * signs[0]
-    return ds
+"""How far the bias-aware recall moves with the naive one of a displaced twin, whose discrimination,
+bias and position are one step up or down on each pool."""
 
 
 @pytest.fixture(scope="module")
 def made():
     """The table of made results: naive recall grows from judge to judge, and what each gains falls,
     by known amounts; some numbers are the pool's own."""
-    s = dataclasses.replace(sweep.PRESETS["smoke"], pools=P, large_pools=P + 20, displaced_pools=P)
-    targets, each = sweep.targets(s), sweep.twins_of(s)
+    s = sweep.Judges.at("smoke", pools=P, large_pools=P + 20, displaced_pools=P)
+    targets = s.targets
     rng = np.random.default_rng(0)
     n, j = len(targets), np.arange(len(targets))
     noise = rng.normal(size=P) * 0.05
@@ -121,46 +111,48 @@ def made():
     gain = 0.3 - 0.018 * j[:, None] + 0.1 * rng.normal(size=(n, P))
     aware = naive + gain
     of_model = np.stack([naive, aware, naive, naive - 0.01, aware], axis=1)
-    recall = of_model[:, :, None] + np.array([0.2, 0.1, 0, 0.3])[:, None]
     each_pool = {
         "c_hat": np.array([p.c_hat for p in targets])[:, None] + noise,
         "kappa_hat": np.array([p.kappa_hat for p in targets])[:, None] + 0.06 + 0 * noise,
         "corr_naive_x": 0.1 + 0.02 * j[:, None] + noise,
-        "corr_residualised": 0.99 + 0 * naive,
-        "flip_rate": 0.2 + 0 * naive,
-        "position_flips": 0.3 + 0 * naive,
-        "uncertain": 0.43 + 0 * naive,
-        **dict.fromkeys(rows.PROBES, 0.75 + 0 * naive),
     }
-    unit = np.array(sweep.UNITS)[:, None] + np.zeros(P)
-    arrays = {
-        "recall": (("condition", "model", "k", "pool"), recall),
-        "unit_flip_rate": (("condition", "unit", "pool"), np.stack([0.2 / unit] * n)),
-        "unit_uncertain": (("condition", "unit", "pool"), np.stack([0.4 / unit] * n)),
-        **{name: (("condition", "pool"), v) for name, v in each_pool.items()},
-    }
-    arrays["targets"] = (
-        ("condition", "target", "pool"),
-        np.stack([each_pool["c_hat"], each_pool["kappa_hat"] + 0 * naive, naive], axis=1),
+    of_targets = np.stack([each_pool["c_hat"], each_pool["kappa_hat"], naive], axis=1)
+    signs = np.sign(np.random.default_rng(7).normal(size=(3, P)))  # one target each
+
+    def of_judges(values):
+        """A judge's numbers in all its conditions; 0.5 in further pools."""
+        padding = [(0, 0)] * (values.ndim - 1) + [(0, 20)]
+        padded = np.pad(values, padding, constant_values=0.5)
+        order = {p.name: i for i, p in enumerate(targets)}
+        return lambda labels: padded[[order[name] for name in labels.judge]]
+
+    def way(labels):
+        return labels.displaced.to_numpy()[:, None, None] * np.pad(signs, ((0, 0), (0, 20)))
+
+    def recall(labels):
+        of_k = np.array([0.2, 0.1, 0, 0.3])[:, None]
+        out = of_judges(of_model[:, :, None] + of_k)(labels)
+        out[:, 1] += MOVES * 0.05 * way(labels)[:, :1]  # the bias-aware, with the first parameter
+        return out
+
+    def moved(labels):
+        step = np.array([0.1, 0.1, 0.05])[:, None]
+        return of_judges(of_targets)(labels) + step * way(labels)[:, [1, 2, 0]]
+
+    unit = np.array(sweep.UNITS)[:, None]
+    ds = invented(
+        s,
+        recall=recall,
+        targets=moved,
+        steps=lambda labels: 0.3 * way(labels),
+        unit_flip_rate=0.2 / unit,
+        unit_uncertain=0.4 / unit,
+        **{name: of_judges(values) for name, values in each_pool.items()},
+        **{"corr_residualised": 0.99, "flip_rate": 0.2, "position_flips": 0.3, "uncertain": 0.43},
+        **dict.fromkeys(rows.PROBES, 0.75),
     )
-    arrays["steps"] = (("condition", "parameter", "pool"), np.zeros((n, 3, P)))
-    coordinates = {"model": list(sweep.MODELS), "k": list(sweep.K), "pool": np.arange(P)}
-    coordinates |= {"target": list(twins.TARGETS), "parameter": list(twins.PARAMETERS)}
-    small = xr.Dataset(arrays, {**coordinates, "unit": list(sweep.UNITS)})
-    small = small.assign_coords(
-        judge=("condition", [p.name for p in targets]),
-        oracle=("condition", [t.oracle for t in each]),
-        n_items=("condition", [30] * n),
-        displaced=("condition", [0.0] * n),
-    )
-    ways = [displaced(small, way, rng) for way in twins.DISPLACED]
-    large = [ds.isel(condition=[0]) for ds in (small, *ways)]
-    large = [ds.assign_coords(n_items=("condition", [100])) for ds in large]
-    parts = [ds.reindex(pool=np.arange(P + 20)) for ds in (small, *ways)]
-    parts += [ds.reindex(pool=np.arange(P + 20), fill_value=0.5) for ds in large]
-    ds = xr.concat(parts, "condition", join="outer")
-    t = Table(sweep.COLUMNS, s, sweep.SWEEP.paper())
-    sweep.table(ds, s, t)
+    t = Table(s.columns, s, s.paper())
+    s.table(ds, t)
     return t.frame(), naive, gain, t
 
 
@@ -191,7 +183,7 @@ def test_means_over_judges_are_theirs(made):
 
 
 def judges_in_order():
-    return [p.name for p in sweep.targets(sweep.PRESETS["smoke"])]
+    return [p.name for p in sweep.Judges().targets]
 
 
 def test_correlations_are_over_the_fourteen_competent(made):
@@ -280,7 +272,7 @@ def test_the_unit_in_which_as_many_verdicts_change(made):
 def test_targets_that_are_missed_are_counted(made):
     """kappa_hat is 0.06 off everywhere, the naive recall nearly everywhere, c_hat nowhere."""
     table, naive, _, _ = made
-    for i, p in enumerate(sweep.targets(sweep.PRESETS["smoke"])):
+    for i, p in enumerate(sweep.Judges().targets):
         expected = 1 + (abs(naive[i].mean() - p.naive_recall) > 0.02)
         assert row(table, "targets_missed", judge=p.name).estimate == expected
 
@@ -328,29 +320,10 @@ def test_a_claim_is_what_its_numbers_are():
     assert not rows.is_evidence(arithmetic).any()
 
 
-def test_wrong_requests_are_one_line(capsys, tmp_path):
-    for given, message in (
-        (["--judge", "llama", "gpt"], "unknown judge 'gpt': one of llama, qwen"),
-        (["--judge", "llama", "llama"], "judge lists a name twice"),
-        (["--n-probes", "0"], "n_probes must be at least 1, got 0"),
-        (["--large-pools", "0"], "large_pools must be at least 1, got 0"),
-        (["--displaced-pools", "0"], "displaced_pools must be at least 1, got 0"),
-    ):
-        argv = ["--preset", "smoke", "--out", str(tmp_path), *given]
-        assert main(sweep.SWEEP, argv) == 2
-        err = capsys.readouterr().err
-        assert message in err
-        assert err.count("\n") == 1
-    with pytest.raises(ValueError, match="no twin of oracle 'both'"):
-        sweep.groups(dataclasses.replace(sweep.PRESETS["smoke"], oracle="both"))
-    with pytest.raises(ValueError, match="others must list some of uniform, drawn, got 'even'"):
-        sweep.groups(dataclasses.replace(sweep.PRESETS["smoke"], others="even"))
-
-
 @pytest.mark.heavy
 def test_the_smoke_run(tmp_path, capsys):
     argv = ["--preset", "smoke", "--out", str(tmp_path)]
-    assert main(sweep.SWEEP, argv) == 0
+    assert sweep.SWEEP.main(argv) == 0
     table = pd.read_csv(tmp_path / "judges" / "table.csv")
     biased = table[(table.judge == "biased") & (table.quantity == "recall") & (table.k == 5)]
     recall = biased.drop_duplicates("model").set_index("model").estimate

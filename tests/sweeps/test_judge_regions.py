@@ -4,53 +4,49 @@ import dataclasses
 
 import numpy as np
 import pytest
-import xarray as xr
 
 from jbt import twins
-from jbt.experiments.labelled_arrays import SEEDS
 from jbt.experiments.run import table_of
 from jbt.simulation import pairs
 from jbt.simulation.judges import GATED
 from jbt.simulation.simulate import simulate, stream
 from jbt.twins import regions
-from sweeps import judge_regions, judges
-from sweeps.judge_regions import ALL, ESTIMATORS, PRESETS, SWEEP, TABLE
+from sweeps.judge_regions import ALL, ESTIMATORS, SWEEP, TABLE
+from tests.support.invented import invented
 
-SMALL = dataclasses.replace(
-    PRESETS["smoke"], judge=("llama", "qwen"), budget=(120,), two_by_two=True
-)
-SMALL = SMALL.decided()
+SMALL = SWEEP.at("smoke", judge=("llama", "qwen"), budget=(120,), two_by_two=True).decided()
 
 
-def invented(s) -> xr.Dataset:
+def results(s):
     """Recall of Llama's two members: top_k_aware 0.8 and 0.5, random 0.2 below; Qwen's alike, 0.1
     above."""
-    groups = judge_regions.groups(s)
-    labels = {k: [v for g in groups for v in g.labels[k]] for k in groups[0].labels}
-    rows, at_sizes = [], []
-    for judge, member, rule in zip(labels["judge"], labels["member"], labels["rule"], strict=True):
-        level = (0.5 if member else 0.8) + 0.1 * (judge == "qwen")
-        level -= 0.2 * (rule not in ("top_k_aware", "bias_aware"))
-        level += 0.15 * (rule == "naive_model_random")  # 0.05 below the other rule
-        at = [np.nan, level] if rule in ESTIMATORS else [level, np.nan]
-        at = [np.nan, np.nan] if rule == TABLE else at
-        rows.append(np.tile(np.array(at)[:, None], (s.n_seeds, 1, s.pools)))
-        of_size = level + 0.01 * np.arange(5)[:, None] + 0.001 * np.arange(4)
-        at_sizes.append(np.tile(of_size[:, :, None] if rule == TABLE else np.nan, s.pools))
-    dims = ("condition", SEEDS, "budget", "pool")
-    coords = {k: ("condition", v) for k, v in labels.items()} | {"budget": [*s.budget, ALL]}
-    coords |= {"model": list(judges.MODELS), "k": list(judges.K)}
+
+    def level(labels):
+        out = np.where(labels.member > 0, 0.5, 0.8) + 0.1 * (labels.judge == "qwen")
+        out -= 0.2 * ~labels.rule.isin(["top_k_aware", "bias_aware"])
+        out += 0.15 * (labels.rule == "naive_model_random")  # 0.05 below the other rule
+        return np.array(out)[:, None, None, None]
+
+    def runs(labels):
+        of_all, of_table = (labels.rule.isin(v).to_numpy() for v in (ESTIMATORS, [TABLE]))
+        known = np.stack([~of_all, of_all], -1) & ~of_table[:, None]
+        return np.where(known[:, None, :, None], level(labels), np.nan)
+
+    def at_sizes(labels):
+        of_size = level(labels) + 0.01 * np.arange(5)[:, None, None] + 0.001 * np.arange(4)[:, None]
+        return np.where((labels.rule == TABLE).to_numpy()[:, None, None, None], of_size, np.nan)
+
     noise = np.random.default_rng(0).normal(0, 1e-3, (s.n_seeds, len(s.budget) + 1, s.pools))
-    at_sizes = np.stack(np.broadcast_arrays(*at_sizes))
-    results = {"recall": (dims, np.array(rows) + noise)}
-    results["share_at_boundary"] = (dims, np.array(rows) / 4)
-    return xr.Dataset(
-        results | {"recall_at": (("condition", "model", "k", "pool"), at_sizes)}, coords
+    return invented(
+        s,
+        recall=lambda labels: runs(labels) + noise,
+        share_at_boundary=lambda labels: runs(labels) / 4,
+        recall_at=at_sizes,
     )
 
 
 def test_the_table_has_the_range_over_members():
-    table = table_of(SWEEP.like(SMALL), invented(SMALL))
+    table = table_of(SMALL, results(SMALL))
 
     def one(quantity, judge, rule="top_k_aware", k=5):
         of = table[(table.quantity == quantity) & (table.judge == judge) & table.member.isna()]
@@ -79,13 +75,13 @@ def test_the_table_has_the_range_over_members():
 
 def test_without_random_there_is_no_synergy():
     s = dataclasses.replace(SMALL, rule=("top_k_aware", "thompson"))
-    assert not any(g.name.startswith("naive_model") for g in judge_regions.groups(s))
-    assert "synergy" not in set(table_of(SWEEP.like(s), invented(s)).quantity)
+    assert not any(g.name.startswith("naive_model") for g in s.groups())
+    assert "synergy" not in set(table_of(s, results(s)).quantity)
 
 
 def test_means_over_judges_weigh_their_pools():
     s = dataclasses.replace(SMALL, judge=tuple(GATED))
-    table = table_of(SWEEP.like(s), invented(s))
+    table = table_of(s, results(s))
     of = table[(table.judge == "biased") & (table.rule == "naive") & (table.k == 10)]
     (least,) = of[of.quantity == "recall_least"].estimate
     # Qwen's ten pools of 33 have 0.1 more.
@@ -115,31 +111,11 @@ def test_the_unit_makes_as_many_pairs_uncertain_as_the_paper_says():
 def test_all_verdicts_are_those_of_the_regions():
     """The same pools and verdicts as in the search for the members."""
     s = dataclasses.replace(SMALL, pools=6)
-    by_name = {group.name: group for group in judge_regions.groups(s)}
-    parameters = np.array(
-        [[getattr(m, n) for n in regions.BOUNDS] for m in judge_regions.members(s)]
-    )
+    by_name = {group.name: group for group in s.groups()}
+    parameters = np.array([[getattr(m, n) for n in regions.BOUNDS] for m in s.simulated])
     expected = simulate(regions.observed(), regions.conditions(parameters), range(6))["observed"]
     group = by_name["naive-bias_aware"]
     both = simulate(group.experiment, group.conditions, range(6))["recall"][..., -1]
     for found, column in zip(np.split(both, 2, axis=1), (2, 3), strict=True):
         for seed in range(s.n_seeds):
             np.testing.assert_array_equal(found[:, :, seed], expected[:, :, column])
-
-
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({"judge": ("phi",)}, "judge must list some of"),
-        ({"rule": ("random",)}, "rule must include top_k_aware"),
-        ({"rule": ("top_k_aware", "top_k_aware")}, "lists a name twice"),
-        ({"protocol": "cached"}, "protocol must be frozen or stochastic, got 'cached'"),
-        ({"n_large": -1}, "n_large must be at least 0, got -1"),
-        ({"members": 0}, "members must be at least 1, got 0"),
-        ({"budget": (870,)}, "budget"),
-        ({"lam": 0.0}, "lam"),
-    ],
-)
-def test_bad_settings(changes, problem):
-    with pytest.raises(ValueError, match=problem):
-        judge_regions.groups(dataclasses.replace(SMALL, **changes))

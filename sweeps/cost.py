@@ -28,7 +28,7 @@ from jbt.simulation import pools
 from jbt.simulation.simulate import Condition, stream
 from jbt.types import Variant, check_count
 
-from ._shared import calibration, prices, rule_comparison
+from ._shared import calibration, prices
 from ._shared.active import RunSettings
 from ._shared.calibration import SHARE
 
@@ -203,8 +203,8 @@ class Cost(RunSettings, Sweep):
 
     def table(self, ds: xr.Dataset, t: Table) -> None:
         self.add_prices(t)
-        recall = rule_comparison.by_seed(ds["recall"], self.n_seeds)
-        open_ = rule_comparison.opened(ds["recall"], ds, self.n_seeds)
+        recall = calibration.by_seed(ds["recall"], self.n_seeds)
+        open_ = calibration.opened_by_seed(ds["recall"], ds, self.n_seeds)
         assert open_ is not None  # every judge here is a twin
         at = {"budget": list(self.budget)}
         t.means("recall", recall.sel(at), carried=calibration.drawn_from(open_.sel(at), SHARE))
@@ -308,7 +308,7 @@ class Cost(RunSettings, Sweep):
         """Recall against dollars with the paper's points and the range of studies of its size; and
         how many times cheaper the cheap judge is, where both reach a target."""
         curves = Table(self.columns, self)
-        curves.means("recall", rule_comparison.by_seed(ds["recall"], self.n_seeds))
+        curves.means("recall", calibration.by_seed(ds["recall"], self.n_seeds))
         styles = dict(zip(self.cases, STYLES, strict=True))
         frontiers = [
             plots.Line(

@@ -15,214 +15,43 @@ assumes that it is not.
 
 from __future__ import annotations
 
-import itertools
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Key
 
-from jbt import stats
-from jbt.estimators.reference import PLACEMENTS
+from jbt import estimators, stats
+from jbt.estimators import reference
+from jbt.estimators.reference import PLACEMENTS, Rankings
 from jbt.experiments import declare, plots
-from jbt.experiments.run import main
+from jbt.experiments.declare import Group, Sweep
+from jbt.experiments.labelled_arrays import where
+from jbt.kernel import metrics
+from jbt.kernel.laplace import laplace
+from jbt.planning import Z
+from jbt.simulation import judges
+from jbt.simulation.simulate import Condition, stream
+from jbt.types import Judge, Pool, check_positive
 
-from ._shared.reference import (
-    ALONE,
-    DEFAULT,
-    FACTORS,
-    FITTED,
-    JOINT,
-    PRESETS,
-    Settings,
-    check,
-    experiment,
-    scenarios,
-)
+from ._shared.scenario import Correlated, VaryingBias, every_verdict
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from jbt.experiments.table import Table
 
-
-def groups(s: Settings) -> list[declare.Group]:
-    check(s)
-    cells = [(scenario, rho) for scenario, grid in scenarios(s) for rho in grid]
-    conditions = {name: np.array([scenario[name] for scenario, _ in cells]) for name in FACTORS}
-    conditions["rho"] = np.array([rho for _, rho in cells])
-    names = list(PLACEMENTS)
-    conditions["placement_index"] = np.array([names.index(c["placement"]) for c, _ in cells])
-    labels: dict[str, Any] = {name: conditions[name].tolist() for name in (*FACTORS, "rho")}
-    labels["placement"] = [scenario["placement"] for scenario, _ in cells]
-    by_number = {"n_reference": list(s.n_reference)}
-    several = ["asked"]
-    several += [f"{name}_c_{what}" for name in JOINT for what in ("width", "covered")]
-    several += [f"status_{name}" for name in FITTED]
-    several += [f"{name}_{what}" for name in FITTED for what in ("recall", "c")]
-    return [
-        declare.Group(
-            "two_judges",
-            experiment(s),
-            conditions,
-            labels,
-            s.n_items,
-            s.pools,
-            axes=dict.fromkeys(several, by_number),
-            fits=2 + 3 * len(s.n_reference),
-        )
-    ]
-
-
-COLUMNS = (
-    "rho",
-    "model",
-    "placement",
-    "n_reference",
-    "reference_bias",
-    "reference_position",
-    "reference_discrimination",
-    "noise",
-    "assumed_discrimination",
-)
-
-
-def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    n_cheap = s.n_items * (s.n_items - 1)
-    begin = 0
-    for i, (_, grid) in enumerate(scenarios(s)):
-        part = ds.isel(condition=slice(begin, begin + len(grid))).swap_dims(condition="rho")
-        begin += len(grid)
-        naive, aware = part["naive_recall"], part["bias_aware_recall"]
-        if i == 0:
-            alone(naive, aware, n_cheap, t)
-        for model in FITTED:
-            recall = part[f"{model}_recall"]
-            t.means("recall", recall, model=model)
-            t.means("benefit", recall - naive, model=model)
-            t.means("benefit_over_bias_aware", recall - aware, model=model)
-            t.means("c_hat", part[f"{model}_c"], model=model)
-            if model in JOINT:
-                # From the Laplace posterior, so the prior contributes.
-                t.means("c_interval_width", part[f"{model}_c_width"], model=model)
-                t.shares("c_covered", part[f"{model}_c_covered"].astype(float), model=model)
-            for n in s.n_reference:
-                benefit = (recall - naive).sel(n_reference=n)
-                t.crossing(benefit.drop_vars([*FACTORS, "placement"]), **setting(part), model=model)
-                margin(recall.sel(n_reference=n), naive, aware, t, **setting(part), model=model)
-        t.means("asked", part["asked"])
-        t.means("cost", n_cheap + s.price * part["asked"])
-        nothing = (part["asked"].isel(n_reference=slice(1, None)) == 0).astype(float)
-        t.shares("nothing_asked", nothing)
-
-
-def alone(naive: xr.DataArray, aware: xr.DataArray, n_cheap: int, t: Table) -> None:
-    """Add rows of the cheap judge alone, which do not depend on the reference."""
-    models = {"naive": naive, "bias_aware": aware}
-    gate = np.maximum(naive, aware)
-    for model, recall in {**models, "perfect_gate": gate}.items():
-        recall = recall.drop_vars([*FACTORS, "placement"])
-        t.means("recall", recall, model=model, n_reference=0)
-        if model != "naive":
-            benefit = recall - naive.drop_vars([*FACTORS, "placement"])
-            t.means("benefit", benefit, model=model, n_reference=0)
-            if model == "bias_aware":
-                t.crossing(benefit, model=model, n_reference=0)
-    for model in models:
-        t.add("cost", n_cheap, model=model, n_reference=0)
-
-
-def setting(part: xr.Dataset) -> dict[str, Any]:
-    """Columns of one scenario that describe the reference."""
-    return {name: part[name].values[0] for name in (*FACTORS, "placement")}
-
-
-def margin(
-    recall: xr.DataArray, naive: xr.DataArray, aware: xr.DataArray, t: Table, **where: Any
-) -> None:
-    """Add `worst_margin`, the least mean advantage along rho over the better of naive and
-    bias-aware; above 0 if both are beaten at every correlation."""
-    ahead = np.stack([recall - naive, recall - aware])  # [2, rho, pool]
-    worst = stats.bootstrap_means(ahead, seed=t.seed).min((1, 2))
-    interval = stats.percentiles(worst, n_units=ahead.shape[-1])
-    n = int(recall["n_reference"])
-    least = float(ahead.mean(-1).min())
-    t.add("worst_margin", least, interval, ahead.shape[-1], n_reference=n, **where)
-
-
-def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """Rows to print: recall of the default reference, its crossings, and all worst margins."""
-    default = np.ones(len(table), bool)
-    for name in FACTORS:
-        default &= table[name].isna() | (table[name] == DEFAULT[name])
-    numbers = table.n_reference.isin([0, 30, 60]) | table.n_reference.isna()
-    at = table.rho.isin([s.rho[0], 0.3, 0.5, 0.7, s.rho[-1]])
-    recall = table.quantity.isin(["recall"]) & default & numbers & at
-    summaries = table.quantity.isin(["worst_margin"]) | (table.quantity == "crossing") & default
-    return table[recall | (summaries & numbers)]
-
-
-def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    fig, (benefit, margin, references, c) = plots.facets(4, 2, height=4.0)
-    draw_benefit(benefit, table, s, JOINT[-1])
-    draw_margin(margin, table, s)
-    draw_references(references, table, s, JOINT[-1])
-    draw_c(c, table, s)
-    return fig
-
-
-def of_default(table: pd.DataFrame, **where: Any) -> pd.DataFrame:
-    """Rows of the default reference with these values."""
-    rows = table
-    for name, value in {**DEFAULT, **where}.items():
-        if name not in where:
-            rows = rows[rows[name].isna() | (rows[name] == value)]
-        else:
-            rows = rows[rows[name] == value]
-    return rows
-
-
-def draw_benefit(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> Axes:
-    placement = s.placement[0]
-    where = {"quantity": "benefit", "placement": placement, "model": model}
-    ax.axhline(0, color="black", linewidth=0.8)
-    numbers = [n for n in s.n_reference if n]
-    for i, n in enumerate(numbers):
-        shade = 0.85 - 0.75 * (i + 1) / len(numbers)
-        rows = of_default(table, n_reference=n, **where)
-        plots.line(ax, rows, "rho", colour=str(shade), label=f"{n} reference verdicts")
-    alone = table[(table.quantity == "benefit") & (table.n_reference == 0)]
-    for name, label, colour, line in (
-        ("bias_aware", "bias-aware, no reference", "blue", "-"),
-        ("perfect_gate", "perfect gate", "green", "--"),
-    ):
-        rows = alone[alone.model == name]
-        plots.line(ax, rows, "rho", colour=colour, label=label, linestyle=line)
-    rows = of_default(table, n_reference=numbers[-1], **(where | {"model": "mixed"}))
-    plots.line(ax, rows, "rho", colour="orange", label=f"mixed as one judge, {numbers[-1]}")
-    ax.set_xlabel(plots.RHO_LABEL)
-    ax.set_ylabel(f"benefit: top-{s.k} recall minus naive")
-    ax.set_title(f"Fit with {model} quality, asked at the {placement}")
-    plots.label_ends(ax)
-    return ax
-
-
-def draw_margin(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    ax.axhline(0, color="black", linewidth=0.8)
-    for model, line in zip(JOINT, ("--", "-"), strict=True):
-        for placement, colour in zip(s.placement, plots.CYCLE, strict=False):
-            where = {"quantity": "worst_margin", "placement": placement, "model": model}
-            rows = of_default(table, **where)
-            label = f"{model}, {placement}"
-            plots.line(ax, rows, "n_reference", colour=colour, label=label, linestyle=line)
-    ax.set_xlabel("verdicts of the reference asked for")
-    ax.set_ylabel("least advantage over the better of\nnaive and bias-aware, along " + r"$\rho$")
-    ax.set_title("Verdicts until no crossing is left (above 0)")
-    plots.label_ends(ax)
-    return ax
-
-
+JOINT = ("joint", "correlated")
+"""Models of both judges with biases of their own."""
+FITTED = (*JOINT, "mixed")
+"""Models that use the reference's verdicts."""
+ALONE = ("naive", "bias_aware")
+"""Models of the cheap judge's verdicts."""
 LABELS = {
     "reference_bias": "bias {:g}",
     "reference_position": "position {:g}",
@@ -230,70 +59,40 @@ LABELS = {
     "noise": "{:.0%} turned around",
     "assumed_discrimination": "taken for discrimination {:g}",
 }
+"""Properties of the reference that are varied, one at a time, as the figure names them."""
+DEFAULT = dict(zip(LABELS, (0.0, 0.0, 2.0, 0.0, 2.0), strict=True))
+increasing = declare.check_increasing
 
 
-def draw_references(ax: Axes, table: pd.DataFrame, s: Settings, model: str) -> Axes:
-    """Draw recall with each reference at the middle of the grid, for two numbers of verdicts."""
-    rho = s.factor_rho[len(s.factor_rho) // 2]
-    n = [v for v in s.n_reference if v][-2:]
-    names, chosen = (
-        ["unbiased, discrimination 2"],
-        [of_default(table, placement=s.factor_placement)],
-    )
-    for name, value in itertools.chain.from_iterable(
-        ((f, v) for v in getattr(s, f) if v != DEFAULT[f]) for f in FACTORS
-    ):
-        changes = {name: value, "placement": s.factor_placement}
-        if name == "reference_discrimination":
-            changes["assumed_discrimination"] = value
-        names.append(LABELS[name].format(value))
-        chosen.append(of_default(table, **changes))
-    series = []
-    for number, colour in zip(n, ("sky", "blue"), strict=False):
-        rows = [c[(c.rho == rho) & (c.model == model) & (c.quantity == "recall")] for c in chosen]
-        rows = [r[r.n_reference == number].iloc[0] for r in rows]
-        ends = (np.array([r[c] for r in rows]) for c in ("estimate", "ci_low", "ci_high"))
-        series.append((f"{number} reference verdicts", colour, *ends))
-    plots.forest(ax, names, series)
-    alone = table[(table.quantity == "recall") & (table.n_reference == 0) & (table.rho == rho)]
-    for name, line in (("naive", ":"), ("bias_aware", "--")):
-        value = alone[alone.model == name].estimate.iloc[0]
-        ax.axvline(value, color="black", linestyle=line, lw=1, label=f"{name}, no reference")
-    ax.set_xlabel(f"top-{s.k} recall at " + rf"$\rho$ = {rho:g}")
-    ax.set_title(f"References of other kinds ({model} quality)")
-    ax.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)
-    return ax
+class Cell(NamedTuple):
+    """A condition."""
+
+    reference_bias: float
+    reference_position: float
+    reference_discrimination: float
+    noise: float
+    assumed_discrimination: float
+    rho: float
+    placement: str
 
 
-def draw_c(ax: Axes, table: pd.DataFrame, s: Settings) -> Axes:
-    """Draw the cheap judge's estimated bias, which without a reference follows the correlation."""
-    where = {"quantity": "c_hat", "placement": s.placement[0]}
-    rows = of_default(table, n_reference=0, model="joint", **where)
-    plots.line(ax, rows, "rho", colour="blue", label="no reference")
-    numbers = [n for n in s.n_reference if n]
-    shown = list(dict.fromkeys([numbers[len(numbers) // 3], numbers[-1]]))
-    for model, colour in zip(JOINT, ("orange", "green"), strict=True):
-        for n, line in zip(shown, ("--", "-"), strict=False):
-            rows = of_default(table, n_reference=n, model=model, **where)
-            label = f"{model}, {n} verdicts"
-            plots.line(ax, rows, "rho", colour=colour, label=label, linestyle=line)
-    ax.axhline(s.bias, color="black", linestyle=":", label="true")
-    ax.set_xlabel(plots.RHO_LABEL)
-    ax.set_ylabel("bias of the cheap judge, MAP\n(logits per unit of the covariate)")
-    ax.set_title("What is learned of the cheap judge's bias")
-    plots.label_ends(ax)
-    return ax
+@dataclass(frozen=True, kw_only=True)
+class TwoJudges(Correlated, VaryingBias, Sweep):
+    """A few verdicts of a trusted reference beside a cheap judge's: recall, crossings, cost."""
 
-
-SWEEP = declare.legacy(
-    "two_judges",
-    "A few verdicts of a trusted reference beside a cheap judge's: recall, crossings, cost.",
-    PRESETS,
-    groups,
-    COLUMNS,
-    table,
-    figure,
-    units={
+    name = "two_judges"
+    columns = ("rho", "model", "placement", "n_reference", *LABELS)
+    presets = {
+        "smoke": {
+            **{"pools": 32, "n_items": 10, "k": 2, "rho": (0.0, 0.6), "n_reference": (0, 30)},
+            **{"placement": ("boundary",), "reference_bias": (0.0, 1.0), "noise": (0.0,)},
+            **{"reference_position": (0.0,), "reference_discrimination": (2.0,)},
+            **{"assumed_discrimination": (), "factor_rho": (0.0, 0.6)},
+        },
+        "paper": {"pools": 30},  # as its crossings; it has no such experiment
+        "full": {},
+    }
+    units = {
         "reference_bias": "logits per unit of the covariate",
         "reference_position": "logits",
         "reference_discrimination": "factor",
@@ -305,9 +104,337 @@ SWEEP = declare.legacy(
         **{f"{m}_c_width": "logits per unit of the covariate" for m in JOINT},
         **{f"{m}_c_covered": "1 if the 95 % interval holds the true bias" for m in JOINT},
         **{f"status_{m}": "jbt.types.Status" for m in (*ALONE, *FITTED)},
-    },
-    headline=headline,
-)
+    }
+    panel_size = {"n_columns": 2, "height": 4.0}
+
+    pools: int = 2048
+    rho: Annotated[tuple[float, ...], partial(increasing, length=2)] = (
+        *(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+    )
+    n_reference: Annotated[tuple[int, ...], partial(increasing, least=0, length=2, needed=0.0)] = (
+        0,
+        5,
+        10,
+        20,
+        30,
+        60,
+        120,
+    )
+    """Verdicts of the reference (count), increasing from 0."""
+    placement: tuple[str, ...] = tuple(PLACEMENTS)
+    """Pairs the reference is shown, at random among: `boundary`, contents within three
+    places of the boundary by either ranking of the cheap judge's verdicts; `disputed`, pairs that
+    the two rankings order differently; `random`, all."""
+    reference_bias: Annotated[tuple[float, ...], partial(increasing, needed=0.0)] = (
+        *(-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0),
+    )
+    """Biases of the reference (logits per unit), below 0 against the cheap judge's; 0 among them,
+    its value while another factor is varied."""
+    reference_position: Annotated[tuple[float, ...], partial(increasing, needed=0.0)] = (
+        *(0.0, 0.5, 1.0),
+    )
+    """Its position biases (logits), 0 among them."""
+    reference_discrimination: Annotated[tuple[float, ...], partial(increasing, needed=2.0)] = (
+        *(0.5, 1.0, 2.0),
+    )
+    """Factors on quality in its logits (pure number), 2 among them."""
+    noise: Annotated[tuple[float, ...], partial(increasing, least=0, most=0.5, needed=0.0)] = (
+        0.0,
+        0.1,
+        0.2,
+    )
+    """Shares of its verdicts that are reversed, 0 among them."""
+    assumed_discrimination: Annotated[tuple[float, ...], partial(increasing, length=0)] = (
+        *(1.0, 4.0),
+    )
+    """Discriminations of the reference that the models assume, beside the true one, 2 (pure
+    number)."""
+    factor_placement: str = "boundary"
+    """Placement while a factor of the reference is varied."""
+    factor_rho: Annotated[tuple[float, ...], partial(increasing, length=2)] = (
+        *(0.0, 0.3, 0.5, 0.7, 0.9),
+    )
+    """Correlations while a factor is varied, increasing."""
+    bias: float = 1.5
+    """True bias c* of the cheap judge (logits per unit)."""
+    position: float = 0.35
+    """Its position bias kappa* (logits)."""
+    price: Annotated[float, check_positive] = 20.0
+    """Price of a verdict of the reference; one of the cheap judge costs 1. In the paper a frontier
+    judge's comparison costs 10 to 100 times as much as a cheap judge's."""
+
+    def check(self) -> None:
+        super().check()
+        self.check_grid()
+        if not set(self.factor_rho) <= set(self.rho):
+            raise ValueError("factor_rho must be some of rho, with whose rows they are compared")
+        declare.check_listed("placement", self.placement, list(PLACEMENTS))
+        declare.check_listed("factor_placement", [self.factor_placement], list(PLACEMENTS))
+        for name in ("reference_discrimination", "assumed_discrimination"):
+            for value in getattr(self, name):
+                check_positive(name, value)
+
+    @property
+    def varied(self) -> list[tuple[str, float]]:
+        """Each factor with each of its values that is not the default's."""
+        return [(n, v) for n in LABELS for v in getattr(self, n) if v != DEFAULT[n]]
+
+    def varying(self, name: str, value: float) -> dict[str, Any]:
+        """The reference with one factor varied. The models assume its true discrimination unless
+        the assumed one is varied."""
+        changes = {"placement": self.factor_placement, name: value}
+        if name == "reference_discrimination":
+            changes["assumed_discrimination"] = value
+        return DEFAULT | changes
+
+    @property
+    def scenarios(self) -> list[tuple[dict[str, Any], tuple[float, ...]]]:
+        """Each reference and placement with its correlations: the default reference at every
+        placement, then one factor at a time."""
+        default = [({**DEFAULT, "placement": place}, self.rho) for place in self.placement]
+        return default + [(self.varying(*factor), self.factor_rho) for factor in self.varied]
+
+    def experiment(self, key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        """The cheap judge's verdicts on every ordered pair; then, for every `n_reference`, verdicts
+        of the reference and each model's fit to both."""
+        pool, prior = self.draw(key, condition, self.covariate), self.prior
+        cheap = Judge(jnp.full(1, self.bias), self.position, interaction=self.interaction)
+        comparisons = every_verdict(key, pool, cheap)
+        out, thetas = {}, []
+
+        def recall(theta: Array) -> Array:
+            return metrics.top_k_recall(theta, pool.quality, self.k)
+
+        for name in ALONE:
+            fit = estimators.ESTIMATORS[name](comparisons, pool.design, prior)
+            thetas.append(fit.parameters.theta)
+            out[f"{name}_recall"] = recall(thetas[-1])
+            out[f"status_{name}"] = fit.status
+
+        rankings = Rankings(pool, thetas[0], thetas[1], self.k)
+        allowed = jnp.stack([place(rankings) for place in PLACEMENTS.values()])
+        allowed = allowed[condition["placement_index"]]
+        answers = reference_answers(key, pool, condition)
+
+        def with_reference(n: Array) -> dict[str, Array]:
+            shown = reference.asked(stream(key, "reference pairs"), allowed, n)
+            answers_shown = judges.reveal(answers, shown)
+            panel = reference.beside(
+                comparisons, answers_shown, condition["assumed_discrimination"]
+            )
+            joint = reference.joint(panel, pool.design, prior)
+            variant = reference.joint_variant(panel, pool.design)
+            posterior = laplace(joint.parameters, panel, pool.design, prior, variant)
+            correlated, covariance = reference.correlated(panel, pool.design, prior)
+            both = reference.mixed(comparisons, answers_shown)
+            mixed = estimators.bias_aware(both, pool.design, prior)
+            results = {"asked": shown.sum()}
+            for name, fit in zip(FITTED, (joint, correlated, mixed), strict=True):
+                results[f"{name}_recall"] = recall(fit.parameters.theta)
+                results[f"{name}_c"] = fit.parameters.c.reshape(-1)[0]
+                results[f"status_{name}"] = fit.status
+            for name, of_model in zip(JOINT, (posterior.covariance(), covariance), strict=True):
+                half = Z * jnp.sqrt(of_model[self.n_items, self.n_items])
+                results[f"{name}_c_width"] = 2 * half
+                results[f"{name}_c_covered"] = jnp.abs(results[f"{name}_c"] - self.bias) <= half
+            return results
+
+        n_reference = jnp.asarray(self.n_reference, comparisons.shown.dtype)
+        return out | jax.vmap(with_reference)(n_reference)
+
+    def groups(self) -> list[Group]:
+        names = list(PLACEMENTS)
+        conditions = declare.cases(
+            [Cell(rho=rho, **scenario) for scenario, grid in self.scenarios for rho in grid],
+            placement_index=lambda cell: names.index(cell.placement),
+        )
+        several = ["asked", *(f"status_{name}" for name in FITTED)]
+        several += [f"{name}_{what}" for name in FITTED for what in ("recall", "c")]
+        several += [f"{name}_c_{what}" for name in JOINT for what in ("width", "covered")]
+        by_number = {"n_reference": list(self.n_reference)}
+        axes = dict.fromkeys(several, by_number)
+        sizes: dict[str, Any] = {"n_items": self.n_items, "pools": self.pools}
+        sizes["fits"] = 2 + 3 * len(self.n_reference)
+        return [Group("two_judges", self.experiment, **conditions, **sizes, axes=axes)]
+
+    def table(self, ds: xr.Dataset, t: Table) -> None:
+        n_cheap = self.n_items * (self.n_items - 1)
+        for i, (scenario, _) in enumerate(self.scenarios):
+            part = where(ds, **scenario).swap_dims(condition="rho")
+            naive, aware = part["naive_recall"], part["bias_aware_recall"]
+            if i == 0:
+                add_alone(part.drop_vars(list(scenario)), n_cheap, t)
+            for model in FITTED:
+                recall = part[f"{model}_recall"]
+                t.means("recall", recall, model=model)
+                t.means("benefit", recall - naive, model=model)
+                t.means("benefit_over_bias_aware", recall - aware, model=model)
+                t.means("c_hat", part[f"{model}_c"], model=model)
+                if model in JOINT:
+                    # From the Laplace posterior, so the prior contributes.
+                    t.means("c_interval_width", part[f"{model}_c_width"], model=model)
+                    t.shares("c_covered", part[f"{model}_c_covered"].astype(float), model=model)
+                for n in self.n_reference:
+                    row, of_n = {**scenario, "model": model}, recall.sel(n_reference=n)
+                    t.crossing((of_n - naive).drop_vars(list(scenario)), **row)
+                    ahead = np.stack([of_n - naive, of_n - aware])  # [2, rho, pool]
+                    add_worst_margin(ahead, t, n_reference=n, **row)
+            t.means("asked", part["asked"])
+            t.means("cost", n_cheap + self.price * part["asked"])
+            nothing = (part["asked"].isel(n_reference=slice(1, None)) == 0).astype(float)
+            t.shares("nothing_asked", nothing)
+
+    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Recall of the default reference, its crossings, and all worst margins."""
+        default = np.ones(len(table), bool)
+        for name, value in DEFAULT.items():
+            default &= table[name].isna() | (table[name] == value)
+        numbers = table.n_reference.isin([0, 30, 60]) | table.n_reference.isna()
+        at = table.rho.isin([self.rho[0], 0.3, 0.5, 0.7, self.rho[-1]])
+        recall = (table.quantity == "recall") & default & numbers & at
+        crossing = (table.quantity == "crossing") & default
+        return table[recall | ((crossing | (table.quantity == "worst_margin")) & numbers)]
+
+    def panels(self, table: pd.DataFrame) -> list[plots.Panel]:
+        """Benefit along rho; worst margin against verdicts of the reference; references of other
+        kinds; the cheap judge's estimated bias, which without a reference follows the
+        correlation."""
+        model, place = JOINT[-1], self.placement[0]
+        numbers = [n for n in self.n_reference if n]
+
+        def of(
+            n: int | None, model: str, label: str, colour: str, ls: str = "-", place: str = place
+        ) -> plots.Line:
+            rows = {**DEFAULT, "placement": place, "model": model}
+            rows |= {} if n is None else {"n_reference": n}
+            return plots.Line(rows, label, colour, {"linestyle": ls})
+
+        benefit = []
+        for i, n in enumerate(numbers):
+            shade = 0.85 - 0.75 * (i + 1) / len(numbers)
+            benefit.append(of(n, model, f"{n} reference verdicts", str(shade)))
+        for name, label, colour, ls in (
+            ("bias_aware", "bias-aware, no reference", "blue", "-"),
+            ("perfect_gate", "perfect gate", "green", "--"),
+        ):
+            rows = {"model": name, "n_reference": 0}
+            benefit.append(plots.Line(rows, label, colour, {"linestyle": ls}))
+        benefit.append(of(numbers[-1], "mixed", f"mixed as one judge, {numbers[-1]}", "orange"))
+        margins = [
+            of(None, name, f"{name}, {place}", colour, ls, place)
+            for name, ls in zip(JOINT, ("--", "-"), strict=True)
+            for place, colour in zip(self.placement, plots.CYCLE, strict=False)
+        ]
+        shown = list(dict.fromkeys([numbers[len(numbers) // 3], numbers[-1]]))
+        biases = [of(0, "joint", "no reference", "blue")]
+        for name, colour in zip(JOINT, ("orange", "green"), strict=True):
+            for n, ls in zip(shown, ("--", "-"), strict=False):
+                biases.append(of(n, name, f"{name}, {n} verdicts", colour, ls))
+        rho = self.factor_rho[len(self.factor_rho) // 2]
+        below = {"fontsize": 7, "loc": "upper center", "bbox_to_anchor": (0.5, -0.13), "ncols": 2}
+        return [
+            plots.Panel(
+                "rho",
+                {"quantity": "benefit"},
+                benefit,
+                (
+                    plots.RHO_LABEL,
+                    f"benefit: top-{self.k} recall minus naive",
+                    f"Fit with {model} quality, asked at the {place}",
+                ),
+            ),
+            plots.Panel(
+                "n_reference",
+                {"quantity": "worst_margin"},
+                margins,
+                (
+                    "verdicts of the reference asked for",
+                    "least advantage over the better of\nnaive and bias-aware, along " + r"$\rho$",
+                    "Verdicts until no crossing is left (above 0)",
+                ),
+            ),
+            plots.Panel(
+                "rho",
+                {},
+                [],
+                (
+                    f"top-{self.k} recall at " + rf"$\rho$ = {rho:g}",
+                    "",
+                    f"References of other kinds ({model} quality)",
+                ),
+                level=None,
+                legend=below,
+                after=lambda ax: self.draw_references(ax, where(table, rho=rho), model),
+            ),
+            plots.Panel(
+                "rho",
+                {"quantity": "c_hat"},
+                biases,
+                (
+                    plots.RHO_LABEL,
+                    "bias of the cheap judge, MAP\n(logits per unit of the covariate)",
+                    "What is learned of the cheap judge's bias",
+                ),
+                level=None,
+                after=lambda ax: ax.axhline(self.bias, color="black", ls=":", label="true"),
+            ),
+        ]
+
+    def draw_references(self, ax: Axes, table: pd.DataFrame, model: str) -> None:
+        """Draw recall with each reference at one correlation, for two numbers of verdicts."""
+        recall = where(table, quantity="recall")
+        kinds = {"unbiased, discrimination 2": {**DEFAULT, "placement": self.factor_placement}}
+        kinds |= {LABELS[n].format(v): self.varying(n, v) for n, v in self.varied}
+        series = []
+        numbers = [n for n in self.n_reference if n][-2:]
+        for n, colour in zip(numbers, ("sky", "blue"), strict=False):
+            of_n = where(recall, model=model, n_reference=n)
+            rows = [where(of_n, **kind).iloc[0] for kind in kinds.values()]
+            ends = (np.array([r[c] for r in rows]) for c in ("estimate", "ci_low", "ci_high"))
+            series.append((f"{n} reference verdicts", colour, *ends))
+        plots.forest(ax, list(kinds), series)
+        for name, ls in zip(ALONE, (":", "--"), strict=True):
+            value = where(recall, n_reference=0, model=name).estimate.iloc[0]
+            ax.axvline(value, color="black", linestyle=ls, lw=1, label=f"{name}, no reference")
+
+
+def reference_answers(key: Key[Array, ""], pool: Pool, condition: Condition) -> Array:
+    """[N, N] the reference's answer to every ordered pair, True where the first shown wins."""
+    judge = Judge(
+        condition["reference_bias"][None],
+        condition["reference_position"],
+        condition["reference_discrimination"],
+    )
+    drawn = judges.frozen_draw(stream(key, "reference verdicts"), pool, judge)
+    lot = jax.random.uniform(stream(key, "noise"), drawn.shape)
+    return drawn ^ (lot < condition["noise"])
+
+
+def add_alone(part: xr.Dataset, n_cheap: int, t: Table) -> None:
+    """Add rows of the cheap judge alone, which do not depend on the reference."""
+    naive, aware = (part[f"{model}_recall"] for model in ALONE)
+    models = {"naive": naive, "bias_aware": aware, "perfect_gate": np.maximum(naive, aware)}
+    for model, recall in models.items():
+        row = {"model": model, "n_reference": 0}
+        t.means("recall", recall, **row)
+        if model != "naive":
+            t.means("benefit", recall - naive, **row)
+        if model == "bias_aware":
+            t.crossing(recall - naive, **row)
+    for model in ALONE:
+        t.add("cost", n_cheap, model=model, n_reference=0)
+
+
+def add_worst_margin(ahead: np.ndarray, t: Table, **columns: Any) -> None:
+    """Add the least mean advantage along rho over the better of naive and bias-aware; above 0 if
+    both are beaten at every correlation."""
+    worst = stats.bootstrap_means(ahead, seed=t.seed).min((1, 2))
+    interval = stats.percentiles(worst, n_units=ahead.shape[-1])
+    least = float(ahead.mean(-1).min())
+    t.add("worst_margin", least, interval, ahead.shape[-1], **columns)
+
+
+SWEEP = TwoJudges
 
 if __name__ == "__main__":
-    raise SystemExit(main(SWEEP))
+    raise SystemExit(SWEEP.main())

@@ -12,27 +12,28 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
-import xarray as xr
 from jaxtyping import Array, Key
-from scipy.stats import chi2
 
 from jbt import estimators
-from jbt.experiments import declare, plots
-from jbt.experiments.run import main
+from jbt.experiments import declare
+from jbt.experiments.declare import Group, Sweep, check_increasing
+from jbt.experiments.labelled_arrays import where
+from jbt.experiments.plots import COLOURS, RHO_LABEL, Panel
 from jbt.kernel import metrics
 from jbt.simulation import judges, pools
-from jbt.simulation.simulate import Condition, Experiment, stream
-from jbt.types import Prior
+from jbt.simulation.simulate import Condition, stream
+from jbt.types import Prior, check_count
 
 from ._shared.scenario import every_verdict
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from jbt.experiments.table import Table
 
@@ -62,82 +63,153 @@ TASKS: Mapping[str, Reported] = {
 """SummEval's size of the top set and Nectar's prompts are not stated: 5 and 20 are assumed."""
 
 
+class Cell(NamedTuple):
+    """A task, and a judge of the grid."""
+
+    task: str
+    rho: float
+    bias: float
+    discrimination: float
+
+
 @dataclass(frozen=True, kw_only=True)
-class Settings(declare.Sweep):
+class Legitimate(Sweep):
+    """Correlations of quality and length that the paper's SummEval and Nectar numbers allow."""
+
+    name = "legitimate"
+    columns = Cell._fields
+    presets = {
+        "smoke": {
+            **{"pools": 32, "rho": (0.0, 0.4), "bias": (0.0, 0.5)},
+            "discrimination": (0.4, 1.0),
+        },
+        "paper": {"pools": 20},
+        "full": {},
+    }
+    panel_size = {"width": 5.6}
+    units = {
+        **dict.fromkeys(("bias", "c_hat"), "logits per standard deviation of length"),
+        "discrimination": "logits per standard deviation of quality",
+    }
+
     pools: int = 512
+    """Pools simulated at every condition (count, at most 2^32)."""
     rho: tuple[float, ...] = tuple(round(0.1 * i - 0.3, 1) for i in range(13))
     """Correlations of quality and length, increasing."""
-    bias: tuple[float, ...] = tuple(round(0.125 * i - 0.5, 3) for i in range(21))
+    bias: Annotated[tuple[float, ...], check_increasing] = tuple(
+        round(0.125 * i - 0.5, 3) for i in range(21)
+    )
     """True biases c* (logits per standard deviation of length), increasing."""
-    discrimination: tuple[float, ...] = (0.0, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 1.6)
+    discrimination: Annotated[tuple[float, ...], partial(check_increasing, least=0.0)] = (
+        *(0.0, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 1.6),
+    )
     """Logits per standard deviation of quality, increasing."""
     summeval_k: int = TASKS["summeval"].k
     """Size of SummEval's top set, which is not stated (count)."""
     interaction: float = 0.0
     """Growth gamma* of every judge's bias with quality (logits per standard deviation of each)."""
-    nectar_pools: int = TASKS["nectar"].pools
+    nectar_pools: Annotated[int, partial(check_count, least=2)] = TASKS["nectar"].pools
     """Prompts of Nectar, which are not stated (count)."""
 
+    def check(self) -> None:
+        super().check()
+        check_increasing("rho", self.rho)
+        pools.check_rho(self.rho, "continuous")
+        check_count("pools", self.pools, least=len(SHOWN) + 1, most=declare.N_IDS)
+        for task in self.tasks.values():
+            declare.check_top(task.k, task.n_items)
 
-PRESETS = {
-    "smoke": Settings(pools=32, rho=(0.0, 0.4), bias=(0.0, 0.5), discrimination=(0.4, 1.0)),
-    "paper": Settings(pools=20),
-    "full": Settings(),
-}
+    @property
+    def tasks(self) -> dict[str, Reported]:
+        """Tasks with the assumed sizes of the options."""
+        changes = {"summeval": {"k": self.summeval_k}, "nectar": {"pools": self.nectar_pools}}
+        return {name: replace(task, **changes[name]) for name, task in TASKS.items()}
 
-
-def experiment(task: Reported, k: int) -> Experiment:
-    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+    def experiment(
+        self, task: Reported, key: Key[Array, ""], condition: Condition
+    ) -> dict[str, Array]:
+        """One prompt: every ordered pair judged once, c_hat and recall of both models."""
         pool = pools.gaussian(stream(key, "pool"), task.n_items, sd=1.0, rho=condition["rho"])
-        judge = judges.of_condition(condition)
-        verdicts = every_verdict(key, pool, judge)
-        naive = estimators.naive(verdicts, pool.design, Prior())
-        aware = estimators.bias_aware(verdicts, pool.design, Prior())
-        return {
-            "c_hat": aware.parameters.c[0],
-            "naive_recall": metrics.top_k_recall(naive.parameters.theta, pool.quality, k),
-            "bias_aware_recall": metrics.top_k_recall(aware.parameters.theta, pool.quality, k),
-            "status": aware.status,
-        }
-
-    return one
-
-
-def reported(s: Settings) -> dict[str, Reported]:
-    """Tasks with the assumed sizes of the settings."""
-    return {
-        "summeval": replace(TASKS["summeval"], k=s.summeval_k),
-        "nectar": replace(TASKS["nectar"], pools=s.nectar_pools),
-    }
-
-
-def groups(s: Settings) -> list[declare.Group]:
-    declare.check_increasing("rho", s.rho)
-    pools.check_rho(s.rho, "continuous")
-    declare.check_increasing("bias", s.bias)
-    declare.check_increasing("discrimination", s.discrimination, least=0.0)
-    for name, least in (("nectar_pools", 2), ("pools", len(SHOWN) + 1)):
-        if getattr(s, name) < least:
-            raise ValueError(f"{name} must be at least {least}, got {getattr(s, name)}")
-    tasks = reported(s)
-    for task in tasks.values():
-        declare.check_top(task.k, task.n_items)
-    at = np.array(list(itertools.product(s.rho, s.bias, s.discrimination)))
-    labels = {"rho": at[:, 0], "bias": at[:, 1], "discrimination": at[:, 2]}
-    conditions = labels | {"position": np.zeros(len(at))}
-    conditions["interaction"] = np.full(len(at), s.interaction)
-    return [
-        declare.Group(
-            name,
-            experiment(task, task.k),
-            conditions,
-            {"task": [name] * len(at), **labels},
-            task.n_items,
-            s.pools,
-            fits=2,
+        verdicts = every_verdict(key, pool, judges.of_condition(condition))
+        naive, aware = (
+            estimate(verdicts, pool.design, Prior())
+            for estimate in (estimators.naive, estimators.bias_aware)
         )
-        for name, task in tasks.items()
-    ]
+        recalls = [
+            metrics.top_k_recall(fit.parameters.theta, pool.quality, task.k)
+            for fit in (naive, aware)
+        ]
+        numbers = zip(SHOWN, (aware.parameters.c[0], *recalls), strict=True)
+        return {**dict(numbers), "status": aware.status}
+
+    def groups(self) -> list[Group]:
+        def group(name: str, task: Reported) -> Group:
+            grid = itertools.product(self.rho, self.bias, self.discrimination)
+            cells = declare.cases(
+                [Cell(name, *judge) for judge in grid],
+                position=lambda _: 0.0,
+                interaction=lambda _: self.interaction,
+            )
+            one = partial(self.experiment, task)
+            return Group(name, one, **cells, n_items=task.n_items, pools=self.pools, fits=2)
+
+        return [group(name, task) for name, task in self.tasks.items()]
+
+    def table(self, ds: xr.Dataset, t: Table) -> None:
+        from scipy.stats import chi2
+
+        limit = float(chi2.ppf(0.95, len(SHOWN)))
+        t.add("limit", limit)
+        for name, task in self.tasks.items():
+            of_task = where(ds, task=name)
+            simulated = [of_task[m].transpose("condition", "pool").values for m in SHOWN]
+            printed = np.array([getattr(task, m) for m in SHOWN])
+            apart = distances(np.stack(simulated, axis=1).astype(float), printed, task.pools)
+            possible = []
+            for rho in self.rho:
+                inside = np.flatnonzero(np.isclose(of_task["rho"].values, rho))
+                best = inside[apart[inside].argmin()]
+                nearest = of_task.isel(condition=int(best))
+                at = {n: nearest[n].item() for n in ("bias", "discrimination")}
+                at |= {"task": name, "rho": rho}
+                possible += [rho] * bool(apart[best] <= limit)
+                t.add("least_distance", apart[best], n_pools=ds.sizes["pool"], **at)
+                for m in SHOWN:
+                    t.means(m, nearest[m].reset_coords(drop=True), **at)
+            t.add("judges_possible", float((apart <= limit).sum()), task=name)
+            t.add("rho_least", min(possible, default=np.nan), task=name)
+            t.add("rho_largest", max(possible, default=np.nan), task=name)
+
+    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Rows to print: the distances and the region."""
+        return table[~table.quantity.isin(SHOWN)]
+
+    def panels(self, table: pd.DataFrame) -> list[Panel]:
+        limit = table[table.quantity == "limit"].estimate.iloc[0]
+
+        def region(ax: Axes, name: str) -> None:
+            rows = where(table, quantity="least_distance", task=name)
+            x, y = rows.rho.astype(float), rows.estimate
+            ax.plot(x, y, "o-", color=COLOURS["blue"], label="nearest judge of the grid")
+            ax.axhline(limit, color="black", linestyle=":", label="95 % of studies of its size")
+            style: dict[str, Any] = {"alpha": 0.2, "color": COLOURS["green"], "label": "possible"}
+            ax.fill_between(x, 0, limit, where=y <= limit, **style)
+            ax.set_yscale("symlog", linthresh=1)
+
+        distance = r"squared distance from what is printed ($\chi^2_3$)"
+        return [
+            Panel(
+                *("rho", {}, []),
+                (
+                    *(RHO_LABEL, distance),
+                    f"{name}: N = {task.n_items}, k = {task.k}, {task.pools} prompts",
+                ),
+                level=None,
+                legend=8,
+                before=partial(region, name=name),
+            )
+            for name, task in self.tasks.items()
+        ]
 
 
 def distances(simulated: np.ndarray, printed: np.ndarray, n: int) -> np.ndarray:
@@ -160,87 +232,7 @@ def distances(simulated: np.ndarray, printed: np.ndarray, n: int) -> np.ndarray:
     return n * (apart * np.linalg.solve(scatter, apart[..., None])[..., 0]).sum(-1)
 
 
-def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    limit = float(chi2.ppf(0.95, len(SHOWN)))
-    t.add("limit", limit)
-    for name, task in reported(s).items():
-        of_task = ds.isel(condition=np.flatnonzero(ds["task"].values == name))
-        simulated = np.stack(
-            [of_task[m].transpose("condition", "pool").values for m in SHOWN], axis=1
-        )
-        simulated = simulated.astype(float)
-        apart = distances(simulated, np.array([getattr(task, m) for m in SHOWN]), task.pools)
-        possible = []
-        for rho in s.rho:
-            inside = np.flatnonzero(np.isclose(of_task["rho"].values, rho))
-            best = inside[apart[inside].argmin()]
-            at: dict[str, Any] = {n: of_task[n].values[best] for n in ("bias", "discrimination")}
-            at |= {"task": name, "rho": rho}
-            if apart[best] <= limit:
-                possible.append(rho)
-            t.add("least_distance", apart[best], n_pools=simulated.shape[-1], **at)
-            for m in SHOWN:
-                t.means(m, of_task[m].isel(condition=int(best)).reset_coords(drop=True), **at)
-        t.add("judges_possible", float((apart <= limit).sum()), task=name)
-        ends = (min(possible), max(possible)) if possible else (np.nan, np.nan)
-        t.add("rho_least", ends[0], task=name)
-        t.add("rho_largest", ends[1], task=name)
-
-
-def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """Rows to print: the distances and the region."""
-    return table[~table.quantity.isin(SHOWN)]
-
-
-def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    fig, axes = plots.facets(len(TASKS), width=5.6)
-    for ax, name in zip(axes, TASKS, strict=True):
-        draw_region(ax, table[table.task == name], table, name, s)
-    return fig
-
-
-def draw_region(ax: Axes, rows: pd.DataFrame, table: pd.DataFrame, name: str, s: Settings) -> Axes:
-    task = reported(s)[name]
-    distances_here = rows[rows.quantity == "least_distance"]
-    limit = table[table.quantity == "limit"].estimate.iloc[0]
-    label = "nearest judge of the grid"
-    ax.plot(
-        distances_here.rho, distances_here.estimate, "o-", color=plots.COLOURS["blue"], label=label
-    )
-    ax.axhline(limit, color="black", linestyle=":", label="95 % of studies of its size")
-    inside = distances_here.estimate <= limit
-    ax.fill_between(
-        distances_here.rho.astype(float),
-        0,
-        limit,
-        where=inside,
-        alpha=0.2,
-        color=plots.COLOURS["green"],
-        label="possible",
-    )
-    ax.set_yscale("symlog", linthresh=1)
-    ax.set_xlabel(plots.RHO_LABEL)
-    ax.set_ylabel(r"squared distance from what is printed ($\chi^2_3$)")
-    ax.set_title(f"{name}: N = {task.n_items}, k = {task.k}, {task.pools} prompts")
-    ax.legend(fontsize=8)
-    return ax
-
-
-SWEEP = declare.legacy(
-    "legitimate",
-    "Correlations of quality and length that the paper's SummEval and Nectar numbers allow.",
-    PRESETS,
-    groups,
-    ("task", "rho", "bias", "discrimination"),
-    table,
-    figure,
-    units={
-        "bias": "logits per standard deviation of length",
-        "discrimination": "logits per standard deviation of quality",
-        "c_hat": "logits per standard deviation of length",
-    },
-    headline=headline,
-)
+SWEEP = Legitimate
 
 if __name__ == "__main__":
-    raise SystemExit(main(SWEEP))
+    raise SystemExit(SWEEP.main())

@@ -10,34 +10,34 @@ and covariate, with one that draws it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 from jaxtyping import Array, Float, Key
 
 from jbt import estimators, twins
 from jbt.acquisition import Loop, Task, reports, rules, run
 from jbt.acquisition.views import View
 from jbt.estimators import reference
-from jbt.experiments import declare, plots
-from jbt.experiments.run import main
+from jbt.experiments import declare
+from jbt.experiments.declare import Group, Sweep, check_increasing, check_listed
+from jbt.experiments.labelled_arrays import where
+from jbt.experiments.plots import Line, Panel
 from jbt.kernel import metrics
 from jbt.kernel.fit import fit_map
 from jbt.kernel.membership import DRAWS, membership, sobol_normals
 from jbt.simulation import judges, pairs, pools
-from jbt.simulation.simulate import Condition, Experiment, stream
-from jbt.types import Comparisons, Judge, Pool, Posterior, Prior, Status, Variant
+from jbt.simulation.simulate import Condition, stream
+from jbt.types import Comparisons, Pool, Posterior, Prior, Status, Variant, check_count
 
 from ._shared.scenario import MapPrior
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    import xarray as xr
 
     from jbt.experiments.table import Table
 
@@ -75,48 +75,31 @@ of the paper's first judge lies (`jbt.twins.regions`); that of Gaussian pools, i
 judge of `sweeps.crossing`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings(MapPrior, declare.Sweep):
-    pools: int = 400
-    pool: tuple[str, ...] = tuple(KINDS)
-    """Kinds of pool."""
-    interaction: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
-    """Growth of the bias with quality, gamma* (pure numbers), increasing."""
-    budget: tuple[int, ...] = (60, 120, 200)
-    """Budgets of the adaptive rules (verdicts)."""
-    rule: tuple[str, ...] = (*RULES, KNOWING)
-    """Adaptive rules; the last is Eq. acq by one who knows the growth."""
-    n_reference: int = 60
-    """Verdicts of a reference without bias, on disputed pairs (count)."""
+class Cell(NamedTuple):
+    """A condition of one method."""
+
+    interaction: float
+    rho: float
+    model: str
+    pool_kind: str
+    judge: str
+    rule: str
+    """How verdicts are chosen; all: none is left out."""
+    design: str
 
 
-PRESETS = {
-    "smoke": Settings(
-        pools=8,
-        pool=("statement_bank",),
-        interaction=(0.0, 0.5),
-        budget=(16,),
-        rule=("top_k_aware",),
-    ),
-    "paper": Settings(pools=10),
-    "full": Settings(),
+METHOD = ("model", "rule", "design")
+"""Labels of a method."""
+SHOWN = {
+    ("naive", "all", "unpaired"): ("black", "naive"),
+    ("bias_aware", "all", "unpaired"): ("blue", "bias-aware"),
+    ("local", "all", "unpaired"): ("vermilion", "bias-aware, verdicts near the top"),
+    ("interaction", "all", "unpaired"): ("orange", "interaction"),
+    ("interaction", "all", "paired"): ("green", "interaction, both forms"),
+    ("bias_aware", "entropy_reduction_fresh", "unpaired"): ("purple", "adaptive"),
+    ("bias_aware", "entropy_reduction_fresh", "paired"): ("sky", "adaptive, both forms"),
 }
-
-
-def check(s: Settings) -> None:
-    """Raise `ValueError` for settings that make no sense, before anything runs."""
-    s.check_prior()
-    declare.check_listed("pool", s.pool, list(KINDS))
-    declare.check_listed("rule", s.rule, [*RULES, KNOWING])
-    declare.check_increasing("interaction", s.interaction)
-    if s.interaction[0] <= -1:
-        raise ValueError(
-            f"interaction must be above -1, got {s.interaction[0]:g}: at x = 1 the judge "
-            "would prefer the worse"
-        )
-    declare.check_increasing("budget", s.budget, most=ALL - 1)
-    if s.n_reference < 1:
-        raise ValueError(f"n_reference must be at least 1, got {s.n_reference}")
+"""Method -> colour and label in the figure."""
 
 
 # --- pools and verdicts
@@ -138,91 +121,6 @@ def verdicts_of(key: Key[Array, ""], pool: Pool, condition: Condition) -> Compar
     return judges.reveal(twins.answers(key, pool, condition), shown)
 
 
-# --- methods: each a function (key, pool, condition, settings) -> what it found
-
-
-def found(
-    recall: Array,
-    status: Array,
-    c: Any = jnp.nan,
-    gamma: Any = jnp.nan,
-    covered: Any = (jnp.nan, jnp.nan),
-) -> dict[str, Array]:
-    """Metrics of a method of every verdict. What the verdicts do not identify counts in `flat`; it
-    is no failure of the fit."""
-    flat = status == Status.FLAT
-    numbers = {"recall": recall, "c_hat": c, "interaction_hat": gamma, "flat": flat}
-    numbers |= {"c_covered": covered[0], "interaction_covered": covered[1]}
-    status = jnp.where(flat, Status.CONVERGED, status)
-    return {n: jnp.asarray(v, jnp.float32) for n, v in numbers.items()} | {"status": status}
-
-
-def recall_of(theta: Float[Array, " M"], pool: Pool) -> Float[Array, ""]:
-    return metrics.top_k_recall(theta, pool.quality, K)
-
-
-def fitted(key: Key[Array, ""], pool: Pool, condition: Condition, s: Settings):
-    """Method: the MAP of the naive or of the bias-aware model, as the condition says."""
-    free = condition["aware"] > 0
-    verdicts = verdicts_of(key, pool, condition)
-    fit = fit_map(verdicts, pool.design, s.prior, Variant(free[None], free))
-    return found(recall_of(fit.parameters.theta, pool), fit.status, fit.parameters.c[0])
-
-
-def local(key: Key[Array, ""], pool: Pool, condition: Condition, s: Settings):
-    """Method: bias-aware, refitted to the verdicts at the boundary."""
-    fit = estimators.local(verdicts_of(key, pool, condition), pool.design, s.prior)
-    return found(recall_of(fit.parameters.theta, pool), fit.status, fit.parameters.c[0])
-
-
-def interaction(key: Key[Array, ""], pool: Pool, condition: Condition, s: Settings):
-    """Method: recall of the MAP with an interaction; c and gamma from verdicts alone, in units of
-    the judge's quality where it draws its verdicts."""
-    verdicts = verdicts_of(key, pool, condition)
-    fit = estimators.interaction(verdicts, pool.design, s.prior)
-    alone = estimators.estimate_interaction(verdicts, pool.design)
-    sd = jnp.sqrt(jnp.diag(alone.covariance))
-    c, gamma = alone.fit.parameters.c[0], alone.interaction[0]
-    near = [
-        jnp.abs(c - condition["bias"]) <= Z * sd[pool.design.n_contents],
-        jnp.abs(gamma - condition["interaction"]) <= Z * sd[-1],
-    ]
-    # Frozen likelier verdicts have another unit, and intervals take verdicts for draws.
-    known = (condition["argmax"] == 0) & (alone.fit.status == Status.CONVERGED)
-    covered = [jnp.where(known, v, jnp.nan) for v in near]
-    return found(recall_of(fit.parameters.theta, pool), fit.status, c, gamma, covered)
-
-
-def census(key: Key[Array, ""], pool: Pool, condition: Condition, s: Settings):
-    """Method: every member of the one top set and not of the other is labelled without error, and
-    the set with more true members is kept."""
-    verdicts = verdicts_of(key, pool, condition)
-    fits = [e(verdicts, pool.design, s.prior) for e in (estimators.naive, estimators.bias_aware)]
-    recalls = [recall_of(fit.parameters.theta, pool) for fit in fits]
-    return found(jnp.maximum(recalls[0], recalls[1]), jnp.maximum(fits[0].status, fits[1].status))
-
-
-def with_reference(key: Key[Array, ""], pool: Pool, condition: Condition, s: Settings):
-    """Method: the joint fit of every verdict and of some by a judge of the same discrimination that
-    has no bias, on pairs that the two rankings order differently."""
-    verdicts = verdicts_of(key, pool, condition)
-    fits = [e(verdicts, pool.design, s.prior) for e in (estimators.naive, estimators.bias_aware)]
-    naive, aware = (fit.parameters.theta for fit in fits)
-    rankings = reference.Rankings(pool, naive, aware, K)
-    shown = reference.asked(stream(key, "asked"), reference.disputed(rankings), s.n_reference)
-    unbiased = dict(condition) | {n: 0 * condition[n] for n in ("bias", "position", "interaction")}
-    oracle = judges.reveal(twins.answers(stream(key, "reference"), pool, unbiased), shown)
-    fit = reference.joint(reference.beside(verdicts, oracle), pool.design, s.prior)
-    return found(recall_of(fit.parameters.theta, pool), fit.status, fit.parameters.c[0, 0])
-
-
-def known(key: Key[Array, ""], pool: Pool, condition: Condition, s: Settings):
-    """Method: the model with gamma, by one who knows it."""
-    verdicts, stretch = verdicts_of(key, pool, condition), stretch_of(pool, condition)
-    fit = estimators.bias_aware(verdicts, pool.design, of_stretched(s.prior, stretch))
-    return found(recall_of(fit.parameters.theta / stretch, pool), fit.status, fit.parameters.c[0])
-
-
 def stretch_of(pool: Pool, condition: Condition) -> Float[Array, " M"]:
     """How much the judge stretches the quality of each content, in one form: with gamma known, the
     model with gamma is the bias-aware one of u = (1 + gamma x) theta."""
@@ -232,83 +130,6 @@ def stretch_of(pool: Pool, condition: Condition) -> Float[Array, " M"]:
 def of_stretched(prior: Prior, stretch: Float[Array, " M"]) -> Prior:
     """The prior of u that is this one of theta = u / stretch."""
     return Prior(prior.lam / stretch**2, prior.lam_b)
-
-
-Method = Callable[..., dict[str, Array]]
-METHODS: dict[str, Method] = {
-    "naive": fitted,
-    "bias_aware": fitted,
-    "local": local,
-    "known": known,
-    "interaction": interaction,
-    "census": census,
-    "reference": with_reference,
-}
-DESIGNS = ("unpaired", "paired")
-PAIRED = ("naive", "bias_aware", "interaction")
-"""Methods that are also given contents in both forms."""
-
-
-def every_verdict(s: Settings, kind: str, method: Method, paired: bool) -> Experiment:
-    """Experiment: one method on one pool."""
-
-    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = drawn(kind, key, condition)
-        pool = pools.in_both_forms(pool) if paired else pool
-        out = method(key, pool, condition, s)
-        unknown = jnp.full(len(s.budget), jnp.nan, jnp.float32)
-        return out | {"recall": jnp.append(unknown, out["recall"])}
-
-    return one
-
-
-def adaptive(s: Settings, kind: str, rule: str, paired: bool) -> Experiment:
-    """Experiment: the active loop with the bias-aware model."""
-    settings = Loop(rule, K, REFIT_EVERY, "frozen")
-    at = np.searchsorted(reports(s.budget, REFIT_EVERY), s.budget)
-
-    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = drawn(kind, key, condition)
-        pool = pools.in_both_forms(pool) if paired else pool
-        task = Task.build(pool, twins.answers(key, pool, condition), prior=s.prior)
-        trace = run(stream(key, "acquisition"), task, settings, s.budget)
-        out = found(jnp.zeros(()), trace.status.max())
-        return out | {"recall": jnp.append(trace.recall[at], jnp.nan).astype(jnp.float32)}
-
-    return one
-
-
-def knowing(s: Settings, kind: str, rule: str) -> Experiment:
-    """Experiment: Eq. acq by one who knows gamma and ranks accordingly, and asks accordingly if the
-    rule is `KNOWING`."""
-
-    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = drawn(kind, key, condition)
-        answers = twins.answers(key, pool, condition)
-
-        stretch = stretch_of(pool, condition)
-        known_prior = of_stretched(s.prior, stretch)
-
-        def score(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
-            return rules.top_k_aware(of_scaled_quality(view, 1 / stretch), key)
-
-        asks = rules.Rule(score, tried=True) if rule == KNOWING else rule
-        settings = Loop(asks, K, REFIT_EVERY, "frozen")
-        prior = known_prior if rule == KNOWING else s.prior
-        task = Task.build(pool, answers, prior=prior)
-        queries = run(stream(key, "acquisition"), task, settings, s.budget).queries
-
-        def at(budget: int) -> tuple[Array, Array]:
-            asked = jnp.zeros_like(task.answers, pool.design.dtype)
-            asked = asked.at[queries.first[:budget], queries.second[:budget]].set(1)
-            fit = estimators.bias_aware(judges.reveal(answers, asked), pool.design, known_prior)
-            return recall_of(fit.parameters.theta / stretch, pool), fit.status
-
-        recall, status = zip(*[at(budget) for budget in s.budget], strict=True)
-        out = found(jnp.zeros(()), jnp.stack(status).max())
-        return out | {"recall": jnp.stack([*recall, jnp.nan]).astype(jnp.float32)}
-
-    return one
 
 
 def of_scaled_quality(view: View, scale: Float[Array, " M"]) -> View:
@@ -326,174 +147,320 @@ def of_scaled_quality(view: View, scale: Float[Array, " M"]) -> View:
     )
 
 
-def groups(s: Settings) -> list[declare.Group]:
-    check(s)
-    return [group for kind in s.pool for group in groups_of(s, kind)]
+# --- methods that see every verdict: each a function (sweep, key, pool, condition) -> Found
 
 
-def groups_of(s: Settings, kind: str) -> list[declare.Group]:
-    of = KINDS[kind]
-    cells = list(itertools.product(s.interaction, of.rho))
-    labels: dict[str, Any] = {"interaction": [g for g, _ in cells], "rho": [r for _, r in cells]}
-    conditions = judges.conditions([Judge.of(of.bias, of.position, 1.0, g) for g, _ in cells])
-    ones = np.ones(len(cells))
-    conditions |= {"pair_noise": of.pair_noise * ones, "argmax": of.argmax * ones}
-    conditions["rho"] = np.array(labels["rho"], float)
-    axes = {"recall": {"budget": [*s.budget, ALL]}}
-    runs: list[tuple[list[str], str, str, Experiment]] = []
-    for design, models in (("unpaired", tuple(METHODS)), ("paired", PAIRED)):
-        # Models of one method differ in a mask, which is traced.
-        for method in dict.fromkeys(METHODS[m] for m in models):
-            alike = [m for m in models if METHODS[m] == method]
-            one = every_verdict(s, kind, method, design == "paired")
-            runs.append((alike, "all", design, one))
-    for design in DESIGNS:
-        paired = design == "paired"
-        asking = [r for r in s.rule if r != KNOWING]
-        runs += [(["bias_aware"], r, design, adaptive(s, kind, r, paired)) for r in asking]
-    asking = [r for r in s.rule if r in (RULES[0], KNOWING)]
-    runs += [(["known"], r, "unpaired", knowing(s, kind, r)) for r in asking]
-    out = []
-    for models, rule, design, experiment in runs:
-        n = len(models)
-        named = {name: values * n for name, values in labels.items()}
-        named["model"] = [m for m in models for _ in cells]
-        same = {"pool_kind": kind, "judge": "default", "rule": rule, "design": design}
-        named |= {name: [v] * len(named["model"]) for name, v in same.items()}
-        traced = {name: np.tile(values, n) for name, values in conditions.items()}
-        traced["aware"] = np.array([float(m != "naive") for m in named["model"]])
-        name = f"{kind}-{design}-{'-'.join(models)}-{rule}"
-        n_items = N_ITEMS * (1 + (design == "paired"))
-        fits = len(reports(s.budget, REFIT_EVERY)) if rule != "all" else 6
-        out.append(
-            declare.Group(name, experiment, traced, named, n_items, s.pools, axes=axes, fits=fits)
-        )
-    return out
+class Found(NamedTuple):
+    """What a method makes of a pool."""
+
+    theta: tuple[Float[Array, " M"], ...]
+    """Rankings; a census of the disputed members keeps the better of two."""
+    status: Array
+    c: Any = jnp.nan
+    gamma: Any = jnp.nan
+    covered: tuple[Any, Any] = (jnp.nan, jnp.nan)
+    """Whether the intervals of c and gamma hold the truth."""
 
 
-# --- from the saved results
-
-COLUMNS = (
-    *("pool", "judge", "interaction", "rho", "model", "rule", "budget"),
-    "design",
-)
-
-
-def table(ds: xr.Dataset, s: Settings, t: Table) -> None:
-    for kind in s.pool:
-        of_kind = _where(ds, pool_kind=kind)
-        counting = _where(of_kind, model="naive", rule="all", design="unpaired")
-        keys = zip(*(of_kind[n].values for n in ("model", "rule", "design")), strict=True)
-        for model, rule, design in dict.fromkeys(keys):
-            labels = {"model": model, "rule": rule, "design": design}
-            rows(_where(of_kind, **labels), counting, {"pool": kind, **labels}, s, t)
+def fitted(s: VaryingBias, key: Key[Array, ""], pool: Pool, condition: Condition) -> Found:
+    """The MAP of the naive or of the bias-aware model, as the condition says."""
+    free = condition["aware"] > 0
+    verdicts, variant = verdicts_of(key, pool, condition), Variant(free[None], free)
+    fit = fit_map(verdicts, pool.design, s.prior, variant)
+    return Found((fit.parameters.theta,), fit.status, fit.parameters.c[0])
 
 
-def _where(ds: xr.Dataset, **labels: str) -> xr.Dataset:
-    chosen = np.ones(ds.sizes["condition"], bool)
-    for name, value in labels.items():
-        chosen &= ds[name].values == value
-    return ds.isel(condition=np.flatnonzero(chosen)).drop_vars(labels)
+def local(s: VaryingBias, key: Key[Array, ""], pool: Pool, condition: Condition) -> Found:
+    """Bias-aware, refitted to the verdicts at the boundary."""
+    fit = estimators.local(verdicts_of(key, pool, condition), pool.design, s.prior)
+    return Found((fit.parameters.theta,), fit.status, fit.parameters.c[0])
 
 
-def rows(
-    of: xr.Dataset, counting: xr.Dataset, where: dict[str, str], s: Settings, t: Table
-) -> None:
-    """Add the rows of one method: recall, its gain over counting wins in every verdict, the
-    correlation at which that ends, and the bias measured."""
-    whole = where["rule"] == "all"
-    budgets = [ALL] if whole else list(s.budget)
-    recall = of["recall"].sel(budget=budgets)
-    benefit = recall - counting["recall"].sel(budget=ALL, drop=True)
-    t.means("recall", recall, **where)
-    is_counting = (where["model"], where["design"]) == ("naive", "unpaired")
-    if not is_counting:
-        t.means("benefit", benefit, **where)
-        if len(KINDS[where["pool"]].rho) > 1:
-            crossings(benefit, where, t)
-    if not whole or where["model"] in ("naive", "census"):
-        return
-    at = {"budget": ALL, **where}
-    t.means("c_hat", of["c_hat"], **at)
-    if where["model"] == "interaction":
-        t.shares("flat", of["flat"], **at)
-        t.means("interaction_hat", of["interaction_hat"], **at)
-        for name in ("c_covered", "interaction_covered"):
-            if np.isfinite(of[name]).any():
-                t.shares(name, of[name], **at)
+def interaction(s: VaryingBias, key: Key[Array, ""], pool: Pool, condition: Condition) -> Found:
+    """The MAP with an interaction; c and gamma from verdicts alone, in units of the judge's quality
+    where it draws its verdicts."""
+    verdicts = verdicts_of(key, pool, condition)
+    fit = estimators.interaction(verdicts, pool.design, s.prior)
+    alone = estimators.estimate_interaction(verdicts, pool.design)
+    sd = jnp.sqrt(jnp.diag(alone.covariance))
+    c, gamma = alone.fit.parameters.c[0], alone.interaction[0]
+    near = (
+        jnp.abs(c - condition["bias"]) <= Z * sd[pool.design.n_contents],
+        jnp.abs(gamma - condition["interaction"]) <= Z * sd[-1],
+    )
+    # Frozen likelier verdicts have another unit, and intervals take verdicts for draws.
+    known = (condition["argmax"] == 0) & (alone.fit.status == Status.CONVERGED)
+    c_covered, gamma_covered = (jnp.where(known, v, jnp.nan) for v in near)
+    return Found((fit.parameters.theta,), fit.status, c, gamma, (c_covered, gamma_covered))
 
 
-def crossings(benefit: xr.DataArray, where: dict[str, Any], t: Table) -> None:
-    """Add the correlation at which a benefit [condition, budget, pool] ends, for each growth."""
-    for gamma, budget in itertools.product(
-        dict.fromkeys(benefit["interaction"].values.tolist()), benefit["budget"].values.tolist()
-    ):
-        chosen = np.flatnonzero(benefit["interaction"].values == gamma)
-        line = benefit.sel(budget=budget, drop=True).isel(condition=chosen)
-        line = line.swap_dims(condition="rho").drop_vars("interaction")
-        t.crossing(line, interaction=gamma, budget=budget, judge="default", **where)
+def census(s: VaryingBias, key: Key[Array, ""], pool: Pool, condition: Condition) -> Found:
+    """Every member of the one top set and not of the other is labelled without error, and the set
+    with more true members is kept."""
+    verdicts = verdicts_of(key, pool, condition)
+    both = estimators.naive, estimators.bias_aware
+    naive, aware = (estimate(verdicts, pool.design, s.prior) for estimate in both)
+    status = jnp.maximum(naive.status, aware.status)
+    return Found((naive.parameters.theta, aware.parameters.theta), status)
 
 
-def headline(table: pd.DataFrame, s: Settings) -> pd.DataFrame:
-    """Rows to print: recall on uncorrelated pools, crossings, and what was measured."""
-    uncorrelated = table.rho.isna() | (table.rho == 0)
-    kept = ["recall", "crossing", "c_hat", "interaction_hat", "c_covered", "interaction_covered"]
-    return table[uncorrelated & table.quantity.isin(kept)]
+def with_reference(s: VaryingBias, key: Key[Array, ""], pool: Pool, condition: Condition) -> Found:
+    """The joint fit of every verdict and of some by a judge of the same discrimination that has no
+    bias, on pairs that the two rankings order differently."""
+    naive, aware = census(s, key, pool, condition).theta
+    rankings = reference.Rankings(pool, naive, aware, K)
+    shown = reference.asked(stream(key, "asked"), reference.disputed(rankings), s.n_reference)
+    unbiased = dict(condition) | {n: 0 * condition[n] for n in ("bias", "position", "interaction")}
+    oracle = judges.reveal(twins.answers(stream(key, "reference"), pool, unbiased), shown)
+    panel = reference.beside(verdicts_of(key, pool, condition), oracle)
+    fit = reference.joint(panel, pool.design, s.prior)
+    return Found((fit.parameters.theta,), fit.status, fit.parameters.c[0, 0])
 
 
-SHOWN = {
-    ("naive", "all", "unpaired"): ("black", "naive"),
-    ("bias_aware", "all", "unpaired"): ("blue", "bias-aware"),
-    ("local", "all", "unpaired"): ("vermilion", "bias-aware, verdicts near the top"),
-    ("interaction", "all", "unpaired"): ("orange", "interaction"),
-    ("interaction", "all", "paired"): ("green", "interaction, both forms"),
-    ("bias_aware", "entropy_reduction_fresh", "unpaired"): ("purple", "adaptive"),
-    ("bias_aware", "entropy_reduction_fresh", "paired"): ("sky", "adaptive, both forms"),
+def known(s: VaryingBias, key: Key[Array, ""], pool: Pool, condition: Condition) -> Found:
+    """The model with gamma, by one who knows it."""
+    stretch = stretch_of(pool, condition)
+    verdicts, prior = verdicts_of(key, pool, condition), of_stretched(s.prior, stretch)
+    fit = estimators.bias_aware(verdicts, pool.design, prior)
+    return Found((fit.parameters.theta / stretch,), fit.status, fit.parameters.c[0])
+
+
+METHODS = {
+    "naive": fitted,
+    "bias_aware": fitted,
+    "local": local,
+    "known": known,
+    "interaction": interaction,
+    "census": census,
+    "reference": with_reference,
 }
-
-
-def figure(ds: xr.Dataset, table: pd.DataFrame, s: Settings) -> Figure:
-    fig, axes = plots.facets(len(s.pool), height=4.8)
-    recall = table[(table.quantity == "recall") & (table.rho == 0)]
-    for ax, kind in zip(axes, s.pool, strict=True):
-        draw_recall(ax, recall[recall.pool == kind], kind, s)
-    lines = axes[0].get_legend_handles_labels()
-    fig.legend(*lines, fontsize=8, ncols=4, loc="outside lower center")
-    return fig
-
-
-def draw_recall(ax: Axes, rows: pd.DataFrame, kind: str, s: Settings) -> Axes:
-    """Draw recall of every verdict, and of the rule at its largest budget, against the growth."""
-    for (model, rule, design), (colour, label) in SHOWN.items():
-        of = rows[(rows.model == model) & (rows.rule == rule) & (rows.design == design)]
-        if rule != "all":
-            of = of[of.budget == s.budget[-1]]
-            label += f", {s.budget[-1]} verdicts"
-        plots.line(ax, of, "interaction", colour=colour, label=label)
-    ax.set_xlabel(r"growth of the bias with quality, $\gamma^*$")
-    ax.set_ylabel(f"top-{K} recall")
-    ax.set_title(f"{kind}, {s.pools:,} pools (95 %)")
-    return ax
-
-
-SWEEP = declare.legacy(
-    "varying_bias",
-    "Rankings, measurements and crossings where the judge's bias grows with quality.",
-    PRESETS,
-    groups,
-    COLUMNS,
-    table,
-    figure,
-    units={
-        "interaction": "pure number",
-        "interaction_hat": "pure number",
-        "c_hat": "logits",
-        "flat": "share of pools",
-        "c_covered": "share of pools",
-        "interaction_covered": "share of pools",
-    },
-    headline=headline,
+ALIKE = (
+    ("naive", "bias_aware"),
+    ("local",),
+    ("known",),
+    ("interaction",),
+    ("census",),
+    ("reference",),
 )
+"""Models that differ in a mask, which is traced, are one program."""
+PAIRED = ("naive", "interaction")
+"""First of the models that are also given contents in both forms."""
+DESIGNS = ("unpaired", "paired")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VaryingBias(MapPrior, Sweep):
+    """Rankings, measurements and crossings where the judge's bias grows with quality."""
+
+    name = "varying_bias"
+    columns = ("pool", "judge", "interaction", "rho", "model", "rule", "budget", "design")
+    presets = {
+        "smoke": {
+            **{"pools": 8, "pool": ("statement_bank",), "interaction": (0.0, 0.5)},
+            **{"budget": (16,), "rule": ("top_k_aware",)},
+        },
+        "paper": {"pools": 10},
+        "full": {},
+    }
+    units = {
+        **dict.fromkeys(("interaction", "interaction_hat"), "pure number"),
+        "c_hat": "logits",
+        **dict.fromkeys(("flat", "c_covered", "interaction_covered"), "share of pools"),
+    }
+    panel_size = {"height": 4.8, "below": {"ncols": 4, "fontsize": 8}}
+
+    pools: int = 400
+    """Pools simulated at every condition (count, at most 2^32)."""
+    pool: Annotated[tuple[str, ...], partial(check_listed, known=list(KINDS))] = tuple(KINDS)
+    """Kinds of pool."""
+    interaction: Annotated[tuple[float, ...], check_increasing] = (0.0, 0.25, 0.5, 0.75, 1.0)
+    """Growth of the bias with quality, gamma* (pure numbers), increasing."""
+    budget: Annotated[tuple[int, ...], partial(check_increasing, most=ALL - 1)] = (60, 120, 200)
+    """Budgets of the adaptive rules (verdicts)."""
+    rule: Annotated[tuple[str, ...], partial(check_listed, known=[*RULES, KNOWING])] = (
+        *RULES,
+        KNOWING,
+    )
+    """Adaptive rules; the last is Eq. acq by one who knows the growth."""
+    n_reference: Annotated[int, check_count] = 60
+    """Verdicts of a reference without bias, on disputed pairs (count)."""
+
+    def check(self) -> None:
+        super().check()
+        if self.interaction[0] <= -1:
+            raise ValueError(
+                f"interaction must be above -1, got {self.interaction[0]:g}: at x = 1 the judge "
+                "would prefer the worse"
+            )
+
+    def groups(self) -> list[Group]:
+        every = [
+            *(("unpaired", models, "all") for models in ALIKE),
+            *(("paired", models, "all") for models in ALIKE if models[0] in PAIRED),
+            *((d, ("bias_aware",), r) for d in DESIGNS for r in self.rule if r != KNOWING),
+            *(("unpaired", ("known",), r) for r in self.rule if r in (RULES[0], KNOWING)),
+        ]
+        return [self.group(kind, *runs) for kind in self.pool for runs in every]
+
+    def group(self, kind: str, design: str, models: tuple[str, ...], rule: str) -> Group:
+        """Models that are one program, on one kind of pool and design."""
+        of = KINDS[kind]
+        cells = [
+            Cell(gamma, rho, model, kind, "default", rule, design)
+            for model in models
+            for gamma, rho in itertools.product(self.interaction, of.rho)
+        ]
+        numbers = {"bias": of.bias, "position": of.position, "discrimination": 1.0}
+        numbers |= {"pair_noise": of.pair_noise, "argmax": float(of.argmax)}
+        conditions = declare.cases(
+            cells,
+            **{name: lambda _, v=value: v for name, value in numbers.items()},
+            aware=lambda cell: float(cell.model != "naive"),
+        )
+        return Group(
+            f"{kind}-{design}-{'-'.join(models)}-{rule}",
+            partial(self.experiment, cells[0]),
+            **conditions,
+            n_items=N_ITEMS * (1 + (design == "paired")),
+            pools=self.pools,
+            axes={"recall": {"budget": [*self.budget, ALL]}},
+            fits=6 if rule == "all" else len(reports(self.budget, REFIT_EVERY)),
+        )
+
+    def experiment(self, cell: Cell, key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        """One pool and method, which only the condition's numbers tell from others of its group."""
+        pool = drawn(cell.pool_kind, key, condition)
+        pool = pools.in_both_forms(pool) if cell.design == "paired" else pool
+        recall = jnp.full(len(self.budget) + 1, jnp.nan, jnp.float32)
+        if cell.rule == "all":
+            found = METHODS[cell.model](self, key, pool, condition)
+            best = [metrics.top_k_recall(theta, pool.quality, K) for theta in found.theta]
+            recall = recall.at[-1].set(jnp.stack(best).max())
+        else:
+            method = self.knowing if cell.model == "known" else self.adaptive
+            at_budgets, status = method(cell.rule, key, pool, condition)
+            found = Found((), status)
+            recall = recall.at[:-1].set(at_budgets)
+        # What the verdicts do not identify is no failure of the fit.
+        flat = found.status == Status.FLAT
+        numbers = {
+            "recall": recall,
+            "c_hat": found.c,
+            "interaction_hat": found.gamma,
+            "flat": flat,
+            "c_covered": found.covered[0],
+            "interaction_covered": found.covered[1],
+        }
+        numbers = {name: jnp.asarray(v, jnp.float32) for name, v in numbers.items()}
+        return {**numbers, "status": jnp.where(flat, Status.CONVERGED, found.status)}
+
+    def adaptive(
+        self, rule: str, key: Key[Array, ""], pool: Pool, condition: Condition
+    ) -> tuple[Array, Array]:
+        """Recall at each budget, and status, of the active loop with the bias-aware model."""
+        at = np.searchsorted(reports(self.budget, REFIT_EVERY), self.budget)
+        task = Task.build(pool, twins.answers(key, pool, condition), prior=self.prior)
+        loop = Loop(rule, K, REFIT_EVERY, "frozen")
+        trace = run(stream(key, "acquisition"), task, loop, self.budget)
+        return trace.recall[at], trace.status.max()
+
+    def knowing(
+        self, rule: str, key: Key[Array, ""], pool: Pool, condition: Condition
+    ) -> tuple[Array, Array]:
+        """The same of Eq. acq by one who knows gamma and ranks accordingly, and asks accordingly if
+        the rule is `KNOWING`."""
+        answers, stretch = twins.answers(key, pool, condition), stretch_of(pool, condition)
+        known = of_stretched(self.prior, stretch)
+
+        def score(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
+            return rules.top_k_aware(of_scaled_quality(view, 1 / stretch), key)
+
+        asks = rules.Rule(score, tried=True) if rule == KNOWING else rule
+        prior = known if rule == KNOWING else self.prior
+        task, loop = Task.build(pool, answers, prior=prior), Loop(asks, K, REFIT_EVERY, "frozen")
+        queries = run(stream(key, "acquisition"), task, loop, self.budget).queries
+
+        def at(budget: int) -> tuple[Array, Array]:
+            asked = jnp.zeros_like(task.answers, pool.design.dtype)
+            asked = asked.at[queries.first[:budget], queries.second[:budget]].set(1)
+            fit = estimators.bias_aware(judges.reveal(answers, asked), pool.design, known)
+            theta = fit.parameters.theta / stretch
+            return metrics.top_k_recall(theta, pool.quality, K), fit.status
+
+        recall, status = zip(*map(at, self.budget), strict=True)
+        return jnp.stack(recall), jnp.stack(status).max()
+
+    def table(self, ds: xr.Dataset, t: Table) -> None:
+        for kind in self.pool:
+            of_kind = where(ds, pool_kind=kind)
+            counting = where(of_kind, model="naive", rule="all", design="unpaired")
+            counting = counting["recall"].sel(budget=ALL, drop=True).drop_vars(METHOD)
+            keys = zip(*(of_kind[name].values for name in METHOD), strict=True)
+            for key in dict.fromkeys(keys):
+                labels = dict(zip(METHOD, map(str, key), strict=True))
+                of = where(of_kind, **labels).drop_vars([*METHOD, "pool_kind"])
+                self.rows(of, counting, {"pool": kind, **labels}, t)
+
+    def rows(
+        self, of: xr.Dataset, counting: xr.DataArray, labels: dict[str, Any], t: Table
+    ) -> None:
+        """Add the rows of one method: recall, its gain over counting wins in every verdict, the
+        correlation at which that ends, and the bias measured."""
+        model, rule, design = (labels[name] for name in METHOD)
+        recall = of["recall"].sel(budget=[ALL] if rule == "all" else list(self.budget))
+        t.means("recall", recall, **labels)
+        if (model, design) != ("naive", "unpaired"):
+            benefit = recall - counting
+            t.means("benefit", benefit, **labels)
+            if len(KINDS[labels["pool"]].rho) > 1:
+                for gamma, budget in itertools.product(self.interaction, recall.budget.values):
+                    line = where(benefit, interaction=gamma).sel(budget=budget, drop=True)
+                    line = line.swap_dims(condition="rho").drop_vars("interaction")
+                    at = {"interaction": gamma, "budget": budget, "judge": "default", **labels}
+                    t.crossing(line, **at)
+        if rule != "all" or model in ("naive", "census"):
+            return
+        at = {"budget": ALL, **labels}
+        t.means("c_hat", of["c_hat"], **at)
+        if model == "interaction":
+            t.shares("flat", of["flat"], **at)
+            t.means("interaction_hat", of["interaction_hat"], **at)
+            for name in ("c_covered", "interaction_covered"):
+                if np.isfinite(of[name]).any():
+                    t.shares(name, of[name], **at)
+
+    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Rows to print: recall on uncorrelated pools, crossings, and what was measured."""
+        kept = ["recall", "crossing", "c_hat", "interaction_hat", "c_covered"]
+        shown = where(table, quantity=[*kept, "interaction_covered"])
+        return shown[shown.rho.isna() | (shown.rho == 0)]
+
+    def panels(self, table: pd.DataFrame) -> list[Panel]:
+        """Recall of every verdict, and of the rule at its largest budget, against the growth."""
+
+        def line(key: tuple[str, ...], colour: str, label: str) -> Line:
+            labels: dict[str, Any] = dict(zip(METHOD, key, strict=True))
+            if labels["rule"] != "all":
+                labels["budget"] = self.budget[-1]
+                label += f", {self.budget[-1]} verdicts"
+            return Line(labels, label, colour)
+
+        return [
+            Panel(
+                "interaction",
+                {"quantity": "recall", "rho": 0, "pool": kind},
+                [line(key, *style) for key, style in SHOWN.items()],
+                (
+                    *(r"growth of the bias with quality, $\gamma^*$", f"top-{K} recall"),
+                    f"{kind}, {self.pools:,} pools (95 %)",
+                ),
+                level=None,
+            )
+            for kind in self.pool
+        ]
+
+
+SWEEP = VaryingBias
 
 if __name__ == "__main__":
-    raise SystemExit(main(SWEEP))
+    raise SystemExit(SWEEP.main())

@@ -1,40 +1,48 @@
-"""Tables of recorded verdicts as arrays over pools."""
+"""Tables of recorded verdicts as arrays: pools of a few answers each, or one board of prompts."""
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import dataclass
+from typing import Any
 
+import jax
 import numpy as np
+import pandas as pd
 
 from jbt.experiments.declare import RecordedSweep
 from jbt.own import tables
+from jbt.types import container
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@container
+class Answers:
+    """P pools with verdicts of J judges: at most N items a pool, D covariates, M contents. Arrays
+    of NumPy; inside an experiment of JAX, without the first axis."""
+
+    number: Any
+    """[P] of the pool among these."""
+    mask: Any
+    """[P, N] False for padding."""
+    content: Any
+    """[P, N] in 0..M-1, the same over pools."""
+    covariates: Any
+    """[P, N, D] as in the table."""
+    shown: Any
+    """[P, J, N, N] how often i was shown first against j."""
+    wins: Any
+    """[P, J, N, N] how often i then won; a tie is half a win, errors are dropped."""
+    better: Any
+    """[P, N, N] whether a trusted label calls i better than j."""
+
+
+@dataclass(frozen=True, eq=False)
 class Recorded:
-    """P pools of a user's tables with verdicts of J judges: at most N items a pool, D covariates, M
-    contents."""
+    """Answers, with the names in the tables."""
 
     pools: list[str]
     judges: list[str]
     contents: list[str]
-    mask: np.ndarray
-    """[P, N] False for padding."""
-    content: np.ndarray
-    """[P, N] in 0..M-1, the same over pools."""
-    covariates: np.ndarray
-    """[P, N, D] as in the table."""
-    shown: np.ndarray
-    """[P, J, N, N] how often i was shown first against j."""
-    wins: np.ndarray
-    """[P, J, N, N] how often i then won; a tie is half a win, errors are dropped."""
-    better: np.ndarray
-    """[P, N, N] whether a trusted label calls i better than j."""
-
-    def data(self) -> dict[str, np.ndarray]:
-        """The arrays, for `Group.data`."""
-        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return {name: v for name, v in fields.items() if isinstance(v, np.ndarray)}
+    answers: Answers
 
 
 def read(s: RecordedSweep, covariates: tuple[str, ...]) -> Recorded:
@@ -43,47 +51,129 @@ def read(s: RecordedSweep, covariates: tuple[str, ...]) -> Recorded:
     Raises:
       ValueError: no data, or tables that cannot be read (`tables.TableError`).
     """
-    files = (s.file(name) for name in s.files)
-    whole = tables.read(*files, covariates=covariates)
-    n_pools, n_judges = len(whole.pools), len(whole.judges)
+    whole = tables.read(*map(s.file, s.files), covariates=covariates)
     items, verdicts, anchors = whole.items, whole.verdicts, whole.anchors
-    place = items.groupby("pool").cumcount().to_numpy()
-    pool = items["pool"].to_numpy()
-    n = int(place.max()) + 1
-
-    def over_items(values: np.ndarray) -> np.ndarray:
-        out = np.zeros((n_pools, n, *values.shape[1:]), values.dtype)
-        out[pool, place] = values
-        return out
-
-    shown = np.zeros((n_pools, n_judges, n, n))
-    wins, better = np.zeros_like(shown), np.zeros((n_pools, n, n), bool)
-    pair = (
-        verdicts["pool"],
-        verdicts["judge"],
-        place[verdicts["first"]],
-        place[verdicts["second"]],
-    )
+    pool, place = items["pool"].to_numpy(), _places(items)
+    kept, n = _spaced(len(whole.pools), s.pools), place.max() + 1
+    shown, wins = np.zeros((2, len(whole.pools), len(whole.judges), n, n))
+    pair = *(verdicts[v] for v in ("pool", "judge")), *(place[verdicts[v]] for v in _SIDES)
     np.add.at(shown, pair, verdicts["count"])
     np.add.at(wins, pair, verdicts["count"] * verdicts["p_first"])
+    better = np.zeros((len(shown), n, n), bool)
     better[anchors["pool"], place[anchors["better"]], place[anchors["worse"]]] = True
-    arrays = {
-        "mask": over_items(np.ones(len(items), bool)),
-        "content": over_items(items["content"].to_numpy()),
-        "covariates": over_items(items[list(covariates)].to_numpy(float)),
-        "shown": shown,
-        "wins": wins,
-        "better": better,
-    }
-    kept = spaced(n_pools, s.pools)
-    return Recorded(
-        [whole.pools[i] for i in kept],
-        [judge or "judge" for judge in whole.judges],
-        whole.contents,
-        **{name: values[kept] for name, values in arrays.items()},
-    )
+    of_items = np.ones(len(items), bool), items["content"], items[list(covariates)].astype(float)
+    mask, content, x = (_padded(np.asarray(v), pool, place, len(shown)) for v in of_items)
+    answers = Answers(np.arange(len(shown)), mask, content, x, shown, wins, better)
+    answers = jax.tree.map(lambda v: v[kept], answers)
+    pools, judges = [whole.pools[i] for i in kept], [judge or "judge" for judge in whole.judges]
+    return Recorded(pools, judges, whole.contents, answers)
 
 
-def spaced(n: int, most: int) -> np.ndarray:
+_SIDES = ("first", "second")
+
+
+def _spaced(n: int, most: int) -> np.ndarray:
     """Indices of at most `most` of n things, evenly spaced."""
     return np.linspace(0, n - 1, min(n, most)).round().astype(int)
+
+
+def _places(rows: pd.DataFrame) -> np.ndarray:
+    """[rows] number of each row within its pool."""
+    return rows.groupby("pool").cumcount().to_numpy()
+
+
+def _padded(values: np.ndarray, pool: np.ndarray, place: np.ndarray, n_pools: int) -> np.ndarray:
+    """Values [rows, ...] as [pools, places, ...], 0 for padding."""
+    out = np.zeros((n_pools, place.max() + 1, *values.shape[1:]), values.dtype)
+    out[pool, place] = values
+    return out
+
+
+WORDS, VARIATION, RENDERINGS, TANH = "words", "variation", "renderings", "tanh"
+"""Covariates of a board: log length of an answer (`words`); its mean over the answers of a version,
+where the model has several versions (`renderings`; for one model alone, under the model's name);
+the difference of these two (`variation`); AlpacaEval's covariate (`tanh`)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Board:
+    """AlpacaEval's tables: G prompts, V versions of models, at most K verdicts a prompt."""
+
+    prompts: list[str]
+    versions: list[str]
+    model: np.ndarray
+    """[V] number of the first version of the same model."""
+    families: dict[str, np.ndarray]
+    """Model with several versions -> numbers of the versions."""
+    baseline: int
+    first: np.ndarray
+    """[G, K] version of the answer listed first."""
+    second: np.ndarray
+    """[G, K] version of the other answer."""
+    wins: np.ndarray
+    """[G, K] preference for the first."""
+    shown: np.ndarray
+    """[G, K] 1, or 0 for padding."""
+    differences: dict[str, np.ndarray]
+    """Covariate -> [G, K], of the first less that of the second."""
+    mean_words: np.ndarray
+    """[V] geometric mean of 1 + words."""
+    published: np.ndarray
+    """[2, V] win rate and length-controlled win rate (shares); NaN for the baseline."""
+
+
+def read_board(s: RecordedSweep) -> Board:
+    """Read the board of at most `s.pools` prompts, evenly spaced.
+
+    Raises:
+      ValueError: no data, tables that cannot be read, or not every model against one baseline.
+    """
+    verdicts, items, leaderboard = map(s.file, s.files)
+    whole = tables.read(verdicts, items, covariates=("words", "chars"))
+    by_model = tables.read(verdicts, items, content="base_model")
+    version, names = whole.items["content"].to_numpy(), whole.contents
+    kept = _spaced(len(whole.pools), s.pools)
+    rows = whole.verdicts[whole.verdicts["pool"].isin(kept)]
+    first, second = (rows[side].to_numpy() for side in _SIDES)
+    if len(baselines := np.unique(version[first])) != 1:
+        raise ValueError(f"{verdicts}: first must be one baseline, got {len(baselines)} models")
+
+    versions, at, counts = np.unique(version, return_index=True, return_counts=True)
+    models = np.array(by_model.contents)[by_model.items["content"].to_numpy()[at]]
+    model = np.array([np.flatnonzero(models == name)[0] for name in models])
+    families = {str(models[v]): np.flatnonzero(model == v) for v in np.unique(model)}
+    families = {name: v for name, v in families.items() if len(v) > 1}
+    if not families:
+        raise ValueError(f"{items}: no base_model is there in several versions")
+    log_words = np.log1p(whole.items["words"].to_numpy())
+    mean = np.bincount(version, log_words) / counts
+    # Centred within the family, or the prior of its quality would pull at the coefficient.
+    of_family = {
+        name: np.where(np.isin(versions, v), mean - mean[v].mean(), 0)[version]
+        for name, v in families.items()
+    }
+    of_answer = {WORDS: log_words, VARIATION: log_words - mean[version]}
+    of_answer |= {RENDERINGS: np.sum([*of_family.values()], axis=0), **of_family}
+    differences = {name: values[first] - values[second] for name, values in of_answer.items()}
+    chars = whole.items["chars"].to_numpy()
+    chars = chars[first] - chars[second]
+    differences[TANH] = np.tanh(chars / chars.std())
+
+    prompt, place = np.searchsorted(kept, rows["pool"].to_numpy()), _places(rows)
+    values = version[first], version[second], rows["p_first"].to_numpy(), np.ones(len(rows))
+    of_first, of_second, wins, shown = (_padded(v, prompt, place, len(kept)) for v in values)
+    rates = pd.read_csv(leaderboard).set_index("model").reindex([names[v] for v in versions])
+    return Board(
+        prompts=[whole.pools[i] for i in kept],
+        versions=[names[v] for v in versions],
+        model=model,
+        families=families,
+        baseline=int(baselines[0]),
+        first=of_first,
+        second=of_second,
+        wins=wins,
+        shown=shown,
+        differences={name: _padded(v, prompt, place, len(kept)) for name, v in differences.items()},
+        mean_words=np.exp(mean),
+        published=rates[["win_rate", "length_controlled_winrate"]].to_numpy().T / 100,
+    )

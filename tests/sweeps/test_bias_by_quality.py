@@ -1,9 +1,11 @@
 """Whether c grows with a model's quality: the fit against SciPy, influence against deletion."""
 
+from functools import partial
+from types import SimpleNamespace
+
 import jax
 import numpy as np
 import pytest
-import xarray as xr
 from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import norm
@@ -11,7 +13,8 @@ from scipy.stats import norm
 from jbt.experiments.run import table_of
 from jbt.types import Status
 from sweeps import bias_by_quality
-from sweeps._shared.board import WORDS, Board
+from sweeps._shared.recorded import WORDS, Board
+from tests.support.invented import invented
 
 pytestmark = pytest.mark.heavy
 
@@ -45,7 +48,8 @@ def board(seed=0, interaction=0.3):
 
 def fitted(of, **changes):
     condition = {k: jax.numpy.asarray(v) for k, v in (bias_by_quality.PLAIN | changes).items()}
-    return jax.jit(bias_by_quality.experiment_of(of))(jax.random.key(0), condition)
+    wins = jax.numpy.asarray(1 - of.wins)
+    return jax.jit(partial(bias_by_quality.analysed, of))(wins, condition)
 
 
 def naive_optimum(of, *, kept=range(MODELS), majority=False, probit=False, lapse=0.0):
@@ -118,19 +122,25 @@ def test_models_alone_and_the_slope_over_them(x64):
     assert bias_by_quality.weighted_slope(x, y, w) == pytest.approx(slope)
 
 
-def test_a_model_that_hardly_ever_wins_has_no_interval():
-    names, prompts = list(bias_by_quality.ANALYSES), 5
-    of_models = ("quality", [-2.0, 0.0, 1.0]), ("own_c", [0.5, 1.0, 1.2])
-    of_models += ("own_c_sd", [0.1] * 3), ("rarer", [19.9, 20.0, 300.0])
-    shape = ("analysis", "content", "pool")
-    values = {n: (shape, np.tile(np.array(v)[:, None], (len(names), 1, 1))) for n, v in of_models}
-    for name in ("c", "interaction"):
-        values[name] = (("analysis", "pool"), np.ones((len(names), 1)))
-    influence = np.random.default_rng(0).normal(size=(len(names), prompts, 2, 1))
-    values["influence"] = (("analysis", "prompt", "coefficient", "pool"), influence)
-    labels = {"analysis": names, "content": [*"abc"], "coefficient": ["c", "interaction"]}
-    ds = xr.Dataset(values, labels | {"prompt": [str(i) for i in range(prompts)]})
-    table = table_of(bias_by_quality.SWEEP.like(bias_by_quality.PRESETS["smoke"]), ds)
+def test_a_model_that_hardly_ever_wins_has_no_interval(monkeypatch):
+    board_of = {"versions": [*"abc"], "prompts": [*"01234"]}
+    sweep, noise = bias_by_quality.BiasByQuality(), np.random.default_rng(0)
+    with monkeypatch.context() as m:
+        m.setattr(bias_by_quality, "read_board", lambda _: SimpleNamespace(**board_of))
+        ds = invented(
+            sweep,
+            **{"c": 1.0, "interaction": 1.0, "influence": noise.normal(size=(7, 5, 2, 1))},
+            **{
+                name: np.array(values)[:, None]
+                for name, values in {
+                    "quality": [-2.0, 0.0, 1.0],
+                    "own_c": [0.5, 1.0, 1.2],
+                    "own_c_sd": [0.1] * 3,
+                    "rarer": [19.9, 20.0, 300.0],
+                }.items()
+            },
+        )
+    table = table_of(sweep, ds)
     rows = table[table.quantity == "own_c"].set_index("content")
     assert rows.ci_low.isna().tolist() == [True, False, False]
     assert rows.ci_high["b"] == pytest.approx(1.0 + 1.96 * 0.1)

@@ -5,7 +5,6 @@ import dataclasses
 import itertools
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -16,12 +15,13 @@ from scipy.optimize import minimize
 
 from jbt import runtime, stats
 from jbt.experiments import plots, store
-from jbt.experiments.declare import Group, RecordedSweep, legacy
+from jbt.experiments.declare import Group, RecordedSweep
 from jbt.experiments.run import main, run
 from jbt.kernel.fit import fit_map
 from jbt.simulation import simulate
 from jbt.types import Design, Prior, Rows, Variant
-from sweeps import alpaca_eval, llmbar, real_judges
+from sweeps import alpaca_eval, bias_by_quality, llmbar, real_judges
+from sweeps._shared.recorded import Answers, read_board
 
 # --- recorded pools in the machinery
 
@@ -43,38 +43,27 @@ def test_an_experiment_takes_its_pool_s_row_of_the_data():
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(RecordedSweep):
-    name: ClassVar[str] = "numbers"
-    files: ClassVar[tuple[str, ...]] = ("values.csv",)
+class Numbers(RecordedSweep):
+    """Values of a file."""
 
+    name = "numbers"
+    files = ("values.csv",)
+    columns = ("place",)
+    presets = {"full": {}}
 
-def groups(s):
-    values = np.atleast_1d(np.loadtxt(s.file("values.csv")))
-    data = {"value": values, "flag": values > 2}
-    labels = {"place": [f"p{i}" for i in range(len(values))]}
-    return [
-        Group(
-            *("all", own_row, {"a": np.ones(1)}, {"a": [1.0]}, 2, len(values)),
-            data=data,
-            pool_labels=labels,
-        )
-    ]
+    def groups(self):
+        values = np.atleast_1d(np.loadtxt(self.file("values.csv")))
+        labels = {"place": [f"p{i}" for i in range(len(values))]}
+        data = {"value": values, "flag": values > 2}
+        one = {"a": np.ones(1)}
+        return [Group("all", own_row, one, one, 2, len(values), data=data, pool_labels=labels)]
 
+    def table(self, ds, t):
+        for place, value in zip(ds["place"].values, ds["value"].values[0], strict=True):
+            t.add("value", float(value), place=str(place))
 
-def table(ds, s, t):
-    for place, value in zip(ds["place"].values, ds["value"].values[0], strict=True):
-        t.add("value", float(value), place=str(place))
-
-
-NUMBERS = legacy(
-    "numbers",
-    "",
-    {"full": Settings()},
-    groups,
-    ("place",),
-    table,
-    lambda ds, t, s: plots.new_figure()[0],
-)
+    def figure(self, ds, table):
+        return plots.new_figure()[0]
 
 
 def test_the_data_s_digest_and_not_its_path_is_configuration(tmp_path, capsys):
@@ -82,36 +71,33 @@ def test_the_data_s_digest_and_not_its_path_is_configuration(tmp_path, capsys):
     for folder, text in ((here, "3\n1\n"), (there, "3\n1\n"), (other, "3\n2\n")):
         folder.mkdir()
         (folder / "values.csv").write_text(text)
-    settings = Settings(out=tmp_path / "out", data=here)
-    table = run(NUMBERS, settings)
+    numbers = Numbers(out=tmp_path / "out", data=here)
+    table = run(numbers)
     assert table is not None
     assert dict(zip(table.place, table.estimate, strict=True)) == {"p0": 3, "p1": 1}
     with store.opened(tmp_path / "out" / "numbers" / store.RESULTS).results() as ds:
         assert ds["place"].values.tolist() == ["p0", "p1"]
         assert str(here) not in ds.attrs["config"]
-    run(NUMBERS, dataclasses.replace(settings, data=there))
+    run(dataclasses.replace(numbers, data=there))
     with pytest.raises(ValueError, match=r"another configuration: values.csv digest"):
-        run(NUMBERS, dataclasses.replace(settings, data=other))
+        run(dataclasses.replace(numbers, data=other))
     (here / "values.csv").unlink()
-    again = run(NUMBERS, dataclasses.replace(settings, redraw=True))
+    again = run(dataclasses.replace(numbers, redraw=True))
     assert again is not None
     pd.testing.assert_frame_equal(table, again)  # from the store alone
 
 
-def test_data_that_are_not_there_are_one_line(tmp_path, monkeypatch, capsys):
-    for name in ("llmbar", "real_judges", "alpaca_eval"):
-        sweep = {"llmbar": llmbar, "real_judges": real_judges, "alpaca_eval": alpaca_eval}[
-            name
-        ].SWEEP
+@pytest.mark.parametrize("module", [llmbar, real_judges, alpaca_eval, bias_by_quality])
+def test_data_that_are_not_there_are_one_line(module, tmp_path, monkeypatch, capsys):
+    for root, said in ((None, "no data: give --data DIR, a folder with"), (tmp_path, "no data: ")):
         monkeypatch.delenv("JBT_DATA", raising=False)
-        assert main(sweep, ["--out", str(tmp_path)]) == 2
+        if root:
+            monkeypatch.setenv("JBT_DATA", str(root))
+        assert main(module.SWEEP, ["--out", str(tmp_path)]) == 2
         error = capsys.readouterr().err
-        assert "error: no data: give --data DIR, a folder with verdicts.csv, " in error
+        assert f"error: {said}" in error
+        assert ("verdicts.csv does not exist" in error) == bool(root)
         assert "or set JBT_DATA to a folder with these in " in error
-        monkeypatch.setenv("JBT_DATA", str(tmp_path))
-        assert main(sweep, ["--out", str(tmp_path)]) == 2
-        error = capsys.readouterr().err
-        assert "verdicts.csv does not exist" in error
         assert error.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
@@ -134,7 +120,7 @@ def test_the_jackknife_of_a_mean_is_its_t_interval():
 # --- LLMBar
 
 
-def pairs(folder: Path, n: int = 60) -> llmbar.Settings:
+def pairs(folder: Path, n: int = 60) -> llmbar.LLMBar:
     """Two judges and n pairs. Gold prefers the shorter answer of Neighbor, and of Natural the first
     in half of the pairs; `length` always takes the longer, `gold` the better."""
     rng = np.random.default_rng(1)
@@ -153,7 +139,7 @@ def pairs(folder: Path, n: int = 60) -> llmbar.Settings:
     write(folder, verdicts=("pool judge first second winner", verdicts))
     write(folder, items=("pool item words markdown", items))
     write(folder, anchors=("pool better worse", anchors))
-    return llmbar.Settings(data=folder, n_seeds=2, lam=(0.1, 1.0), out=folder / "out")
+    return llmbar.LLMBar(data=folder, n_seeds=2, lam=(0.1, 1.0), out=folder / "out")
 
 
 def write(folder: Path, **named):
@@ -169,7 +155,7 @@ def rows_of(table: pd.DataFrame, **wanted) -> pd.DataFrame:
 
 @pytest.mark.heavy
 def test_llmbar_says_who_prefers_length_and_what_correcting_it_buys(tmp_path):
-    table = run(llmbar.SWEEP, pairs(tmp_path))
+    table = run(pairs(tmp_path))
     assert table is not None
 
     def estimate(quantity, **where):
@@ -195,36 +181,32 @@ def test_llmbar_says_who_prefers_length_and_what_correcting_it_buys(tmp_path):
 
 
 def test_a_pair_without_verdicts_counts_for_nothing():
-    pair = {
-        "shown": np.zeros((1, 2, 2)),
-        "wins": np.zeros((1, 2, 2)),
-        "better": np.array([[False, True], [False, False]]),
-        "covariates": np.array([[10.0, 0.0], [10.0, 2.0]]),
-    }
-    pair = jax.tree.map(jnp.asarray, pair)
-    out = llmbar.experiment(None, {"judge": 0}, pair)
+    pair = Answers(
+        *(np.zeros(()), np.ones(2, bool), np.arange(2), np.array([[10.0, 0.0], [10.0, 2.0]])),
+        *np.zeros((2, 1, 2, 2)),
+        np.array([[False, True], [False, False]]),
+    )
+    out = llmbar.experiment(None, {"judge": 0}, jax.tree.map(jnp.asarray, pair))
     assert np.isnan([out[name] for name in ("score", "agreement", "prefers_longer")]).all()
     assert float(out["gold"]) == 1
     assert float(out["gold_longer"]) == 0.5  # equally long
 
 
-def test_the_correction_s_weights_are_scipy_s():
+@pytest.mark.parametrize("lam", [0.01, 10.0])
+def test_the_correction_s_weights_are_scipy_s(lam, x64):
     rng = np.random.default_rng(2)
     x = rng.normal(size=(40, 3)) * [0.5, 80, 4]
     gold = (x @ [2, -0.03, 0.1] + rng.logistic(size=40) > 0).astype(float)
-    learn = (rng.uniform(size=(2, 1, 40)) < 0.8).astype(float)
-    precision = np.array([[0.01], [10.0]]) * (x**2).mean(0)
-    found = llmbar.logistic(x, gold, learn, np.broadcast_to(precision, (2, 2, 3)))
-    assert found.shape == (2, 2, 3)
-    scale = np.sqrt((x**2).mean(0))
-    for i, j in np.ndindex(2, 2):
+    weight = (rng.uniform(size=40) < 0.8).astype(float)
+    scale = np.sqrt(weight @ x**2 / weight.sum())
 
-        def loss(u, w=learn[i, 0], p=precision[j]):
-            b = u / scale
-            return (w * np.logaddexp(0, (1 - 2 * gold) * (x @ b))).sum() + (p * b**2).sum() / 2
+    def loss(u):
+        likelihood = weight * np.logaddexp(0, (1 - 2 * gold) * (x @ (u / scale)))
+        return likelihood.sum() + lam * (u**2).sum() / 2
 
-        best = minimize(loss, np.zeros(3), tol=1e-12).x / scale
-        np.testing.assert_allclose(found[i, j], best, rtol=1e-4, atol=1e-6)
+    found = llmbar.learned(*map(jnp.asarray, (x, gold, weight, lam)))
+    best = minimize(loss, np.zeros(3), tol=1e-12).x / scale
+    np.testing.assert_allclose(found, best, rtol=1e-4, atol=1e-6)
 
 
 def test_no_pair_is_corrected_by_its_own_label():
@@ -232,32 +214,23 @@ def test_no_pair_is_corrected_by_its_own_label():
     rng = np.random.default_rng(3)
     n = 12
     x, gold = rng.normal(size=(n, n)), rng.integers(0, 2, n).astype(float)
-    lam, seeds = np.array([1e-3]), [[0, i] for i in range(20)]
-    right = llmbar.cross_validated(x, gold, lam, 4, seeds)
-    assert right.shape == (1, n)
-    assert right.mean() < 0.75
+    fold = np.stack([rng.permutation(n) % 4 for _ in range(20)])
+
+    def right(gold):
+        return llmbar.cross_validated(x, gold, fold, np.arange(4), np.array([1e-3]))
+
+    assert right(gold).shape == (1, n)
+    assert right(gold).mean() < 0.75
     turned = gold.copy()
     turned[0] = 1 - gold[0]
-    again = llmbar.cross_validated(x, turned, lam, 4, seeds)
-    np.testing.assert_allclose(again[0, 0], 1 - right[0, 0])  # its prediction is as it was
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"folds": 1}, "folds must be 2 or more"),
-        ({"lam": (0.1, 10.0)}, "lam must include 1"),
-    ],
-)
-def test_settings_that_make_no_sense(tmp_path, change, message):
-    with pytest.raises(ValueError, match=message):
-        run(llmbar.SWEEP, dataclasses.replace(pairs(tmp_path, 12), **change))
+    # Its prediction is as it was.
+    np.testing.assert_allclose(right(turned)[0, 0], 1 - right(gold)[0, 0])
 
 
 # --- real judges
 
 
-def questions(folder: Path, n: int = 24) -> real_judges.Settings:
+def questions(folder: Path, n: int = 24) -> real_judges.RealJudges:
     """Three models whose answers vary in length; a judge with a bias of 1.5 for length and 0.8 for
     the first shown, and one without. Humans know the better model."""
     rng = np.random.default_rng(4)
@@ -279,13 +252,13 @@ def questions(folder: Path, n: int = 24) -> real_judges.Settings:
     write(folder, verdicts=("pool judge first second winner", verdicts))
     write(folder, items=("pool item content words", items))
     write(folder, anchors=("pool better worse", anchors))
-    return real_judges.Settings(data=folder, out=folder / "out")
+    return real_judges.RealJudges(data=folder, out=folder / "out")
 
 
 @pytest.mark.heavy
 def test_tied_qualities_tell_the_judge_s_biases_and_items_alone_nothing(tmp_path):
     settings = questions(tmp_path)
-    table = run(real_judges.SWEEP, settings)
+    table = run(settings)
     assert table is not None
     for quantity, judge, true in (
         ("c", "biased", 1.5),
@@ -335,7 +308,7 @@ QUALITY = {"baseline": 1.0, BASE: 0.0, TERSE: 0.0, VERBOSE: 0.0, "b": -0.5, "c":
 LENGTH = {"baseline": 5.0, BASE: 4.5, TERSE: 3.8, VERBOSE: 5.2, "b": 5.0, "c": 4.0}
 
 
-def board(folder: Path, n: int = 200, c: float = 0.8) -> alpaca_eval.Settings:
+def board(folder: Path, n: int = 200, c: float = 0.8) -> alpaca_eval.AlpacaEval:
     """Five versions of three models against a baseline; preferences of a judge with bias c."""
     rng = np.random.default_rng(5)
     verdicts, items = [], []
@@ -353,12 +326,12 @@ def board(folder: Path, n: int = 200, c: float = 0.8) -> alpaca_eval.Settings:
     write(folder, verdicts=("pool first second p_first", verdicts))
     write(folder, items=("pool item content base_model words chars", items))
     write(folder, leaderboard=("model win_rate length_controlled_winrate", rates[1:]))
-    return alpaca_eval.Settings(data=folder, out=folder / "out")
+    return alpaca_eval.AlpacaEval(data=folder, out=folder / "out")
 
 
 @pytest.mark.heavy
 def test_renderings_and_variation_tell_one_bias_where_there_is_one(tmp_path):
-    table = run(alpaca_eval.SWEEP, board(tmp_path))
+    table = run(board(tmp_path))
     assert table is not None
     c = rows_of(table, quantity="c").set_index("c_from")
     for source in ("variation", "renderings", "a", "both"):
@@ -374,7 +347,7 @@ def test_renderings_and_variation_tell_one_bias_where_there_is_one(tmp_path):
 
 
 def test_the_board_splits_length_into_versions_and_variation(tmp_path):
-    found = alpaca_eval.read(dataclasses.replace(board(tmp_path, 12), pools=5))
+    found = read_board(dataclasses.replace(board(tmp_path, 12), pools=5))
     assert found.shown.shape == (5, 5)
     assert found.versions[found.baseline] == "baseline"
     assert [found.versions[v] for v in found.families["a"]] == [BASE, TERSE, VERBOSE]
@@ -419,13 +392,3 @@ def test_influence_is_what_leaving_a_prompt_out_changes():
     np.testing.assert_allclose(found[:, : k + 1], theta, atol=0.02)
     np.testing.assert_allclose(found[:, k + 1], c[:, 0], atol=0.02)
     assert np.abs(found).max() > 0.01
-
-
-def test_rank_correlations_are_scipy_s():
-    from scipy.stats import kendalltau, spearmanr
-
-    a, b = np.random.default_rng(7).normal(size=(2, 3, 8))
-    for row in a:
-        assert alpaca_eval.spearman(row, b[0]) == pytest.approx(spearmanr(row, b[0])[0])
-        assert alpaca_eval.kendall(row, b[0]) == pytest.approx(kendalltau(row, b[0])[0])
-    assert alpaca_eval.spearman(a, b[0]).shape == (3,)

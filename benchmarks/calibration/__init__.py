@@ -205,8 +205,8 @@ def cells_of(
 
 
 def ranks(better: np.ndarray, ranked: np.ndarray, model: int) -> tuple[float, float, float]:
-    """A model's rank where a lower number is a better model, and its plausible ranks; NaN where it
-    is compared with none.
+    """True rank of a model, and the ends of its plausible ranks; models are numbered from the best.
+    NaN where it is compared with none.
 
     Args:
       better: [M, M] whether model j is significantly better than model i.

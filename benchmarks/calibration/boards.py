@@ -1,15 +1,13 @@
 """Intervals of leaderboards: `jbt leaderboard`, with Davidson's ties, with judges of unlike
-discrimination, with a bias that changes with quality; and those of `sweeps.bias_by_quality`."""
+discrimination, and with a bias that changes with quality."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from types import SimpleNamespace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
@@ -18,15 +16,13 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from benchmarks.calibration import Cell, Run, cells_of, claim, grid, ranks, said
-from jbt import own, stats
+from jbt import own
 from jbt.own.fits.judges import Judges
 from jbt.own.leaderboards import growth
 from jbt.own.leaderboards.davidson import DavidsonProblem
 from jbt.own.leaderboards.intervals import intervals
 from jbt.own.leaderboards.problem import Fitted, Problem, Settings, Setup, about_the_mean, places
 from jbt.types import Prior, Rows, Variant
-from sweeps import bias_by_quality as analysis
-from sweeps._shared.board import WORDS
 
 MODELS, C, KAPPA = 6, 0.6, 0.3
 BOARD = "jbt leaderboard, jbt identify --merge-pools"
@@ -391,79 +387,3 @@ def judge_aware(run, prompts, second, sd=0.0):
         f"{prompts} prompts, discriminations 1 and {second:g}", sd and f"answers of sd {sd:g}"
     )
     yield from cells_of("jbt leaderboard --joint --judge-aware", setting, results, truth)
-
-
-@claim(
-    "`sweeps.bias_by_quality`",
-    [
-        {"prompts": 100},
-        {"prompts": 400},
-        {"prompts": 400, "difficulty": 1.0},
-        {"prompts": 400, "difficulty": 1.0, "graded": True},
-    ],
-)
-def bias_by_quality(run, prompts, difficulty=0.0, graded=False):
-    """Boards of 12 models against one baseline. A difficulty that the analysis leaves out pulls all
-    logits together, so that c and gamma of the whole differ from those within prompts: the truth is
-    what a board of very many prompts gives.
-
-    Args:
-      difficulty: standard deviation of a prompt's effect, logits.
-      graded: whether verdicts are probabilities, not drawn.
-    """
-    models = 12
-    quality = np.linspace(-3, 0.5, models)
-
-    def study(seed, prompts):
-        rng = default_rng(seed)
-        d = rng.normal(-0.2, 0.6, (prompts, 1)) + rng.normal(0, 0.4, (prompts, models))
-        z = quality + (1.2 + 0.2 * quality) * d + rng.normal(0, 1, (prompts, 1)) * difficulty
-        p = expit(z + graded * rng.normal(0, 0.7, z.shape))
-        wins = p if graded else (rng.uniform(size=z.shape) < p) * 1.0
-        return jax.device_get(analysed(jnp.asarray(d), jnp.asarray(wins)))
-
-    def ends(number):
-        found, named = study(run.seed + 1 + number, prompts), {}
-        for name, influence in zip(("c", "interaction"), found["influence"].T, strict=True):
-            means = len(influence) * stats.bootstrap_means(influence, seed=number)
-            named[name] = (found[name], *stats.percentiles(found[name] + means))
-        half = np.where(found["rarer"] >= analysis.ENOUGH, 1.96 * found["own_c_sd"], np.nan)
-        for name, model in (("weakest", 0), ("strongest", models - 1)):
-            c = found["own_c"][model]
-            named[f"c of the {name} model"] = c, c - half[model], c + half[model]
-        return named
-
-    whole = study(run.seed, 40_000)
-    truth = {
-        "c": whole["c"],
-        "interaction": whole["interaction"],
-        "c of the weakest model": whole["own_c"][0],
-        "c of the strongest model": whole["own_c"][-1],
-    }
-    results = [ends(number) for number in range(run.studies)]
-    kind = "graded" if graded else "drawn"
-    setting = f"{prompts} prompts, {kind}, difficulty of sd {difficulty:g}"
-    yield from cells_of("sweeps.bias_by_quality", setting, results, truth)
-
-
-@jax.jit
-def analysed(d: jax.Array, wins: jax.Array) -> dict[str, jax.Array]:
-    """The sweep's analysis of all models, against one baseline on every prompt.
-
-    Args:
-      d: [prompts, models] differences of length.
-      wins: [prompts, models] what the model won.
-    """
-    prompts, models = d.shape
-    model = np.tile(np.arange(models), (prompts, 1))
-    board: Any = SimpleNamespace(  # what the analysis reads of a board
-        prompts=range(prompts),
-        versions=range(models + 1),
-        second=model,
-        shown=np.ones(model.shape),
-        differences={WORDS: -d},
-    )
-    plain = {name: jnp.asarray(value) for name, value in analysis.PLAIN.items()}
-    found = analysis.analysed(board, wins, plain)
-    names = ("c", "interaction", "influence", "own_c", "own_c_sd", "rarer")
-    return {name: found[name] for name in names}

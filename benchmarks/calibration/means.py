@@ -1,22 +1,28 @@
-"""Intervals of means over pools: of gains in sweeps' tables, and of recall in `jbt replay`."""
+"""Intervals in sweeps' tables, of mean gains and of a bias by quality; and of `jbt replay`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from numpy.random import Generator
+from numpy.random import Generator, default_rng
+from scipy.special import expit
 
-from benchmarks.calibration import cell, claim
+from benchmarks.calibration import cell, cells_of, claim
 from jbt import own, stats
 from jbt.own.replays.report import needed
 from jbt.own.tables.verdicts import ALL
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import simulate
 from jbt.types import Judge
+from sweeps import bias_by_quality as analysis
 from sweeps import crossing
+from sweeps._shared.board import WORDS
 
 TOGETHER = 250
 """Studies whose pools are resampled together."""
@@ -75,6 +81,82 @@ def few_pools(run):
             for method, found in by_method.items():
                 interval = f"mean gain by {method} bootstrap, for comparison"
                 yield cell(interval, setting, found, mean, miss=miss)
+
+
+@claim(
+    "`sweeps.bias_by_quality`",
+    [
+        {"prompts": 100},
+        {"prompts": 400},
+        {"prompts": 400, "difficulty": 1.0},
+        {"prompts": 400, "difficulty": 1.0, "graded": True},
+    ],
+)
+def bias_by_quality(run, prompts, difficulty=0.0, graded=False):
+    """Boards of 12 models against one baseline. A difficulty that the analysis leaves out pulls all
+    logits together, so that c and gamma of the whole differ from those within prompts: the truth is
+    what a board of very many prompts gives.
+
+    Args:
+      difficulty: standard deviation of a prompt's effect, logits.
+      graded: whether verdicts are probabilities, not drawn.
+    """
+    models = 12
+    quality = np.linspace(-3, 0.5, models)
+
+    def study(seed, prompts):
+        rng = default_rng(seed)
+        d = rng.normal(-0.2, 0.6, (prompts, 1)) + rng.normal(0, 0.4, (prompts, models))
+        z = quality + (1.2 + 0.2 * quality) * d + rng.normal(0, 1, (prompts, 1)) * difficulty
+        p = expit(z + graded * rng.normal(0, 0.7, z.shape))
+        wins = p if graded else (rng.uniform(size=z.shape) < p) * 1.0
+        return jax.device_get(analysed(jnp.asarray(d), jnp.asarray(wins)))
+
+    def ends(number):
+        found, named = study(run.seed + 1 + number, prompts), {}
+        for name, influence in zip(("c", "interaction"), found["influence"].T, strict=True):
+            means = len(influence) * stats.bootstrap_means(influence, seed=number)
+            named[name] = (found[name], *stats.percentiles(found[name] + means))
+        half = np.where(found["rarer"] >= analysis.ENOUGH, 1.96 * found["own_c_sd"], np.nan)
+        for name, model in (("weakest", 0), ("strongest", models - 1)):
+            c = found["own_c"][model]
+            named[f"c of the {name} model"] = c, c - half[model], c + half[model]
+        return named
+
+    whole = study(run.seed, 40_000)
+    truth = {
+        "c": whole["c"],
+        "interaction": whole["interaction"],
+        "c of the weakest model": whole["own_c"][0],
+        "c of the strongest model": whole["own_c"][models - 1],
+    }
+    results = [ends(number) for number in range(run.studies)]
+    kind = "graded" if graded else "drawn"
+    setting = f"{prompts} prompts, {kind}, difficulty of sd {difficulty:g}"
+    yield from cells_of("sweeps.bias_by_quality", setting, results, truth)
+
+
+@jax.jit
+def analysed(d: jax.Array, wins: jax.Array) -> dict[str, jax.Array]:
+    """The sweep's analysis of all models, against one baseline on every prompt.
+
+    Args:
+      d: [prompts, models] differences of length.
+      wins: [prompts, models] what the model won.
+    """
+    prompts, models = d.shape
+    model = np.tile(np.arange(models), (prompts, 1))
+    board: Any = SimpleNamespace(  # what the analysis reads of a board
+        prompts=range(prompts),
+        versions=range(models + 1),
+        second=model,
+        shown=np.ones(model.shape),
+        differences={WORDS: -d},
+    )
+    plain = {name: jnp.asarray(value) for name, value in analysis.PLAIN.items()}
+    found = analysis.analysed(board, wins, plain)
+    names = ("c", "interaction", "influence", "own_c", "own_c_sd", "rarer")
+    return {name: found[name] for name in names}
 
 
 def populations(rng: Generator) -> Iterator[tuple[str, np.ndarray]]:

@@ -74,9 +74,10 @@ def started(side: dict[str, Any], python: str, answers: Path) -> Iterator[Callab
       raises `Failed`.
     """
     run = [python, "-m", "benchmarks.speed.worker", json.dumps(side), str(answers)]
-    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    options: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    options |= {"cwd": HERE, "env": os.environ | {"TMPDIR": str(answers.parent)}}
     log = answers.with_suffix(".log")
-    with log.open("w") as stderr, subprocess.Popen(run, cwd=HERE, stderr=stderr, **pipes) as worker:
+    with log.open("w") as stderr, subprocess.Popen(run, stderr=stderr, **options) as worker:
 
         def turn() -> Any:
             assert worker.stdout
@@ -188,11 +189,12 @@ def main() -> None:
     names = options.names or [group for group in groups if group != "device"]
     if unknown := set(names) - {name for c in cases for name in (c["group"], c["name"])}:
         parser.error(f"no group or case is called {' or '.join(unknown)}")
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
     os.environ |= {"OPENBLAS_NUM_THREADS": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
     old = options.old and options.old.resolve()
-    document: dict[str, Any] = {"date": f"{datetime.date.today()}", "load": os.getloadavg()[0]}
-    document["cases"] = []
+    document: dict[str, Any] = {"date": f"{datetime.date.today()}", "cores": options.cores}
+    document |= {"load": os.getloadavg()[0], "cases": []}
     for case in cases:
         if not {case["group"], case["name"]} & set(names):
             continue

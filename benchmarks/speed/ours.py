@@ -197,7 +197,7 @@ def leaderboard(
             if robust:
                 inverse = clusters.inverse_hessian(mode, verdicts, design, prior, variant)
                 jackknife(inverse, mode, verdicts, data["prompt"])
-            return [or_nan(mode.flat()[:-1], result.status)]
+            return np.asarray(or_nan(mode.flat()[:-1], result.status))[None]
 
     return run
 
@@ -230,7 +230,8 @@ def command(count: int, words: str, kept: bool = False, prompts: int = 12) -> Ru
     """A command or sweep in a process of its own.
 
     Args:
-      words: of the command; TABLES stands for the options for the tables of `jbt example`.
+      words: of the command; TABLES stands for the options for the tables of `jbt example`, NEW for
+        an empty folder.
       kept: whether compiled programs are kept from a first run, with all tables.
       prompts: how many of the tables' prompts are kept.
     """
@@ -241,25 +242,19 @@ def command(count: int, words: str, kept: bool = False, prompts: int = 12) -> Ru
     tables = " ".join(f"--{name} {file}" for name, file in files.items())
     tables += " --covariates words --transform log"
 
-    def run(cache: Path | None = None) -> None:
-        cache = cache or Path(tempfile.mkdtemp(dir=folder))
-        module, *rest = words.replace("TABLES", tables).split()
-        if module != "jbt":
-            rest += ["--out", tempfile.mkdtemp(dir=folder)]
-        subprocess.run(
-            [sys.executable, "-m", module, *rest],
-            env=os.environ | {"JBT_CACHE": str(cache)},
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
+    def run() -> None:
+        cache = folder / "programs" if kept else tempfile.mkdtemp()
+        given = words.replace("TABLES", tables).replace("NEW", tempfile.mkdtemp()).split()
+        environment = os.environ | {"JBT_CACHE": str(cache)}
+        subprocess.run([sys.executable, "-m", *given], env=environment, check=True)
 
     subprocess.run([sys.executable, "-m", "jbt", "example", str(folder)], check=True)
     if kept:
-        run(folder / "programs")
+        run()
     for file in files.values():
         table = pd.read_csv(file)
         table[table["pool"] <= f"q{prompts}"].to_csv(file, index=False)
-    return lambda: run(folder / "programs" if kept else None)
+    return run
 
 
 # --- what a device can do

@@ -86,7 +86,6 @@ def environment(root: str) -> dict[str, Any]:
     imported = {d.name: d.version for d in installed if d.name.replace("-", "_") in sys.modules}
     return {
         "cpu": next((line for line in lines if line.startswith("model name")), platform.machine()),
-        "cores": len(os.sched_getaffinity(0)),
         "device": jax.devices()[0].device_kind if jax else "cpu",
         "revision": subprocess.run(git, capture_output=True, text=True).stdout.strip(),
         "versions": {"python": platform.python_version(), **imported},

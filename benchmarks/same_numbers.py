@@ -237,21 +237,18 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    tasks = parser.add_subparsers(dest="task", required=True)
-    recording, comparing = tasks.add_parser("record"), tasks.add_parser("compare")
-    comparing.add_argument("--exact", action="store_true")
-    for task, folders in ((recording, ("checkout", "folder")), (comparing, ("before", "after"))):
-        for folder in folders:
-            task.add_argument(folder, type=lambda path: Path(path).resolve())
-        task.add_argument("--only", nargs="*", default=[], metavar="NAME")
+    parser.add_argument("task", choices=("record", "compare"))
+    parser.add_argument("paths", nargs=2, type=lambda path: Path(path).resolve(), metavar="PATH")
+    parser.add_argument("--exact", action="store_true")
+    parser.add_argument("--only", nargs="*", default=[], metavar="NAME")
     options = parser.parse_args()
+    first, second = options.paths
     if options.task == "record":
-        record(options.checkout, options.folder, options.only)
+        record(first, second, options.only)
         return 0
-    folders = options.before, options.after
-    runs = {path.parent.name for folder in folders for path in folder.glob("*/exit")}
+    runs = {path.parent.name for folder in (first, second) for path in folder.glob("*/exit")}
     runs = {run for run in runs if is_wanted(run, options.only)}
-    differences = compare(*folders, runs, exact=options.exact)
+    differences = compare(first, second, runs, exact=options.exact)
     print(*differences, sep="\n")
     how = "in any byte" if options.exact else f"beyond {TOLERANCE:g}"
     print(f"{len(runs)} commands and sweeps, {len(differences)} differences {how}")

@@ -23,7 +23,7 @@ def ids(row):
 @pytest.mark.parametrize("row", REFUSALS, ids=ids)
 def test_wrong_options_are_refused(row, tmp_path, monkeypatch, capsys):
     sweep = importlib.import_module(f"sweeps.{row['sweep']}").SWEEP
-    monkeypatch.setattr(run, "simulate_missing", None)  # nothing may be simulated
+    monkeypatch.setattr(run, "fill", None)  # nothing may be simulated
     options = ["--preset", "smoke", "--out", str(tmp_path), *shlex.split(row["options"])]
     assert run.main(sweep, options) == 2
     assert row["message"] in capsys.readouterr().err

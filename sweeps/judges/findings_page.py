@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jbt.simulation.judges import PUBLISHED
+from jbt.experiments.labelled_arrays import where
 
 from .rows import is_evidence
 
@@ -23,91 +25,23 @@ class Claim:
 
     text: str
     quantity: str
+    """One or several."""
     where: dict[str, Any] = dataclasses.field(default_factory=dict)
     numbers: int = 1
     """Numbers that the paper gives for it (count); with fewer the claim is not tested."""
 
 
-def _of_group(group: str) -> list[str]:
-    return [name for name, p in PUBLISHED.items() if p.group == group]
+def _claims() -> list[Claim]:
+    claims = []
+    with Path(__file__).with_name("claims.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            at: dict[str, Any] = {n: row[n].split() for n in ("judge", "model") if row[n]}
+            at |= {n: [int(row[n])] for n in ("k", "n_items") if row[n]}
+            claims.append(Claim(row["text"], row["quantity"], at, int(row["numbers"])))
+    return claims
 
 
-CLAIMS = (
-    Claim(
-        "The bias-aware model reaches 0.76 to 1.00 with the five biased judges",
-        "recall",
-        {"judge": _of_group("biased"), "model": ["bias_aware"], "k": [5]},
-        numbers=5,
-    ),
-    Claim(
-        "It gains 0.20 to 0.32 with each of them",
-        "benefit",
-        {"judge": _of_group("biased"), "model": ["bias_aware"], "n_items": [30]},
-        numbers=5,
-    ),
-    Claim(
-        "Taking judges as clusters, +0.24, p = 0.0005",
-        "benefit p_clusters",
-        {"judge": ["biased"]},
-        numbers=2,
-    ),
-    Claim("Holm p = 0.010 and 0.016 where there are ten pools", "p_holm", numbers=2),
-    Claim(
-        "With frontier and nearly neutral judges correction has small effects",
-        "benefit",
-        {"judge": _of_group("neutral"), "model": ["bias_aware"]},
-        numbers=9,
-    ),
-    Claim(
-        "Correction does nothing for a judge too weak to rank",
-        "benefit",
-        {"judge": ["coder"], "model": ["bias_aware"]},
-    ),
-    Claim(
-        "The gain falls with competence: Spearman -0.84", "spearman", {"model": ["naive_recall"]}
-    ),
-    Claim("It grows with c_hat: Spearman 0.86 (from its table)", "spearman", {"model": ["c_hat"]}),
-    Claim(
-        "Naive estimates correlate with verbosity by 0.22 to 0.49",
-        "corr_naive_x_least corr_naive_x_largest",
-        numbers=2,
-    ),
-    Claim(
-        "Order swap with majority vote does not help, 0.61 for 0.61: ties dropped (as halves they "
-        "make it the naive estimate, by algebra)",
-        "recall",
-        {"judge": ["biased"], "model": ["order_swap_dropped"]},
-    ),
-    Claim(
-        "Residualising length matches the bias-aware model: 0.85",
-        "recall",
-        {"judge": ["biased"], "model": ["residualised"]},
-    ),
-    Claim(
-        "Recalls at k = 1, 3, 5, 10 as printed, naive and bias-aware",
-        "recall",
-        {"judge": ["biased"], "model": ["naive", "bias_aware"]},
-        numbers=7,
-    ),
-    Claim(
-        "At N = 100 Llama's recalls are 0.60 and 0.80",
-        "recall benefit",
-        {"n_items": [100]},
-        numbers=3,
-    ),
-    Claim(
-        "A second domain: 0.46 to 0.72",
-        "recall benefit",
-        {"judge": ["llama_python"], "model": ["bias_aware"]},
-        numbers=2,
-    ),
-    Claim(
-        "GPT-4o-mini prefers the elaborated of two equal answers in 100 % of pairs",
-        "probe_preference",
-    ),
-    Claim("Bootstrap intervals of the gains are as wide", "gain_interval_width", numbers=5),
-)
-
+CLAIMS = _claims()
 DISAGREEMENTS = (
     "Llama's length coefficient on the Moon pools is 1.78 in the table of judges, and 0.99 where "
     "the second domain's 1.74 is said to be larger.",
@@ -118,9 +52,7 @@ DISAGREEMENTS = (
 
 def rows_of(table: pd.DataFrame, claim: Claim) -> pd.DataFrame:
     """Evidence for a claim: rows beside a number of the paper that is no input."""
-    rows = table[table.quantity.isin(claim.quantity.split())]
-    for column, values in claim.where.items():
-        rows = rows[rows[column].isin(values)]
+    rows = where(table, quantity=claim.quantity.split(), **claim.where)
     return rows[is_evidence(rows)]
 
 

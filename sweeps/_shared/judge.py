@@ -14,7 +14,7 @@ from jaxtyping import Array, Key
 from jbt import twins
 from jbt.experiments import declare
 from jbt.simulation import pools
-from jbt.types import Judge, Pool
+from jbt.types import Judge, Pool, check_word
 
 BANK = "statement_bank"
 DEFAULTS_WITHOUT_JUDGE = {
@@ -128,10 +128,8 @@ def pools_of(s: JudgeSettings) -> Callable[[Key[Array, ""]], Pool]:
 def check_judge(s: JudgeSettings, protocol: str) -> None:
     """Raise `ValueError` for a judge that does not go with its pools."""
     pools.check_kind(str(s.pool))
-    if s.oracle not in twins.ORACLES:
-        raise ValueError(f"oracle must be {' or '.join(twins.ORACLES)}, got {s.oracle!r}")
-    if s.others not in pools.OTHERS:
-        raise ValueError(f"others must be {' or '.join(pools.OTHERS)}, got {s.others!r}")
+    check_word("oracle", s.oracle, twins.ORACLES)
+    check_word("others", s.others, pools.OTHERS)
     if s.pool != BANK and s.others != pools.OTHERS[0]:
         raise ValueError(f"others needs --pool {BANK}, got {s.others!r} with {s.pool}")
     if s.pool != BANK and s.sd is None:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Key
 from jbt.experiments import declare
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, stream
-from jbt.types import Comparisons, Judge, Pool, Prior, check_positive
+from jbt.types import Comparisons, Judge, Pool, Prior, check_count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +54,6 @@ class MapPrior:
     def prior(self) -> Prior:
         return Prior(self.lam, self.lam_b)
 
-    def check_prior(self) -> None:
-        """Raise `ValueError` for a precision that is not positive."""
-        for name in ("lam", "lam_b"):
-            check_positive(name, getattr(self, name))
-
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario(PoolKind, MapPrior):
@@ -74,10 +69,7 @@ class Scenario(PoolKind, MapPrior):
     def check_pools(self, least: int = 4) -> None:
         """Raise `ValueError` for pools that cannot be drawn, or of fewer than `least` items."""
         pools.check_kind(self.pool)
-        check_positive("sd", self.sd)
-        self.check_prior()
-        if self.n_items < least:
-            raise ValueError(f"n_items must be at least {least}, got {self.n_items}")
+        check_count("n_items", self.n_items, least=least)
         declare.check_top(self.k, self.n_items)
 
     def check_balance(self, rho: Sequence[float], covariate: pools.CovariateKind) -> None:

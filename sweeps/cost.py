@@ -257,18 +257,13 @@ class Cost(RunSettings, Sweep):
         row = {**frontier.row, "n_pools": frontier.recall.shape[-1]}
         mean, *interval = stats.mean_interval(frontier.at_best_budget(), seed=self.seed)
 
-        def best(size: int, _: int | None) -> np.ndarray:
-            return frontier.of_studies(size).max(-1)
-
-        t.add("best_recall", mean, interval, studies=best, **row)
+        studies = frontier.best_of_studies
+        t.add("best_recall", mean, interval, studies=studies, **row)
         of_paper = twins.known()[frontier.row["judge"]].pools
         for target in self.target:
-
-            def studies(size: int, _: int | None, target: float = target) -> np.ndarray:
-                return frontier.reach(target, size)
-
             dollars = frontier.reach(target)
             interval = prices.of_resamples(dollars[1:], row["n_pools"])
+            studies = partial(frontier.reach, target)
             t.add("cost_to_reach", dollars[0], interval, studies=studies, target=target, **row)
             share = np.isfinite(frontier.reach(target, of_paper)).mean()
             t.add("reached_by_studies", share, target=target, **row)
@@ -276,25 +271,19 @@ class Cost(RunSettings, Sweep):
     def add_comparison(self, cheap: Frontier, dear: Frontier, t: Table) -> None:
         """Add how many times cheaper the cheap judge reaches each target than the dear one, without
         a gate's labels and with a pool's share of them."""
-        n = cheap.recall.shape[-1]
-        of_dear = twins.known()[self.dear].pools
+        n, of_dear = cheap.recall.shape[-1], twins.known()[self.dear].pools
+
+        def times(
+            target: float, labels: float, dear_size: int | None, size: int | None, *_: Any
+        ) -> np.ndarray:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return dear.reach(target, dear_size) / (cheap.reach(target, size) + labels)
+
         for target, sharing in product(self.target, (None, *self.n_pools_sharing)):
             labels = self.labels / sharing if sharing else 0.0
-
-            def times(
-                dear_size: int | None,
-                size: int | None,
-                target: float = target,
-                labels: float = labels,
-            ) -> np.ndarray:
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    return dear.reach(target, dear_size) / (cheap.reach(target, size) + labels)
-
-            def studies(size: int, _: int | None, times: Any = times) -> np.ndarray:
-                return times(of_dear, size)
-
-            ratios = times(None, None)
+            ratios = times(target, labels, None, None)
             interval = prices.of_resamples(ratios[1:], n)
+            studies = partial(times, target, labels, of_dear)
             row = {**cheap.row, "target": target, "n_pools_sharing": sharing}
             t.add("times_cheaper", ratios[0], interval, n, studies=studies, **row)
 
@@ -402,7 +391,7 @@ class Frontier:
     """[1 + R, T] mean recall of all pools, then of resampled ones, the same in all frontiers."""
     seed: int
 
-    def reach(self, target: float, size: int | None = None) -> np.ndarray:
+    def reach(self, target: float, size: int | None = None, *_: Any) -> np.ndarray:
         """[1 + R] dollars of the cheapest budget whose mean recall reaches the target, NaN if none
         does; with `size`, [R] of studies of so many pools."""
         means = self.means if size is None else self.of_studies(size)
@@ -414,6 +403,10 @@ class Frontier:
             self.carried, seed=self.seed, size=size, resamples=stats.REPLICATES
         )
         return np.clip(means, *SHARE)
+
+    def best_of_studies(self, size: int, _: int | None) -> np.ndarray:
+        """[R] their recalls at the best budget."""
+        return self.of_studies(size).max(-1)
 
     def at_best_budget(self) -> np.ndarray:
         """[P] recall at the budget that is best for the other half of the pools."""

@@ -14,7 +14,7 @@ from jbt.estimators.reference import Rankings
 from jbt.simulation import judges, pairs, pools
 from jbt.types import Design, Judge, Pool, Prior
 from sweeps._shared.adjudicate import TURNS, adjudicate, labelled
-from sweeps._shared.fuse import discordant, pair_labels
+from sweeps.label_budget import discordant, pair_labels
 
 N, K = 12, 4
 

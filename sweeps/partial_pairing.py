@@ -206,7 +206,8 @@ class PartialPairing(Profiled):
                 {"comparisons": comparisons, "budget": budget},
                 f"{comparisons}, {budget:,} verdicts",
                 COLOUR[comparisons],
-                {"scale": 0.5, "ls": "-" if budget == most else "--"},
+                {"ls": "-" if budget == most else "--"},
+                scale=0.5,
             )
             for comparisons, budget in product(self.comparisons, self.budget)
         ]

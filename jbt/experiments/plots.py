@@ -60,18 +60,15 @@ RULE_STYLES = {
 RHO_LABEL = r"corr(quality, covariate), $\rho$"
 
 
-def line(
-    ax: Axes, rows: Any, x: str, *, colour: str, label: str, scale: float = 1.0, **style: Any
-) -> Axes:
+def line(ax: Axes, rows: Any, x: str, *, colour: str, label: str, **style: Any) -> Axes:
     """Draw estimates of a table's rows against one of its columns, 95 % intervals as a band.
 
     Args:
       rows: of a sweep's table, [rows].
       x: column for the x axis.
-      scale: factor on the estimates.
       colour, style: as in `band`.
     """
-    numbers = (scale * rows[c] for c in ("estimate", "ci_low", "ci_high"))
+    numbers = (rows[c] for c in ("estimate", "ci_low", "ci_high"))
     return band(ax, rows[x].astype(float), *numbers, colour=colour, label=label, **style)
 
 
@@ -88,6 +85,8 @@ class Line:
     """Further arguments of `line`, or of `points` where `joined` is False."""
     joined: bool = True
     """A line with its 95 % intervals as a band; else points, each with its interval."""
+    scale: float = 1.0
+    """Factor on the estimates of a line."""
     shift: float = 0.0
     """By how much points stand beside their place on the x axis."""
 
@@ -136,7 +135,8 @@ class Panel:
             of_line, style = where(rows, **series.where), dict(series.style)
             known = {"colour": series.colour, "label": series.label, **style}
             if series.joined:
-                numbers = (of_line[c] for c in ("estimate", "ci_low", "ci_high"))
+                ends = ("estimate", "ci_low", "ci_high")
+                numbers = (series.scale * of_line[c] for c in ends)
                 band(ax, of_line.place, *numbers, **known)
             else:
                 points(ax, of_line, of_line.place + series.shift, **known)

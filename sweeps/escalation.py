@@ -247,7 +247,6 @@ class Escalation(Correlated, VaryingBias, Sweep):
                 ticks={"x": self.purse},
                 # Before it has lines, or the limits leave them out.
                 before=lambda ax: ax.sharey(ax.figure.axes[0]),
-                after=lambda ax: ax.title.set_fontsize(10),
             )
             for price, rho in panels
         ]

@@ -22,7 +22,7 @@ from jbt.simulation.simulate import simulate
 from jbt.types import Judge
 from sweeps import bias_by_quality as analysis
 from sweeps import crossing
-from sweeps._shared.board import WORDS
+from sweeps._shared.recorded import WORDS
 
 TOGETHER = 250
 """Studies whose pools are resampled together."""

@@ -31,6 +31,7 @@ __all__ = [
     "facets",
     "forest",
     "label_ends",
+    "legend_below",
     "line",
     "new_figure",
     "points",
@@ -183,10 +184,15 @@ def draw(
     figure, axes = facets(len(panels), **size)
     for ax, panel in zip(axes, panels, strict=True):
         panel.draw(ax, table, named=below is None)
-    if below is not None:
-        named = [zip(*ax.get_legend_handles_labels(), strict=True) for ax in axes]
-        once = {label: handle for pairs in named for handle, label in pairs}
-        figure.legend(once.values(), once.keys(), loc="outside lower center", **below)
+    return figure if below is None else legend_below(figure, **below)
+
+
+def legend_below(figure: Figure, **style: Any) -> Figure:
+    """Draw one legend of all panels below them, each label once; in one row by default."""
+    named = [zip(*ax.get_legend_handles_labels(), strict=True) for ax in figure.axes]
+    once = {label: handle for pairs in named for handle, label in pairs}
+    style = {"ncols": len(once), **style}
+    figure.legend(once.values(), once.keys(), loc="outside lower center", **style)
     return figure
 
 

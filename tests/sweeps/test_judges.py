@@ -6,16 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
-from scipy.stats import chi2, norm, ttest_1samp
+from scipy.stats import norm, ttest_1samp
 
 from jbt import stats, twins
 from jbt.experiments import paper
-from jbt.experiments.run import main, run
 from jbt.experiments.table import Table
 from jbt.simulation import judges
-from jbt.simulation.simulate import simulate
 from sweeps import judges as sweep
-from sweeps import legitimate
 from sweeps.judges import findings_page, rows, significance
 from tests.support.invented import invented
 
@@ -351,43 +348,3 @@ def test_the_smoke_run(tmp_path, capsys):
     assert f"{counts['cells_inconsistent']:.0f} of {len(verdicts)} numbers do not follow" in written
     assert all(claim.text in written for claim in findings_page.CLAIMS)
     assert "page.md" in capsys.readouterr().out
-
-
-def test_distances_are_chi_squared_if_the_condition_is_the_truth():
-    rng = np.random.default_rng(1)
-    mix, centre = rng.normal(size=(3, 3)), np.array([0.5, 0.6, 0.4])
-    pool = centre[:, None] + mix @ rng.normal(size=(3, 20_000))
-    printed = centre + rng.normal(size=(500, 25, 3)).mean(1) @ mix.T  # 500 studies of 25 pools
-    found = np.array([legitimate.distances(pool[None], p, 25)[0] for p in printed])
-    assert found.mean() == pytest.approx(3, abs=4 * np.sqrt(6 / 500) + 0.1)
-    assert (found > chi2.ppf(0.95, 3)).mean() == pytest.approx(0.05, abs=4 * np.sqrt(0.0475 / 500))
-
-
-@pytest.mark.heavy
-def test_the_region_of_made_numbers_holds_their_truth(tmp_path, monkeypatch):
-    """What is printed made by a judge of the grid at rho = 0.6: that correlation is possible, and
-    with as many prompts 0 is not."""
-    few = {"rho": (0.0, 0.6), "bias": (0.5,), "discrimination": (0.7,)}
-    s = dataclasses.replace(legitimate.PRESETS["smoke"], pools=1000, out=tmp_path, **few)
-    group = legitimate.groups(s)[1]
-    means = simulate(group.experiment, group.conditions, range(5000, 6000))
-    made = {name: float(means[name][:, 1].mean()) for name in legitimate.SHOWN}
-    task = dataclasses.replace(legitimate.TASKS["nectar"], **made)
-    monkeypatch.setattr(legitimate, "TASKS", {**legitimate.TASKS, "nectar": task})
-    s = dataclasses.replace(s, nectar_pools=500)
-    table = run(legitimate.SWEEP, s)
-    at = table[table.task == "nectar"].set_index("quantity").estimate
-    assert (at["rho_least"], at["rho_largest"]) == (0.6, 0.6)
-    assert at["judges_possible"] == 1
-
-
-def test_wrong_requests_for_regions(capsys, tmp_path):
-    for given, message in (
-        (["--summeval-k", "16"], "k must lie in 1..15, got 16"),
-        (["--rho", "0.5", "0.2"], "rho must increase"),
-        (["--nectar-pools", "1"], "nectar_pools must be at least 2, got 1"),
-        (["--discrimination", "-1"], "discrimination must increase"),
-    ):
-        argv = ["--preset", "smoke", "--out", str(tmp_path), *given]
-        assert main(legitimate.SWEEP, argv) == 2
-        assert message in capsys.readouterr().err

@@ -8,7 +8,6 @@ from support.invented import invented
 
 from jbt.experiments.run import table_of
 from jbt.simulation.simulate import simulate
-from sweeps import escalation
 from sweeps.two_judges import JOINT, TwoJudges
 
 SMALL = TwoJudges.at(
@@ -90,35 +89,3 @@ def test_what_is_simulated():
     assert c[told, 1] < c[untold, 1] - 0.2
     width = out["correlated_c_width"].mean(0)
     assert (width[:, 1] < width[:, 0]).all()
-
-
-@pytest.mark.heavy
-def test_what_a_purse_buys():
-    s = dataclasses.replace(escalation.PRESETS["smoke"], purse=(25.0, 40.0, 80.0))
-    strategies, asked = [], []
-    for group in escalation.groups(s):
-        out = simulate(group.experiment, group.conditions, range(8))
-        assert (out["status"] == 0).all()
-        strategies += group.labels["strategy"]
-        asked.append(out["reference_asked"])
-    asked = np.concatenate(asked, 1)  # [pools, conditions, purses]
-    which = np.array(strategies)
-    assert not asked[:, np.char.startswith(which, "cheap")].any()
-    # All of it on the reference, whether or not that is a whole number of refits.
-    assert (asked[:, which == "strong_only"] == [2, 4, 8]).all()
-    mine = asked[:, which == "escalation"]
-    assert ((mine > 0) & (10 * mine <= [25, 40, 80])).all()
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"price": (0.0,)}, "price must be finite and above 0"),
-        ({"purse": (40.0, 20.0)}, "purse must increase"),
-        ({"purse": (4.0,)}, "the largest purse must pay refit_every = 8 verdicts"),
-        ({"strategy": ("hope",)}, "strategy must list some of"),
-    ],
-)
-def test_what_escalation_refuses(change, message):
-    with pytest.raises(ValueError, match=message):
-        escalation.groups(dataclasses.replace(escalation.PRESETS["smoke"], **change))

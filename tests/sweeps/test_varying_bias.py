@@ -1,48 +1,41 @@
-"""The sweep on a bias that grows with quality: what it simulates, its table, bad settings."""
+"""The sweeps on a bias that grows with quality, on spending on two judges, and on length that is
+legitimate: what they simulate, and their tables."""
 
 import dataclasses
 
 import jax
 import numpy as np
 import pytest
-import xarray as xr
+from scipy.stats import chi2
 
 from jbt import estimators, twins
 from jbt.acquisition import Loop, Task
 from jbt.acquisition.loop import init, look, step
-from jbt.experiments.run import table_of
+from jbt.experiments.run import run, table_of
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import simulate, stream
 from jbt.types import Prior
-from sweeps import varying_bias
-from sweeps.varying_bias import ALL, PRESETS, SWEEP
+from sweeps import legitimate, varying_bias
+from sweeps.escalation import Escalation
+from sweeps.varying_bias import ALL, VaryingBias
+from tests.support.invented import invented
 
-SMALL = dataclasses.replace(
-    PRESETS["smoke"], pool=("gaussian",), interaction=(0.0, 1.0), budget=(16,)
-)
-
-
-def invented(s) -> xr.Dataset:
-    """Counting wins finds 0.5; every other method 0.7 - rho / 2, and 0.1 more where gamma is 1."""
-    groups = varying_bias.groups(s)
-    labels = {k: [v for g in groups for v in g.labels[k]] for k in groups[0].labels}
-    rho, gamma = np.array(labels["rho"]), np.array(labels["interaction"])
-    counting = np.array(labels["model"]) == "naive"
-    level = np.where(counting, 0.5, 0.7 - rho / 2 + 0.1 * gamma)
-    noise = np.random.default_rng(0).normal(0, 1e-4, s.pools)
-    recall = np.repeat((level[:, None] + noise)[:, None], 2, axis=1)
-    values = {"recall": (("condition", "budget", "pool"), recall)}
-    for name, value in (("c_hat", 1.5), ("interaction_hat", 0.5), ("flat", 0.0), ("status", 0)):
-        values[name] = (("condition", "pool"), np.full((len(rho), s.pools), value))
-    for name in ("c_covered", "interaction_covered"):
-        values[name] = (("condition", "pool"), np.ones((len(rho), s.pools)))
-    coords = {k: ("condition", v) for k, v in labels.items()} | {"budget": [*s.budget, ALL]}
-    return xr.Dataset(values, coords)
+SMALL = VaryingBias.at("smoke", pool=("gaussian",), interaction=(0.0, 1.0))
 
 
 def test_the_table_has_benefits_and_their_crossings():
-    table = table_of(SWEEP.like(SMALL), invented(SMALL))
+    """Counting wins finds 0.5; every other method 0.7 - rho / 2, and 0.1 more where gamma is 1."""
+    noise = np.random.default_rng(0).normal(0, 1e-4, SMALL.pools)
+
+    def recall(labels):
+        level = 0.7 - labels.rho / 2 + 0.1 * labels.interaction
+        level = np.where(labels.model == "naive", 0.5, level)
+        return level[:, None, None] + noise
+
+    numbers = {"c_hat": 1.5, "interaction_hat": 0.5, "flat": 0.0, "status": 0}
+    numbers |= {"c_covered": 1.0, "interaction_covered": 1.0}
+    table = table_of(SMALL, invented(SMALL, recall=recall, **numbers))
     local = table[(table.model == "local") & (table.design == "unpaired")]
     crossing = local[local.quantity == "crossing"].set_index("interaction").estimate
     assert crossing[0.0] == pytest.approx(0.4, abs=1e-3)
@@ -61,7 +54,7 @@ def test_the_table_has_benefits_and_their_crossings():
 @pytest.mark.heavy
 def test_methods_are_estimators_of_the_same_verdicts():
     s = dataclasses.replace(SMALL, interaction=(0.5,))
-    by_name = {group.name: group for group in varying_bias.groups(s)}
+    by_name = {group.name: group for group in s.groups()}
     group = by_name["gaussian-unpaired-naive-bias_aware-all"]  # of one program
     found = simulate(group.experiment, group.conditions, range(3))
     census = by_name["gaussian-unpaired-census-all"]
@@ -127,7 +120,7 @@ def test_qualities_of_one_who_knows_the_growth(x64):
 
 @pytest.mark.heavy
 def test_without_growth_there_is_nothing_to_know():
-    by_name = {group.name: group for group in varying_bias.groups(SMALL)}
+    by_name = {group.name: group for group in SMALL.groups()}
     recalls = []
     for model in ("known", "bias_aware"):
         group = by_name[f"gaussian-unpaired-{model}-top_k_aware"]
@@ -137,19 +130,51 @@ def test_without_growth_there_is_nothing_to_know():
     assert (recalls[0] != recalls[1]).any()
 
 
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({"rule": ("lucb",)}, "rule must list some of"),
-        ({"interaction": (-1.0, 0.0)}, "interaction must be above -1, got -1"),
-        ({"pool": ("bank",)}, "pool must list some of"),
-        ({"interaction": (1.0, 0.5)}, "interaction"),
-        ({"interaction": (float("nan"),)}, "interaction"),
-        ({"budget": (870,)}, "budget"),
-        ({"n_reference": 0}, "n_reference must be at least 1, got 0"),
-        ({"lam_b": -1.0}, "lam_b"),
-    ],
-)
-def test_bad_settings(changes, problem):
-    with pytest.raises(ValueError, match=problem):
-        varying_bias.groups(dataclasses.replace(SMALL, **changes))
+# --- a purse for a cheap judge and a reference
+
+
+@pytest.mark.heavy
+def test_what_a_purse_buys():
+    strategies, asked = [], []
+    for group in Escalation.at("smoke", purse=(25.0, 40.0, 80.0)).groups():
+        out = simulate(group.experiment, group.conditions, range(8))
+        assert (out["status"] == 0).all()
+        strategies += group.labels["strategy"]
+        asked.append(out["reference_asked"])
+    asked = np.concatenate(asked, 1)  # [pools, conditions, purses]
+    which = np.array(strategies)
+    assert not asked[:, np.char.startswith(which, "cheap")].any()
+    # All of it on the reference, whether or not that is a whole number of refits.
+    assert (asked[:, which == "strong_only"] == [2, 4, 8]).all()
+    mine = asked[:, which == "escalation"]
+    assert ((mine > 0) & (10 * mine <= [25, 40, 80])).all()
+
+
+# --- legitimate length
+
+
+def test_distances_are_chi_squared_if_the_condition_is_the_truth():
+    rng = np.random.default_rng(1)
+    mix, centre = rng.normal(size=(3, 3)), np.array([0.5, 0.6, 0.4])
+    pool = centre[:, None] + mix @ rng.normal(size=(3, 20_000))
+    printed = centre + rng.normal(size=(500, 25, 3)).mean(1) @ mix.T  # 500 studies of 25 pools
+    found = np.array([legitimate.distances(pool[None], p, 25)[0] for p in printed])
+    assert found.mean() == pytest.approx(3, abs=4 * np.sqrt(6 / 500) + 0.1)
+    assert (found > chi2.ppf(0.95, 3)).mean() == pytest.approx(0.05, abs=4 * np.sqrt(0.0475 / 500))
+
+
+@pytest.mark.heavy
+def test_the_region_of_made_numbers_holds_their_truth(tmp_path, monkeypatch):
+    """What is printed made by a judge of the grid at rho = 0.6: that correlation is possible, and
+    with as many prompts 0 is not."""
+    few = {"rho": (0.0, 0.6), "bias": (0.5,), "discrimination": (0.7,), "nectar_pools": 500}
+    s = legitimate.Legitimate.at("smoke", pools=1000, out=tmp_path, **few)
+    group = s.groups()[1]
+    means = simulate(group.experiment, group.conditions, range(5000, 6000))
+    made = {name: float(means[name][:, 1].mean()) for name in legitimate.SHOWN}
+    task = dataclasses.replace(legitimate.TASKS["nectar"], **made)
+    monkeypatch.setattr(legitimate, "TASKS", {**legitimate.TASKS, "nectar": task})
+    table = run(s)
+    at = table[table.task == "nectar"].set_index("quantity").estimate
+    assert (at["rho_least"], at["rho_largest"]) == (0.6, 0.6)
+    assert at["judges_possible"] == 1

@@ -103,7 +103,7 @@ class Acquisition(Active):
             return gain("bias_aware") - gain("naive")
 
         carried = None if open_ is None else drawn_from(difference(open_))
-        row = {"model": "bias_aware", "rule": REFERENCE}
+        row: dict[str, Any] = {"model": "bias_aware", "rule": REFERENCE}
         t.means("synergy", difference(recall), carried=carried, **row)
 
     def above_full_data(self, by_seed: xr.DataArray, open_: xr.DataArray, t: Table) -> None:

@@ -210,7 +210,7 @@ class Escalation(Correlated, VaryingBias, Sweep):
         return [group(rule, names) for rule, names in strategies.items()]
 
     def table(self, ds: xr.Dataset, t: Table) -> None:
-        protocol = {"protocol": self.protocol}
+        protocol: dict[str, Any] = {"protocol": self.protocol}
         t.means("recall", ds["recall"], **protocol)
         both = ds.isel(condition=~ds["strategy"].isin(CHEAP).values)
         t.means("reference_asked", both["reference_asked"], **protocol)

@@ -259,7 +259,7 @@ class Paired(Profiled):
         size |= {"protocol": "frozen", "rho": 0.0}
         paper = {"lam": LAM, "lam_b": LAM_B}
 
-        def add(name: str, values: xr.DataArray, of_each: Any = t.means, **prior: float) -> None:
+        def add(name: str, values: xr.DataArray, of_each: Any = t.means, **prior: Any) -> None:
             of_each(name, values, **size, **prior)
             if len(self.judge) > 1:
                 t.means(name, values.mean("condition", skipna=False), judge="all", **size, **prior)

@@ -41,9 +41,9 @@ def draw(seed, n_clusters):
     return Rows.build(*(v[cluster] for v in (first, second, x, won))), cluster
 
 
-def explicit(rows):
+def explicit(rows, m=M):
     """The design matrix, a row a verdict."""
-    identity = np.eye(M)
+    identity = np.eye(m)
     owner = identity[np.asarray(rows.first)] - identity[np.asarray(rows.second)]
     return np.column_stack([owner, rows.difference, rows.ordered])
 
@@ -131,6 +131,16 @@ def test_one_step_equals_refits_without_each_cluster(x64):
     refitted = np.sqrt(np.diagonal((n - 1) / n * moved.T @ moved))
     found = np.sqrt(np.diagonal(jackknife(inverse, mode, rows, cluster).covariance))
     np.testing.assert_allclose(found, refitted, rtol=0.03)
+
+
+def sandwich(inverse, mode, rows, cluster):
+    """The plain sandwich times G / (G - 1), which intervals once were made of."""
+    z, beta = explicit(rows, len(mode.theta)), np.asarray(mode.flat())
+    residual = np.asarray(rows.wins) - np.asarray(rows.shown) * expit(z @ beta)
+    names, of = np.unique(cluster, return_inverse=True)
+    n = len(names)
+    scores = np.eye(n)[of].T @ (residual[:, None] * z)
+    return n / (n - 1) * inverse @ scores.T @ scores @ inverse
 
 
 def test_fixed_parameters_and_unseen_contents_do_not_vary(x64):

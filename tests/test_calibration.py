@@ -43,7 +43,7 @@ def test_the_page_is_that_of_the_kept_rows():
     assert {path.stem for path in KEPT.glob("*.csv")} == set(NAMES)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", NAMES)
 def test_printed_intervals_cover(name):
     cells = list(cells_of(name, 200, 0))

@@ -44,7 +44,7 @@ TWIN_BUDGET = 22
 
 @pytest.mark.parametrize(
     "n_pools",
-    [pytest.param(12, marks=pytest.mark.heavy), pytest.param(50, marks=pytest.mark.slow)],
+    [pytest.param(12, marks=pytest.mark.heavy), pytest.param(50, marks=pytest.mark.nightly)],
 )
 def test_the_twin_picks_the_same_pairs(x64, same_key_again, n_pools):
     """Every deterministic rule on frozen pools, naive and bias-aware inside, with either estimate

@@ -289,7 +289,7 @@ def estimates(comparisons, design, variant, covariate):
     [
         pytest.param(False, 80, marks=pytest.mark.heavy),
         pytest.param(True, 80, marks=pytest.mark.heavy),
-        pytest.param(True, 400, marks=pytest.mark.slow),
+        pytest.param(True, 400, marks=pytest.mark.nightly),
     ],
 )
 def test_the_estimate_exists_where_linear_programming_says_so(x64, shared, count):

@@ -48,7 +48,7 @@ def c_can_run_away(x, content, shown, wins) -> bool:
     "count",
     [
         pytest.param(1000, marks=pytest.mark.heavy),
-        pytest.param(100_000, marks=pytest.mark.slow),
+        pytest.param(100_000, marks=pytest.mark.nightly),
     ],
 )
 def test_no_estimate_of_a_sparse_design_runs_away(x64, count):

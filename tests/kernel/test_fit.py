@@ -87,7 +87,7 @@ def test_float32_is_close_to_float64(case):
     assert worst < 1e-4
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_no_fit_holds_a_nan_without_a_flag(dtype):
     """100,000 pools of every kind, prior precisions from 1e-3 to 1e3."""

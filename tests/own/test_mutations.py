@@ -297,7 +297,7 @@ def test_mutations_of_three_tables_together(tmp_path_factory, files, merge_pools
     check_whole(tmp_path_factory.getbasetemp(), files, merge_pools)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @settings(MANY, derandomize=False)
 @given(triples(), st.booleans())
 def test_many_mutations_of_three_tables_together(tmp_path_factory, files, merge_pools):

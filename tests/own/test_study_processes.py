@@ -61,7 +61,7 @@ def check(folder, notes):
 
 
 @pytest.mark.parametrize(
-    ("kills", "n_items"), [(10, 50), pytest.param(200, 100, marks=pytest.mark.slow)]
+    ("kills", "n_items"), [(10, 50), pytest.param(200, 100, marks=pytest.mark.nightly)]
 )
 def test_three_writers_killed_at_random_moments(tmp_path, processes, kills, n_items):
     folder, draw, killed = begin(tmp_path / "study", n_items), random.Random(0), Counter()

@@ -119,7 +119,7 @@ def test_pools_without_a_number_are_left_out_of_slopes():
     np.testing.assert_allclose(twins.slopes(up, -up, steps), [2, 0, -1], atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_verdicts_beside_a_true_twin_are_no_in_one_of_twenty():
     """Ranges that take the twin as known called 30 % of recalls and 80 % of correlations with
     verbosity inconsistent, of studies of ten pools."""

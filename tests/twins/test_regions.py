@@ -67,7 +67,7 @@ def test_the_file_holds_judges_that_agree_with_what_is_printed(tmp_path):
             assert len(set(values)) > 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_search_finds_only_judges_that_agree():
     found = regions.region(
         LLAMA, most={"item_noise": 0.0}, n_members=3, n_pools=48, n_judges=256, rounds=11

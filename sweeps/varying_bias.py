@@ -31,7 +31,7 @@ from jbt.kernel.fit import fit_map
 from jbt.kernel.membership import DRAWS, membership, sobol_normals
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, stream
-from jbt.types import Comparisons, Pool, Posterior, Prior, Status, Variant, check_count
+from jbt.types import Comparisons, Fit, Pool, Posterior, Prior, Status, Variant, check_count
 
 from ._shared.scenario import MapPrior
 
@@ -147,7 +147,17 @@ def of_scaled_quality(view: View, scale: Float[Array, " M"]) -> View:
     )
 
 
-# --- methods that see every verdict: each a function (sweep, key, pool, condition) -> Found
+# --- methods that see every verdict
+
+
+class Judged(NamedTuple):
+    """A pool with every verdict, as a method gets it."""
+
+    sweep: VaryingBias
+    key: Key[Array, ""]
+    pool: Pool
+    condition: Condition
+    verdicts: Comparisons
 
 
 class Found(NamedTuple):
@@ -161,68 +171,68 @@ class Found(NamedTuple):
     covered: tuple[Any, Any] = (jnp.nan, jnp.nan)
     """Whether the intervals of c and gamma hold the truth."""
 
+    @classmethod
+    def of(cls, fit: Fit, stretch: Any = 1.0) -> Found:
+        """What a fit to stretched qualities says."""
+        return cls((fit.parameters.theta / stretch,), fit.status, fit.parameters.c.reshape(-1)[0])
 
-def fitted(s: VaryingBias, key: Key[Array, ""], pool: Pool, condition: Condition) -> Found:
+
+def fitted(j: Judged) -> Found:
     """The MAP of the naive or of the bias-aware model, as the condition says."""
-    free = condition["aware"] > 0
-    verdicts, variant = verdicts_of(key, pool, condition), Variant(free[None], free)
-    fit = fit_map(verdicts, pool.design, s.prior, variant)
-    return Found((fit.parameters.theta,), fit.status, fit.parameters.c[0])
+    free = j.condition["aware"] > 0
+    variant = Variant(free[None], free)
+    return Found.of(fit_map(j.verdicts, j.pool.design, j.sweep.prior, variant))
 
 
-def local(s: VaryingBias, key: Key[Array, ""], pool: Pool, condition: Condition) -> Found:
+def local(j: Judged) -> Found:
     """Bias-aware, refitted to the verdicts at the boundary."""
-    fit = estimators.local(verdicts_of(key, pool, condition), pool.design, s.prior)
-    return Found((fit.parameters.theta,), fit.status, fit.parameters.c[0])
+    return Found.of(estimators.local(j.verdicts, j.pool.design, j.sweep.prior))
 
 
-def interaction(s: VaryingBias, key: Key[Array, ""], pool: Pool, condition: Condition) -> Found:
+def interaction(j: Judged) -> Found:
     """The MAP with an interaction; c and gamma from verdicts alone, in units of the judge's quality
     where it draws its verdicts."""
-    verdicts = verdicts_of(key, pool, condition)
-    fit = estimators.interaction(verdicts, pool.design, s.prior)
-    alone = estimators.estimate_interaction(verdicts, pool.design)
+    fit = estimators.interaction(j.verdicts, j.pool.design, j.sweep.prior)
+    alone = estimators.estimate_interaction(j.verdicts, j.pool.design)
     sd = jnp.sqrt(jnp.diag(alone.covariance))
     c, gamma = alone.fit.parameters.c[0], alone.interaction[0]
     near = (
-        jnp.abs(c - condition["bias"]) <= Z * sd[pool.design.n_contents],
-        jnp.abs(gamma - condition["interaction"]) <= Z * sd[-1],
+        jnp.abs(c - j.condition["bias"]) <= Z * sd[j.pool.design.n_contents],
+        jnp.abs(gamma - j.condition["interaction"]) <= Z * sd[-1],
     )
     # Frozen likelier verdicts have another unit, and intervals take verdicts for draws.
-    known = (condition["argmax"] == 0) & (alone.fit.status == Status.CONVERGED)
+    known = (j.condition["argmax"] == 0) & (alone.fit.status == Status.CONVERGED)
     c_covered, gamma_covered = (jnp.where(known, v, jnp.nan) for v in near)
     return Found((fit.parameters.theta,), fit.status, c, gamma, (c_covered, gamma_covered))
 
 
-def census(s: VaryingBias, key: Key[Array, ""], pool: Pool, condition: Condition) -> Found:
+def census(j: Judged) -> Found:
     """Every member of the one top set and not of the other is labelled without error, and the set
     with more true members is kept."""
-    verdicts = verdicts_of(key, pool, condition)
     both = estimators.naive, estimators.bias_aware
-    naive, aware = (estimate(verdicts, pool.design, s.prior) for estimate in both)
+    naive, aware = (fit(j.verdicts, j.pool.design, j.sweep.prior) for fit in both)
     status = jnp.maximum(naive.status, aware.status)
     return Found((naive.parameters.theta, aware.parameters.theta), status)
 
 
-def with_reference(s: VaryingBias, key: Key[Array, ""], pool: Pool, condition: Condition) -> Found:
+def with_reference(j: Judged) -> Found:
     """The joint fit of every verdict and of some by a judge of the same discrimination that has no
     bias, on pairs that the two rankings order differently."""
-    naive, aware = census(s, key, pool, condition).theta
-    rankings = reference.Rankings(pool, naive, aware, K)
-    shown = reference.asked(stream(key, "asked"), reference.disputed(rankings), s.n_reference)
-    unbiased = dict(condition) | {n: 0 * condition[n] for n in ("bias", "position", "interaction")}
-    oracle = judges.reveal(twins.answers(stream(key, "reference"), pool, unbiased), shown)
-    panel = reference.beside(verdicts_of(key, pool, condition), oracle)
-    fit = reference.joint(panel, pool.design, s.prior)
-    return Found((fit.parameters.theta,), fit.status, fit.parameters.c[0, 0])
+    naive, aware = census(j).theta
+    allowed = reference.disputed(reference.Rankings(j.pool, naive, aware, K))
+    shown = reference.asked(stream(j.key, "asked"), allowed, j.sweep.n_reference)
+    biases = ("bias", "position", "interaction")
+    unbiased = dict(j.condition) | {name: 0 * j.condition[name] for name in biases}
+    oracle = twins.answers(stream(j.key, "reference"), j.pool, unbiased)
+    panel = reference.beside(j.verdicts, judges.reveal(oracle, shown))
+    return Found.of(reference.joint(panel, j.pool.design, j.sweep.prior))
 
 
-def known(s: VaryingBias, key: Key[Array, ""], pool: Pool, condition: Condition) -> Found:
+def known(j: Judged) -> Found:
     """The model with gamma, by one who knows it."""
-    stretch = stretch_of(pool, condition)
-    verdicts, prior = verdicts_of(key, pool, condition), of_stretched(s.prior, stretch)
-    fit = estimators.bias_aware(verdicts, pool.design, prior)
-    return Found((fit.parameters.theta / stretch,), fit.status, fit.parameters.c[0])
+    stretch = stretch_of(j.pool, j.condition)
+    prior = of_stretched(j.sweep.prior, stretch)
+    return Found.of(estimators.bias_aware(j.verdicts, j.pool.design, prior), stretch)
 
 
 METHODS = {
@@ -333,7 +343,8 @@ class VaryingBias(MapPrior, Sweep):
         pool = pools.in_both_forms(pool) if cell.design == "paired" else pool
         recall = jnp.full(len(self.budget) + 1, jnp.nan, jnp.float32)
         if cell.rule == "all":
-            found = METHODS[cell.model](self, key, pool, condition)
+            verdicts = verdicts_of(key, pool, condition)
+            found = METHODS[cell.model](Judged(self, key, pool, condition, verdicts))
             best = [metrics.top_k_recall(theta, pool.quality, K) for theta in found.theta]
             recall = recall.at[-1].set(jnp.stack(best).max())
         else:

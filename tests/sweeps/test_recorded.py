@@ -14,7 +14,7 @@ import pytest
 from scipy.optimize import minimize
 
 from jbt import runtime, stats
-from jbt.experiments import plots, store
+from jbt.experiments import declare, plots, store
 from jbt.experiments.declare import Group, RecordedSweep
 from jbt.experiments.run import main, run
 from jbt.kernel.fit import fit_map
@@ -105,7 +105,7 @@ def test_data_that_are_not_there_are_one_line(module, tmp_path, monkeypatch, cap
 def test_labels_of_pools_are_one_a_pool():
     group = Group("x", own_row, {"a": np.ones(1)}, {"a": [1.0]}, 2, 4, data=VALUES)
     with pytest.raises(ValueError, match="not one label for each of 4 pools"):
-        results.check_groups([dataclasses.replace(group, pool_labels={"place": ["one"]})])
+        declare.check_groups([dataclasses.replace(group, pool_labels={"place": ["one"]})])
 
 
 def test_the_jackknife_of_a_mean_is_its_t_interval():

@@ -348,7 +348,7 @@ def test_the_coverage_of_an_interval(tmp_path, monkeypatch, capsys):
     names["main"]()
     (shown,) = (text for text in blocks(EXTENDING, "text") if text.startswith("mean ("))
     check_printed(capsys.readouterr().out.split("\n", 1)[1].rsplit("heavy_tails:", 1)[0], shown)
-    assert len(pd.read_csv(tmp_path / "heavy_tails.csv")) == 6
+    assert len(pd.read_csv(tmp_path / "heavy_tails.csv")) == 2
 
 
 # --- what pages point at, and their size

@@ -75,10 +75,11 @@ def _parsed(sweep: type[Sweep], argv: Sequence[str], prog: str) -> Sweep:
     parser.add_argument("--preset", choices=PRESETS)
     parser.add_argument("--redraw", action="store_true")
     parser.add_argument("--store")
+    parser.add_argument("--part")
     parser.add_argument("--out", type=Path, default=Sweep.out)
     options = parser.parse_known_args(argv)[0]
     defaults = sweep.at(options.preset or "full")
-    if options.redraw and not options.preset:
+    if options.redraw and not options.preset and not options.part:
         place = options.store or options.out / sweep.name / store.RESULTS
         defaults = store.saved(store.opened(place), defaults)
     _check_counts(sweep, argv)

@@ -219,7 +219,7 @@ def test_what_an_experiment_must_return(returned, message):
     # Under the suite's check of types it would not even be traced.
     simulation = simulate.Simulation(experiment, CONDITIONS, [0])
     simulation._traced = SimpleNamespace(out_info=returned)
-    for run in (simulation.shapes, lambda: next(simulation.chunks())):
+    for run in (simulation.metrics, lambda: next(simulation.chunks())):
         with pytest.raises(ValueError, match=message):
             run()
 

@@ -36,7 +36,7 @@ MODULE = re.compile(r"(?<![\w./-])(?:jbt|sweeps|benchmarks)(?:\.[A-Za-z_]\w*)+(?
 FILE = re.compile(r"(?<![\w/.-])(?:jbt|sweeps|tests|benchmarks|docs|notebooks)/[\w./-]*\w")
 SHORT = re.compile(r"([a-z_]+)\.([A-Za-z_]\w*)(?:\(.*)?")
 COMMAND = re.compile(r"^(?:\S*/)?jbt ([a-z]+)(?: ([a-z]+))?", re.MULTILINE)
-SUFFIXES = ("csv", "json", "md", "nc", "png", "py", "parquet", "sbatch", "sha256")
+SUFFIXES = ("csv", "json", "md", "png", "py", "parquet", "sbatch", "zarr")
 
 
 @functools.cache
@@ -54,6 +54,9 @@ def modules():
 def exists(name):
     """Whether a dotted name leads somewhere without a redirection."""
     first, *rest = name.split(".")
+    if first == "benchmarks":  # some begin to work when they are imported
+        place = ROOT.joinpath(first, *rest)
+        return place.is_dir() or place.with_suffix(".py").is_file()
     found = importlib.import_module(first)
     try:
         for part in rest:
@@ -64,18 +67,13 @@ def exists(name):
 
 
 def member(found, part):
-    """What stands under a name in a module or a class; of a module of benchmarks its place, as some
-    begin to work when they are imported."""
+    """What stands under a name in a module or a class."""
     if inspect.ismodule(found):
         path, exported = f"{found.__name__}.{part}", part in getattr(found, "__all__", ())
         if path in MOVED and not exported:
             raise AttributeError(path)
-        if (
-            hasattr(found, "__path__")
-            and not exported
-            and (place := importlib.util.find_spec(path))
-        ):
-            return place if path.startswith("benchmarks") else importlib.import_module(path)
+        if hasattr(found, "__path__") and not exported and importlib.util.find_spec(path):
+            return importlib.import_module(path)
     elif inspect.isclass(found) and part in found.__annotations__:
         return None
     return getattr(found, part)

@@ -92,8 +92,15 @@ def check(name, base, folder, rng, trials):
         assert not faults, (changes, len(faults), faults[:5])
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("name", COMMANDS)
+# The joint model and the rarer commands take minutes.
+EACH_TIME = ("doctor", "judge", "gate", "fit", "identify", "leaderboard")
+MARKED = [
+    pytest.param(name, marks=pytest.mark.heavy if name in EACH_TIME else pytest.mark.nightly)
+    for name in COMMANDS
+]
+
+
+@pytest.mark.parametrize("name", MARKED)
 def test_rewritten_tables_give_the_same_result(name, tmp_path):
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     check(name, world(0, 12), tmp_path, rng, COMMANDS[name][1])

@@ -21,7 +21,7 @@ from jbt.own.leaderboards.problem import merge_pools as merge_pools_of
 
 pytestmark = pytest.mark.heavy
 
-MANY = settings(max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 HEADER = ["pool", "judge", "first", "second", "winner", "count", "order"]
 ROWS = [
@@ -298,7 +298,15 @@ def test_mutations_of_three_tables_together(tmp_path_factory, files, merge_pools
 
 
 @pytest.mark.nightly
-@settings(MANY, derandomize=False)
+@settings(MANY, max_examples=2000, derandomize=False)
+@given(mutated(), mutated((ITEMS,)))
+def test_many_mutations(tmp_path_factory, data, items):
+    check(tmp_path_factory.getbasetemp() / "mutated.csv", data)
+    check_items(tmp_path_factory.getbasetemp(), items)
+
+
+@pytest.mark.nightly
+@settings(MANY, max_examples=2000, derandomize=False)
 @given(triples(), st.booleans())
 def test_many_mutations_of_three_tables_together(tmp_path_factory, files, merge_pools):
     check_whole(tmp_path_factory.getbasetemp(), files, merge_pools)

@@ -37,7 +37,8 @@ class Noise(Sweep):
 
     def groups(self):
         """One of all pools, one of fewer: parts share out both."""
-        if (killed := Path(os.environ.get("NOISE_KILL", "none"))).exists():
+        name = os.environ.get("NOISE_KILL")
+        if name and (killed := Path(name)).exists():
             killed.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
         return [

@@ -186,8 +186,9 @@ class Crossing(Correlated, VaryingBias, Sweep):
         rows = table[table.quantity == "crossing"]
         at, low, high = rows[["estimate", "ci_low", "ci_high"]].iloc[0]
         if np.isnan(at):
-            return "The gain from correction does not change sign at these correlations."
-        text = f"Correction stops paying at a correlation of {at:.3f} [{low:.3f}, {high:.3f}]"
+            return "The gain from correction does not end at these correlations."
+        ends = ["beyond" if np.isnan(end) else f"{end:.3f}" for end in (low, high)]
+        text = f"Correction stops paying at a correlation of {at:.3f} [{', '.join(ends)}]"
         numbers = [f"{number:g}" for number in rows.paper.dropna()]
         return text + (f"; the paper says {' and '.join(numbers)}." if numbers else ".")
 
@@ -281,7 +282,7 @@ def _checked(changes: dict[str, Any]) -> dict[str, Any]:
     """
     checked = {}
     for name, value in changes.items():
-        if not hasattr(EXPLORED, name):
+        if name not in {field.name for field in dataclasses.fields(EXPLORED)}:
             raise ValueError(f"explore has no setting {name!r}: see sweeps.crossing.Crossing")
         now = getattr(EXPLORED, name)
         several = isinstance(now, tuple)

@@ -21,7 +21,7 @@ import jax
 import numpy as np
 
 from jbt import runtime
-from jbt.experiments import times
+from jbt.experiments import provenance, times
 from jbt.experiments.declare import Sweep
 from jbt.experiments.store import DONE, Chunk, Shapes
 from jbt.simulation.simulate import Simulation
@@ -32,6 +32,9 @@ a step of the progress bar and a chunk, which a killed run loses."""
 
 MOST_CHUNKS = 1_000
 """A run with more calls than this has several in a chunk: a chunk takes some files."""
+
+MOST_WAITING = 64
+"""Chunks that Dask holds at once, if not more for its workers: others may join later."""
 
 ATTEMPTS = 4
 """How often a chunk is given to workers that die of it."""
@@ -145,13 +148,35 @@ def _kept(dtype: np.dtype) -> np.dtype:
     return dtype if np.issubdtype(dtype, np.floating) else np.dtype(np.int32)
 
 
-_work = functools.lru_cache(maxsize=1)(Work)
+Code = tuple[tuple[str, str], ...]
+"""Files of the code that simulates, with their digests."""
 
 
-def compute_elsewhere(sweep: Sweep, chunks: Sequence[tuple[Chunk, range]]) -> list[Computed]:
-    """Compute some chunks in a process that knows nothing of the sweep."""
+def code_of(sweep: Sweep) -> Code:
+    """The code that this process runs, and its version of jax."""
+    return (("jax", jax.__version__), *provenance.code_of(type(sweep)).items())
+
+
+def compute_elsewhere(
+    sweep: Sweep, code: Code, chunks: Sequence[tuple[Chunk, range]]
+) -> list[Computed]:
+    """Compute some chunks in a process that knows nothing of the sweep.
+
+    Raises:
+      ValueError: it runs other code than the process that asks.
+    """
     runtime.start()
-    return _work(sweep).compute(chunks)
+    return _work(sweep, code).compute(chunks)
+
+
+@functools.lru_cache(maxsize=1)
+def _work(sweep: Sweep, code: Code) -> Work:
+    own = dict(code_of(sweep))  # but jax, nothing of a script, which comes with its classes
+    if differ := [name for name, digest in code if own.get(name, digest) != digest]:
+        raise ValueError(
+            f"a worker runs other code than this process ({', '.join(differ)}); start it again"
+        )
+    return Work(sweep)
 
 
 # --- who computes
@@ -215,8 +240,8 @@ def executor_of(text: str | None, folder: Path) -> Iterator[tuple[Executor, int,
             raise ValueError(f"no Dask scheduler answers at {text}: {error}") from None
         with client:
             yield (
-                client.get_executor(pure=False, retries=ATTEMPTS),
-                4 * (len(client.scheduler_info()["workers"]) or 1),
+                client.get_executor(pure=False),
+                max(MOST_WAITING, 4 * len(client.scheduler_info()["workers"])),
                 None,
             )
     elif kind == "slurm":
@@ -265,7 +290,7 @@ def computed(
     """
     compute: Callable[..., list[Computed]] = work.compute
     if not isinstance(executor, Here):
-        compute = functools.partial(compute_elsewhere, work.sweep)
+        compute = functools.partial(compute_elsewhere, work.sweep, code_of(work.sweep))
     share = -(-len(chunks) // tasks) if tasks else 1
     waiting = iter([chunks[i : i + share] for i in range(0, len(chunks), share)])
     running: dict[Future, tuple[Sequence[Any], int]] = {}

@@ -111,6 +111,11 @@ def test_jobs_of_submitit_one_killed(tmp_path, whole):
         assert chunk.numbers["noise"].tobytes() == expected[:, ids].tobytes()
 
 
+def test_a_worker_with_other_code_is_refused():
+    with pytest.raises(ValueError, match=r"runs other code than this process \(jax\)"):
+        work.compute_elsewhere(noise.SWEEP(pools=4), (("jax", "another"),), [])
+
+
 class Dying(Executor):
     """Whose workers die so often."""
 

@@ -136,7 +136,7 @@ def test_an_estimator_that_is_registered_later_is_in_it(monkeypatch):
             "a correlation of 0.415 [0.401, 0.429]; the paper says 0.45 and 0.5.",
         ),
         (0.4151, [np.nan], "a correlation of 0.415 [0.401, 0.429]."),
-        (np.nan, [0.45], "does not change sign at these correlations."),
+        (np.nan, [0.45], "does not end at these correlations."),
     ],
 )
 def test_the_answer_is_the_first_line(at, paper, said):

@@ -220,7 +220,7 @@ class Sweep:
 def check_double(name: str, value: str) -> None:
     """Check that a precision is float64."""
     if value != "float64":
-        raise ValueError(f"{name} must be float64 for likelihoods without a prior, got {value}")
+        raise ValueError(f"{name} must be float64 in this sweep, got {value}")
 
 
 Double = Annotated[Literal["float32", "float64"], check_double]
@@ -448,7 +448,8 @@ def check_groups(groups: Sequence[Group], index: str | None = None) -> None:
                 )
         if any(len(values) != group.pools for values in group.pool_labels.values()):
             raise ValueError(f"group {group.name}: not one label for each of {group.pools} pools")
-        if group.pool_labels != first.pool_labels:
+        of_pools = ({name: list(v) for name, v in g.pool_labels.items()} for g in (group, first))
+        if next(of_pools) != next(of_pools):
             raise ValueError(f"groups {first.name} and {group.name} differ in labels of pools")
         for dimensions in group.axes.values():
             for name, values in dimensions.items():

@@ -83,7 +83,7 @@ class Line:
     colour: str
     """As in `band`."""
     style: Mapping[str, Any] = field(default_factory=dict)
-    """Further arguments of `line`, or of `points` where `joined` is False."""
+    """Further arguments of `band`, or of `points` where `joined` is False."""
     joined: bool = True
     """A line with its 95 % intervals as a band; else points, each with its interval."""
     scale: float = 1.0

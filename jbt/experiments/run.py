@@ -80,11 +80,18 @@ def _parsed(sweep: type[Sweep], argv: Sequence[str], prog: str) -> Sweep:
     options = parser.parse_known_args(argv)[0]
     defaults = sweep.at(options.preset or "full")
     if options.redraw and not options.preset and not options.part:
-        place = options.store or options.out / sweep.name / store.RESULTS
+        place = _place(options.store, options.out / sweep.name)
         defaults = store.saved(store.opened(place), defaults)
     _check_counts(sweep, argv)
     texts = {"prog": prog, "description": sweep.description()}
     return inputs.parse(sweep, argv, default=defaults, **texts)
+
+
+def _place(url: str | None, folder: Path) -> Path | str:
+    """Where the store is: at the URL asked for, by default in the run's folder."""
+    if url is not None and "://" not in url:
+        raise ValueError(f"store must be a URL such as s3://BUCKET/NAME.zarr, got {url}")
+    return url or folder / store.RESULTS
 
 
 def _check_counts(kind: Any, argv: Sequence[str]) -> None:
@@ -115,7 +122,7 @@ def run(sweep: Sweep) -> pd.DataFrame | None:
     sweep.check()
     check_seed(sweep.seed)
     folder = sweep.out / sweep.name
-    place = sweep.store or folder / store.RESULTS
+    place = _place(sweep.store, folder)
     store.check_not_own(sweep.json, folder)
     files.check_writable(sweep.json, overwrite=sweep.overwrite)
     if sweep.redraw:

@@ -40,6 +40,9 @@ REPORTED = (TABLE, FIGURE, PAGE)
 DONE, CHUNK, ROOT = "done", "chunk", "zarr.json"
 READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
+PROBE_SECONDS = 2.0
+"""How long a lock is waited for: other runs take it for a moment, to see whether it is held."""
+
 WHOLE = (0, 1)
 """The part that is all of a run."""
 
@@ -348,6 +351,8 @@ def create(
     try:
         with FileLock(folder / MAKING):  # parts that start together may disagree on the size
             if not sync(target.exists(ROOT)):
+                if isinstance(place, Path):  # what is left of a store that was half removed
+                    shutil.rmtree(place, ignore_errors=True)
                 for key, data in (*written.items(), (ROOT, json.dumps(metadata).encode())):
                     sync(target.set(key, buffer.from_bytes(data)))
     except OSError as error:
@@ -446,16 +451,36 @@ def claim(
 
 
 def _remove(folder: Path, place: Path | str) -> None:
-    from zarr.core.sync import sync
+    """Remove a run's tables and its store; at a URL only what a sweep has written.
 
+    Raises:
+      ValueError: the URL holds other files; something cannot be removed.
+    """
     try:
+        if isinstance(place, str):
+            _remove_at(place)
+        elif place.exists():
+            shutil.rmtree(place)
         for name in REPORTED:
             (folder / name).unlink(missing_ok=True)
-        sync(_files_of(place).clear())
-    except FileNotFoundError:
-        pass
     except OSError as error:
         raise ValueError(f"cannot write to {folder}: {error.strerror}") from None
+
+
+def _remove_at(url: str) -> None:
+    import fsspec
+
+    files_there, path = fsspec.url_to_fs(url)
+    if not files_there.exists(path) or not files_there.find(path):
+        return
+    try:
+        Store(url)
+    except (FileNotFoundError, ValueError):
+        raise ValueError(
+            f"{url} holds what no sweep wrote, or is damaged: choose another --store, or remove it "
+            "yourself"
+        ) from None
+    files_there.rm(path, recursive=True)  # zarr's `clear` leaves some of it
 
 
 def opened(place: Path | str) -> Store:
@@ -543,10 +568,10 @@ def locked(folder: Path, part: tuple[int, int] | None = None) -> Iterator[bool]:
             folder.mkdir(parents=True, exist_ok=True)
             if not os.access(folder, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-            stack.enter_context(FileLock(folder / name, timeout=0))
+            stack.enter_context(FileLock(folder / name, timeout=PROBE_SECONDS))
             for other in folder.glob(f"{LOCK}*") if part is None else [folder / LOCK]:
                 if other.name != name and other.exists():
-                    with FileLock(other, timeout=0):
+                    with FileLock(other, timeout=PROBE_SECONDS):
                         pass
             writable = True
         except Timeout:

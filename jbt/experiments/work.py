@@ -101,8 +101,10 @@ class Work:
         first: dict[str, Any] = {}
         for group in self.groups.values():
             metrics = self.simulation(group.name).metrics()
-            if DONE in metrics:
-                raise ValueError(f"no metric may be called {DONE}")
+            coordinates = {name for axes in group.axes.values() for name in axes}
+            taken = {DONE, "pool", *group.labels, *group.pool_labels, *coordinates}
+            if clash := sorted(taken & metrics.keys()):
+                raise ValueError(f"no metric may be called {', '.join(clash)}: it is a coordinate")
             for name, (shape, _) in metrics.items():
                 declared = tuple(len(c) for c in group.axes.get(name, {}).values())
                 if shape != declared:

@@ -4,12 +4,14 @@ trusted, what is whole survives, and the same command goes on."""
 import json
 import os
 import shutil
+from threading import Timer
 from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
+from filelock import FileLock
 from support.small_sweep import TIMES, group, sweep_of
 
 from jbt.experiments import provenance, run, store, work
@@ -129,6 +131,35 @@ def test_a_store_at_a_url(tmp_path):
     assert not (tmp_path / "axes" / "results.zarr").exists()
     assert store.opened(url).results()["flat"].isel(condition=1).values.tolist() == [2.0] * 5
     assert main(tmp_path, "--store", url, "--redraw") == 0
+    assert main(tmp_path, "--store", url, "--overwrite", "--seed", "1") == 0
+
+
+def test_what_a_url_holds_of_somebody_else_is_left_alone(tmp_path, capsys):
+    fsspec = pytest.importorskip("fsspec")
+    files = fsspec.filesystem("memory")
+    files.pipe(f"/{tmp_path.name}/bucket/notes.txt", b"mine")
+    url = f"memory://{tmp_path.name}/bucket"
+    assert "holds what no sweep wrote" in refused(tmp_path, capsys, "--store", url, "--overwrite")
+    assert files.cat(f"/{tmp_path.name}/bucket/notes.txt") == b"mine"
+    for option in ([], ["--redraw"]):
+        assert "store must be a URL" in refused(tmp_path, capsys, "--store", "results", *option)
+
+
+def test_a_store_that_was_half_removed_is_made_anew(finished):
+    for name in (store.TABLE, store.FIGURE, "results.zarr/zarr.json"):
+        (finished / "axes" / name).unlink()
+    assert main(finished, "--seed", "3") == 0
+    assert json.loads(results(finished).attrs["config"])["seed"] == 3
+    assert whole(finished)
+
+
+def test_parts_that_look_for_others_do_not_refuse_one_another(begun):
+    """Each takes the whole run's lock for a moment."""
+    (begun / "axes" / store.LOCK).touch()
+    with FileLock(begun / "axes" / store.LOCK, thread_local=False) as probe:
+        Timer(0.3, probe.release).start()
+        with store.locked(begun / "axes", (0, 2)) as writable:
+            assert writable
 
 
 @pytest.mark.parametrize(("pools", "count"), [(1, 1), (10, 3), (7, 7), (3, 5), (200, 64)])
@@ -185,6 +216,9 @@ REFUSED = {
         group("x", [1.0], axes=TIMES | {"speed": {"time": [1, 2, 4]}}),
     ),
     "groups x and y differ in metrics: flat": (X, group("y", [2.0], experiment=without_flat)),
+    "no metric may be called a: it is a coordinate": (
+        group("x", [1.0], experiment=lambda key, condition: {"a": condition["a"]}),
+    ),
     "no metric may be called done": (group("x", [1.0], axes={}, experiment=with_done),),
     "metric flat holds integers beyond int32": (group("x", [1.0], axes={}, experiment=too_large),),
 }

@@ -210,7 +210,7 @@ def content(path: Path) -> Any:
 def values(content: Any, place: str = "") -> Iterator[tuple[str, Any]]:
     """The places of nested dictionaries and lists, with what stands there."""
     if isinstance(content, dict):
-        for key in content.keys() - UNCOMPARED:
+        for key in sorted(content.keys() - UNCOMPARED):
             yield from values(content[key], f"{place}.{key}")
     elif isinstance(content, list):
         yield f"{place}, entries", len(content)

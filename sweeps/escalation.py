@@ -84,8 +84,13 @@ class Escalation(Correlated, VaryingBias, Sweep):
     columns = ("protocol", "rho", "price", "strategy", "purse")
     presets = {
         "smoke": {
-            **{"pools": 8, "n_items": 10, "k": 2, "rho": (0.0, 0.5)},
-            **{"price": (10.0,), "purse": (40.0, 80.0), "strategy": ("escalation",)},
+            "pools": 8,
+            "n_items": 10,
+            "k": 2,
+            "rho": (0.0, 0.5),
+            "price": (10.0,),
+            "purse": (40.0, 80.0),
+            "strategy": ("escalation",),
         },
         "paper": {"pools": 10},  # as its runs of the active loop
         "full": {},

@@ -79,8 +79,14 @@ class Gate(Correlated, VaryingBias, Sweep):
     )
     presets = {
         "smoke": {
-            **{"pools": 16, "n_items": 10, "k": 2, "rho": (0.0, 0.6), "judge": ("llama", "qwen")},
-            **{"n_anchors": (5, 10, 20), "sets": 20, "many": (45,)},
+            "pools": 16,
+            "n_items": 10,
+            "k": 2,
+            "rho": (0.0, 0.6),
+            "judge": ("llama", "qwen"),
+            "n_anchors": (5, 10, 20),
+            "sets": 20,
+            "many": (45,),
         },
         "paper": {"pools": 12},  # 60 pools of five judges
         "full": {},

@@ -96,8 +96,12 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
     columns = ("rho", "method", "labels", "n_labels", "noise")
     presets = {
         "smoke": {
-            **{"pools": 16, "n_items": 10, "k": 2, "rho": (0.0, 0.6), "n_labels": (0, 4, 20)},
-            **{"noise": (0.0, 0.1)},
+            "pools": 16,
+            "n_items": 10,
+            "k": 2,
+            "rho": (0.0, 0.6),
+            "n_labels": (0, 4, 20),
+            "noise": (0.0, 0.1),
         },
         "paper": {"pools": 30},  # as its crossings; it has no such experiment
         "full": {},
@@ -110,7 +114,9 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
         **{f"status_{name}": "jbt.types.Status" for name in (*ALONE[:2], *FITTED)},
     }
     panel_size = {
-        **{"n_columns": 3, "width": 5.2, "height": 4.6},
+        "n_columns": 3,
+        "width": 5.2,
+        "height": 4.6,
         "below": {"ncols": 4, "fontsize": 9},
     }
 

@@ -80,7 +80,9 @@ class Legitimate(Sweep):
     columns = Cell._fields
     presets = {
         "smoke": {
-            **{"pools": 32, "rho": (0.0, 0.4), "bias": (0.0, 0.5)},
+            "pools": 32,
+            "rho": (0.0, 0.4),
+            "bias": (0.0, 0.5),
             "discrimination": (0.4, 1.0),
         },
         "paper": {"pools": 20},

@@ -73,8 +73,11 @@ class Membership(Scenario, Sweep):
     columns = ("truth", "budget", "membership", "n_samples", "bin")
     presets = {
         "smoke": {
-            **{"pools": 32, "truth": ("biased",), "budget": (60, 120)},
-            **{"conditional": (64,), "counted": (1500,)},
+            "pools": 32,
+            "truth": ("biased",),
+            "budget": (60, 120),
+            "conditional": (64,),
+            "counted": (1500,),
         },
         "paper": {"pools": 10, "conditional": (64,), "counted": (1500,)},
         "full": {"pools": 2048},

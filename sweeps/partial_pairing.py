@@ -58,8 +58,13 @@ class PartialPairing(Profiled):
     name, columns = "partial_pairing", COLUMNS
     presets = {
         "smoke": {
-            **{"pools": 8, "n_contents": 8, "k": 2, "n_twice": (), "budget": (240,)},
-            **{"recall_n_twice": (8,), "rho": (0.0, 0.8)},
+            "pools": 8,
+            "n_contents": 8,
+            "k": 2,
+            "n_twice": (),
+            "budget": (240,),
+            "recall_n_twice": (8,),
+            "rho": (0.0, 0.8),
         },
         "paper": {"pools": 6},  # as its paired study; it has no such part
         "full": {},

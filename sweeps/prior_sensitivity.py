@@ -71,8 +71,12 @@ class PriorSensitivity(Profiled):
     columns = ("judge", "design", "prior", "lam", "lam_b")
     presets = {
         "smoke": {
-            **{"pools": 8, "n_contents": 8, "k": 2, "budget": 56},
-            **{"judge": ("llama", "unbiased"), "design": ("paired",)},
+            "pools": 8,
+            "n_contents": 8,
+            "k": 2,
+            "budget": 56,
+            "judge": ("llama", "unbiased"),
+            "design": ("paired",),
         },
         "paper": {"pools": 10},
         "full": {},

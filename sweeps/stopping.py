@@ -142,9 +142,13 @@ class Stopping(MapPrior, JudgeSettings):
     columns = ("protocol", "scenario", "model", "rule", "stop", "level", "bin")
     presets = {
         "smoke": {
-            **{"pools": 16, "scenario": ("prior", "naive"), "n_items": 6, "budget": 40},
-            **{"rule": ("entropy_reduction_fresh",), "protocol": ("stochastic",)},
-            **{"refit_every": 8},
+            "pools": 16,
+            "scenario": ("prior", "naive"),
+            "n_items": 6,
+            "budget": 40,
+            "rule": ("entropy_reduction_fresh",),
+            "protocol": ("stochastic",),
+            "refit_every": 8,
         },
         "paper": {"pools": 10, "n_items": 30, "k": 5, "rule": ("top_k_aware",), "budget": 320},
         "full": {},

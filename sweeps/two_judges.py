@@ -84,10 +84,18 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
     columns = ("rho", "model", "placement", "n_reference", *LABELS)
     presets = {
         "smoke": {
-            **{"pools": 32, "n_items": 10, "k": 2, "rho": (0.0, 0.6), "n_reference": (0, 30)},
-            **{"placement": ("boundary",), "reference_bias": (0.0, 1.0), "noise": (0.0,)},
-            **{"reference_position": (0.0,), "reference_discrimination": (2.0,)},
-            **{"assumed_discrimination": (), "factor_rho": (0.0, 0.6)},
+            "pools": 32,
+            "n_items": 10,
+            "k": 2,
+            "rho": (0.0, 0.6),
+            "n_reference": (0, 30),
+            "placement": ("boundary",),
+            "reference_bias": (0.0, 1.0),
+            "noise": (0.0,),
+            "reference_position": (0.0,),
+            "reference_discrimination": (2.0,),
+            "assumed_discrimination": (),
+            "factor_rho": (0.0, 0.6),
         },
         "paper": {"pools": 30},  # as its crossings; it has no such experiment
         "full": {},

@@ -266,8 +266,11 @@ class VaryingBias(MapPrior, Sweep):
     columns = ("pool", "judge", "interaction", "rho", "model", "rule", "budget", "design")
     presets = {
         "smoke": {
-            **{"pools": 8, "pool": ("statement_bank",), "interaction": (0.0, 0.5)},
-            **{"budget": (16,), "rule": ("top_k_aware",)},
+            "pools": 8,
+            "pool": ("statement_bank",),
+            "interaction": (0.0, 0.5),
+            "budget": (16,),
+            "rule": ("top_k_aware",),
         },
         "paper": {"pools": 10},
         "full": {},

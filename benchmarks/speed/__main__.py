@@ -189,6 +189,8 @@ def main() -> None:
     names = options.names or [group for group in groups if group != "device"]
     if unknown := set(names) - {name for c in cases for name in (c["group"], c["name"])}:
         parser.error(f"no group or case is called {' or '.join(unknown)}")
+    if options.json and options.json.exists():
+        parser.error(f"{options.json} exists: choose another file")
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
     os.environ |= {"OPENBLAS_NUM_THREADS": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}

@@ -74,6 +74,9 @@ def leaderboard(rows: int) -> dict[str, np.ndarray]:
     logit = theta[first] - theta[second] + difference @ c
     won = (rng.random(rows) < 1 / (1 + np.exp(-logit))).astype(float)
     return {
-        **{"first": first, "second": second, "difference": difference, "won": won},
+        "first": first,
+        "second": second,
+        "difference": difference,
+        "won": won,
         "prompt": rng.integers(0, rows // ROWS_A_PROMPT, rows),
     }

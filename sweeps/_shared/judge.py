@@ -18,9 +18,14 @@ from jbt.types import Judge, Pool, check_word
 
 BANK = "statement_bank"
 DEFAULTS_WITHOUT_JUDGE = {
-    **{"pool": "gaussian", "sd": 1.25, "oracle": "draws"},
-    **{"bias": 1.5, "position": 0.35, "discrimination": 1.0, "interaction": 0.0},
-    **{"pair_noise": 0.0},
+    "pool": "gaussian",
+    "sd": 1.25,
+    "oracle": "draws",
+    "bias": 1.5,
+    "position": 0.35,
+    "discrimination": 1.0,
+    "interaction": 0.0,
+    "pair_noise": 0.0,
 }
 """Values of the fields left at None where no judge is named."""
 

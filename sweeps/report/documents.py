@@ -213,7 +213,7 @@ def markdown_table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 
 def claims(_: str, results: Results) -> str:
-    """The verdicts counted, and the table of all claims.
+    """The verdicts counted, and the table of claims.
 
     Raises:
       ValueError: an unknown verdict; rows or numbers that are not there.

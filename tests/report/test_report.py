@@ -54,6 +54,11 @@ def test_pages_are_as_they_would_be_made_anew():
         assert not re.findall(r"^\s*(?:[-*] )?<!-- =.*", text, re.MULTILINE)
 
 
+def test_the_readme_says_how_many_claims_there_are():
+    link = f"[{len(runs.read(documents.CLAIMS))} claims of the paper](docs/choices.md)"
+    assert link in (documents.ROOT / "README.md").read_text()
+
+
 def test_what_is_kept_says_how_it_was_made():
     tables = {file.name for file in kept.KEPT.iterdir()} - {kept.PROVENANCE}
     assert tables == {f"{name}.csv" for name in kept.read_provenance()}

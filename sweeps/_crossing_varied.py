@@ -303,8 +303,8 @@ class Choices(PoolKind, Varied):
         of_baseline = {"quantity": "benefit", **self.baseline}
         one = (bars, "", "One choice at a time")
         return [
-            Panel("rho", of_baseline, lines, curves, legend=8, after=papers),
-            Panel("estimate", {}, [], one, level=None, legend=0, after=choices),
+            Panel("rho", of_baseline, lines, curves, legend=8, after=papers, level=0.0),
+            Panel(labels=one, legend=0, after=choices),
         ]
 
 
@@ -475,6 +475,6 @@ class Factors(PoolKind, VaryingBias, Varied):
         many = (spread, crossing, "Continuous: crossings approach the law as N grows")
         shown = {"log": "x", "ticks": {"x": (0.2, 0.5, 1, 2, 4)}, "legend": 8}
         return [
-            Panel("estimate", {}, [], one, level=None, legend=0, after=one_by_one),
-            Panel("value", {}, [], many, level=None, after=law, **shown),
+            Panel(labels=one, legend=0, after=one_by_one),
+            Panel(labels=many, after=law, **shown),
         ]

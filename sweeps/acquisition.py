@@ -158,7 +158,6 @@ class Acquisition(Active):
                 f"recall of the top {self.k}",
                 f"Frozen judge, {self.pools:,} pools (95 % bands)",
             ),
-            level=None,
             table=t.frame(),
         )
 
@@ -183,7 +182,7 @@ class Acquisition(Active):
             ax.invert_yaxis()
 
         labels = (f"recall minus that of {REFERENCE}, B = {budget}", "", "Rules against Eq. acq")
-        return Panel("estimate", {}, [], labels, level=None, legend=8, after=draw)
+        return Panel(labels=labels, legend=8, after=draw)
 
     def allocation(self, ds: xr.Dataset) -> Panel:
         """Showings of an item by its distance from the boundary, 1 if spent evenly."""
@@ -204,7 +203,7 @@ class Acquisition(Active):
             ax.axhline(1, color="black", linestyle=":", linewidth=0.8)
 
         drawn = self.lines([rule for rule in self.rule if rule in self.drawn])
-        return Panel("distance", {}, drawn, labels, level=None, after=evenly, table=t.frame())
+        return Panel("distance", {}, drawn, labels, after=evenly, table=t.frame())
 
 
 SWEEP = Acquisition

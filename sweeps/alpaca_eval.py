@@ -228,7 +228,6 @@ class AlpacaEval(MapPrior, RecordedSweep):
                     "published length-controlled win rate",
                     *("expected win rate at equal length (95 %)", ""),
                 ),
-                level=None,
                 legend=8,
                 after=diagonal,
             ),
@@ -240,6 +239,7 @@ class AlpacaEval(MapPrior, RecordedSweep):
                 names=measured,
                 name_style=turned,
                 legend=0,
+                level=0.0,
             ),
             Panel(
                 "c_from",
@@ -252,7 +252,6 @@ class AlpacaEval(MapPrior, RecordedSweep):
                     *("", "largest less smallest quality, logits (95 %)"),
                     "The versions of one model",
                 ),
-                level=None,
                 names=shown,
                 name_style=turned,
                 legend=8,

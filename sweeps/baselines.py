@@ -220,7 +220,6 @@ class Baselines(MapPrior, Sweep):
                 {"quantity": quantity},
                 lines,
                 ("", title, ""),
-                level=None,
                 names=list(JUDGES),
                 name_style={"rotation": 20, "ha": "right", "fontsize": 8},
                 legend=0,

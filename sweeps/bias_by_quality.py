@@ -146,7 +146,6 @@ class BiasByQuality(RecordedSweep):
                     "quality less the baseline's, at equal length (logits)",
                     *("c of one model, logits per e-fold of 1 + words", ""),
                 ),
-                level=None,
                 legend=8,
                 after=of_all,
             ),
@@ -158,6 +157,7 @@ class BiasByQuality(RecordedSweep):
                 names=list(ANALYSES),
                 name_style={"rotation": 25, "ha": "right", "fontsize": 8},
                 legend=0,
+                level=0.0,
             ),
         ]
 

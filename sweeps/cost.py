@@ -352,22 +352,17 @@ class Cost(RunSettings, Sweep):
                     f"recall of the top {K}",
                     f"{self.pools:,} pools (95 % bands)",
                 ),
-                level=None,
                 log="x",
                 legend=below,
                 after=studies,
                 table=curves.frame(),
             ),
             plots.Panel(
-                "target",
-                {},
-                [],
-                (
+                labels=(
                     "recall to be reached by both judges",
                     f"{self.dear}'s cost over {self.cheap}'s, corrected",
                     f"Times cheaper, {self.rule[0]} (95 %; crosses: paper)",
                 ),
-                level=None,
                 log="y",
                 legend=below,
                 after=times,

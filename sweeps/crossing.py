@@ -177,7 +177,7 @@ class Crossing(Correlated, VaryingBias, Sweep):
 
         of_benefit = {"quantity": "benefit"}
         panel = plots.Panel(
-            "rho", of_benefit, lines, labels, legend=8, before=limit, after=crossings
+            "rho", of_benefit, lines, labels, legend=8, before=limit, after=crossings, level=0.0
         )
         return [panel]
 

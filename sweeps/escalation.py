@@ -247,7 +247,6 @@ class Escalation(Correlated, VaryingBias, Sweep):
                     *("spent, in verdicts of the cheap judge", f"top-{self.k} recall"),
                     rf"$\rho$ = {rho:g}, a reference verdict costs {price:g}",
                 ),
-                level=None,
                 log="x",
                 ticks={"x": self.purse},
                 # Before it has lines, or the limits leave them out.

@@ -403,7 +403,6 @@ class Gate(Correlated, VaryingBias, Sweep):
                     "share of pools enabled",
                     f"How often the correction is switched on, K = {n}",
                 ),
-                level=None,
                 legend=names,
             ),
             plots.Panel(
@@ -411,34 +410,25 @@ class Gate(Correlated, VaryingBias, Sweep):
                 everyone,
                 [*recalls, *signs(quantity="gated_recall")],
                 (x, f"top-{self.k} recall", f"Recall behind the gate, K = {n}"),
-                level=None,
                 legend=names,
             ),
             plots.Panel(
-                "n_anchors",
-                {},
-                [],
-                (
+                labels=(
                     "K, trusted labels (members: draws)",
                     "largest share of harmed pools enabled,\nalong " + r"$\rho$",
                     rf"Switched on where it harms (solid: bounded by {a:g})",
                 ),
-                level=None,
                 after=lambda ax: draw_harm(ax, table, a),
             ),
         ]
 
     def panels_of(self, ds: xr.Dataset, table: pd.DataFrame) -> list[plots.Panel]:
         power = plots.Panel(
-            "n_anchors",
-            {},
-            [],
-            (
+            labels=(
                 "trusted labels bought (mean)",
                 "share of helped pools enabled",
                 rf"Labels it takes at $\rho$ = {self.rho[0]:g} (dotted: one at a time)",
             ),
-            level=None,
             log="x",
             after=lambda ax: self.draw_power(ax, ds),
         )

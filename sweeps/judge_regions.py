@@ -326,7 +326,7 @@ class JudgeRegions(MapPrior, RunSettings, Sweep):
         for judge in self.judge:
             draw = partial(self.draw_judge, where(recall, judge=judge))
             labels = (x, "", title(where(table, judge=judge), judge))
-            panels.append(Panel("estimate", {}, [], labels, level=None, legend=0, after=draw))
+            panels.append(Panel(labels=labels, legend=0, after=draw))
         return panels
 
     def draw_judge(self, rows: pd.DataFrame, ax: Axes) -> None:

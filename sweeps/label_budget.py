@@ -287,7 +287,6 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
                 rf"$\rho$ = {rho:g}, "
                 + (f"{noise:.0%} of labels wrong" if noise else "true labels"),
             ),
-            level=None,
             before=alone,
             after=scale,
         )

@@ -201,12 +201,10 @@ class Legitimate(Sweep):
         distance = r"squared distance from what is printed ($\chi^2_3$)"
         return [
             Panel(
-                *("rho", {}, []),
-                (
+                labels=(
                     *(RHO_LABEL, distance),
                     f"{name}: N = {task.n_items}, k = {task.k}, {task.pools} prompts",
                 ),
-                level=None,
                 legend=8,
                 before=partial(region, name=name),
             )

@@ -250,7 +250,6 @@ class Membership(Scenario, Sweep):
                 {**of, "quantity": "inside"},
                 lines,
                 labels,
-                level=None,
                 legend=8,
                 before=diagonal,
             )
@@ -272,7 +271,6 @@ class Membership(Scenario, Sweep):
                 "rms error of a membership",
                 "Error of the draws: counted (lines), conditional (dashed)",
             ),
-            level=None,
             log="xy",
             legend=8,
         )

@@ -344,7 +344,6 @@ class Paired(Profiled):
                     "range of the profile log-likelihood of c\nover its estimate $\\pm$ 1 (nats)",
                     "Evidence about c: the design, not the amount",
                 ),
-                level=None,
                 log="y",
                 legend=7,
                 after=points,
@@ -360,6 +359,7 @@ class Paired(Profiled):
                 ),
                 log="x",
                 ticks={"x": self.lam},
+                level=0.0,
             ),
         ]
 

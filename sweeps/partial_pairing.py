@@ -245,6 +245,7 @@ class PartialPairing(Profiled):
                 f"top-{self.k} recall gained over\ncounting wins, none twice",
                 f"{most:,} verdicts, all pairs alike",
             ),
+            level=0.0,
         )
         return [of_widths] * bool(self.n_twice) + [of_gains] * bool(self.recall_n_twice)
 

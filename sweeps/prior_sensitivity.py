@@ -290,7 +290,7 @@ class PriorSensitivity(Profiled):
             r"spread of $\hat c$ over all priors (logits)",
             "No prior finds what the likelihood does not hold\n(dots: unpaired, crosses: paired)",
         )
-        panel = plots.Panel("lam", {}, [], labels, level=None, log="x", after=spread)
+        panel = plots.Panel(labels=labels, log="x", after=spread)
         return [*self.panels(table), panel]
 
 

@@ -193,6 +193,7 @@ class RealJudges(MapPrior, RecordedSweep):
                     "What the verdicts (tied) and the prior (item by item) say",
                 ),
                 legend=0,
+                level=0.0,
             ),
             Panel(
                 **places(["design", "model"], AGREEMENTS),
@@ -202,7 +203,6 @@ class RealJudges(MapPrior, RecordedSweep):
                     *("", "agreement with the human majority (95 %)"),
                     f"Agreement over {n} questions",
                 ),
-                level=None,
                 legend=8,
             ),
         ]

@@ -148,7 +148,7 @@ class StochasticJudge(Active):
         every = f"Fresh verdicts, refit after every {refit_every}, {self.pools:,} pools (95 %)"
         labels = ("budget, verdicts", f"recall of the top {self.k}", every)
         lines = self.lines(SHOWN)
-        return Panel("budget", shown, lines, labels, level=None, legend=0, after=papers)
+        return Panel("budget", shown, lines, labels, legend=0, after=papers)
 
     def figure(self, ds: xr.Dataset, table: pd.DataFrame) -> Figure:
         fig = super().figure(ds, table)

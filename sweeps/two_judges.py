@@ -350,6 +350,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                     f"benefit: top-{self.k} recall minus naive",
                     f"Fit with {model} quality, asked at the {place}",
                 ),
+                level=0.0,
             ),
             plots.Panel(
                 "n_reference",
@@ -360,17 +361,14 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                     "least advantage over the better of\nnaive and bias-aware, along " + r"$\rho$",
                     "Verdicts until no crossing is left (above 0)",
                 ),
+                level=0.0,
             ),
             plots.Panel(
-                "rho",
-                {},
-                [],
-                (
+                labels=(
                     f"top-{self.k} recall at " + rf"$\rho$ = {rho:g}",
                     "",
                     f"References of other kinds ({model} quality)",
                 ),
-                level=None,
                 legend=below,
                 after=lambda ax: self.draw_references(ax, where(table, rho=rho), model),
             ),
@@ -383,7 +381,6 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                     "bias of the cheap judge, MAP\n(logits per unit of the covariate)",
                     "What is learned of the cheap judge's bias",
                 ),
-                level=None,
                 after=lambda ax: ax.axhline(self.bias, color="black", ls=":", label="true"),
             ),
         ]

@@ -468,7 +468,6 @@ class VaryingBias(MapPrior, Sweep):
                     *(r"growth of the bias with quality, $\gamma^*$", f"top-{K} recall"),
                     f"{kind}, {self.pools:,} pools (95 %)",
                 ),
-                level=None,
             )
             for kind in self.pool
         ]

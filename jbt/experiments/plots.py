@@ -96,15 +96,16 @@ class Line:
 class Panel:
     """Rows of a table against one of its columns, a line a series."""
 
-    x: str | Callable[[Any], Any]
+    x: str | Callable[[Any], Any] = "estimate"
     """Column, or a function of the panel's rows that gives each its place."""
-    where: Mapping[str, Any]
+    where: Mapping[str, Any] = field(default_factory=dict)
     """Column -> its value in all rows of the panel, or several."""
-    lines: Iterable[Line]
-    labels: tuple[str, str, str]
+    lines: Iterable[Line] = ()
+    """Default none: `before` and `after` draw the whole panel."""
+    labels: tuple[str, str, str] = ("", "", "")
     """Of the x axis, of the y axis, and the title."""
-    level: int | float | None = 0.0
-    """Where a horizontal reference line is drawn."""
+    level: int | float | None = None
+    """Where a horizontal reference line is drawn; default nowhere."""
     level_style: str = "-"
     log: str = ""
     """Axes with a logarithmic scale: x, y or xy."""

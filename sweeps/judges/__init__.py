@@ -244,7 +244,7 @@ class Judges(Sweep):
         def panel(draw: Callable[[Axes], Any], *labels: str, **legend: Any) -> Panel:
             x, y, title = labels
             legend["fontsize"] = 7
-            return Panel("estimate", {}, [], (x, y, title), level=None, legend=legend, after=draw)
+            return Panel(labels=(x, y, title), legend=legend, after=draw)
 
         return [
             panel(

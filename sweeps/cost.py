@@ -8,28 +8,27 @@ on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import jax
 import numpy as np
 from jaxtyping import Array, Key
 
 from jbt import stats, twins
-from jbt.acquisition import RULES, Loop, Task, reports, run
+from jbt.acquisition import RULES, Loop, reports, run
 from jbt.experiments import declare, plots
-from jbt.experiments.declare import Group, Sweep
+from jbt.experiments.declare import Group
 from jbt.experiments.labelled_arrays import SEEDS, where
 from jbt.experiments.table import Table
-from jbt.kernel.membership import DRAWS
 from jbt.simulation import pools
 from jbt.simulation.simulate import Condition, stream
-from jbt.types import Variant, check_count
+from jbt.types import Prior, check_count
 
 from ._shared import calibration, prices
-from ._shared.active import RunSettings
+from ._shared.active import RunSettings, task_of
 from ._shared.calibration import SHARE
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ Price = Annotated[float, check_price]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cost(RunSettings, Sweep):
+class Cost(RunSettings):
     """What recall costs: a cheap judge corrected against a dear one, and a gate's labels shared."""
 
     name = "cost"
@@ -122,10 +121,6 @@ class Cost(RunSettings, Sweep):
     refit_every: Annotated[int, check_count] = 8
     """R, verdicts between refits (count)."""
 
-    def decided(self) -> Self:
-        known = self.n_samples is not None
-        return self if known else replace(self, n_samples=DRAWS.get(self.membership))
-
     def check(self) -> None:
         super().check()
         if self.cheap == self.dear:
@@ -166,9 +161,8 @@ class Cost(RunSettings, Sweep):
         condition, steps = twins.displaced(key, condition)
         draw = twins.paper_pool(self.others, n_items=N_ITEMS, k=K)
         pool = draw(stream(key, "pool"), condition)
-        free = condition["aware"] > 0
         answers = twins.answers(key, pool, condition)
-        task = Task.build(pool, answers, variant=Variant(free[None], free))
+        task = task_of(pool, answers, condition, Prior())
         run_key = jax.random.fold_in(stream(key, "acquisition"), condition["seed"])
         trace = run(run_key, task, loop, self.budget)
         of_calibration = {"targets": twins.observed(answers, pool, K), "steps": steps}

@@ -15,9 +15,9 @@ judge.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -25,16 +25,15 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from jbt import estimators, twins
-from jbt.acquisition import Loop, Task, reports, run
+from jbt.acquisition import Loop, reports, run
 from jbt.acquisition.rules import DEFAULT_RULES
 from jbt.acquisition.runs import check as check_run
 from jbt.experiments import declare, plots
-from jbt.experiments.declare import Group, Sweep
+from jbt.experiments.declare import Group
 from jbt.experiments.labelled_arrays import SEEDS, where
 from jbt.experiments.plots import Panel
 from jbt.kernel import metrics
 from jbt.kernel.fit import fit_map
-from jbt.kernel.membership import DRAWS
 from jbt.simulation import judges, pairs
 from jbt.simulation.judges import PUBLISHED
 from jbt.simulation.simulate import Condition, Experiment, stream
@@ -42,7 +41,7 @@ from jbt.twins import regions
 from jbt.types import Comparisons, Design, Fit, Prior, Variant, check_count, check_word
 
 from . import judges as of_judges
-from ._shared.active import REFERENCE, RunSettings, allocation, check_rules, design_of
+from ._shared.active import REFERENCE, RunSettings, allocation, check_rules, design_of, task_of
 from ._shared.scenario import MapPrior
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ TABLE = "table_of_judges"
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgeRegions(MapPrior, RunSettings, Sweep):
+class JudgeRegions(MapPrior, RunSettings):
     """The paper's rules for every kind of judge that its numbers on all verdicts allow."""
 
     name = "judge_regions"
@@ -110,11 +109,6 @@ class JudgeRegions(MapPrior, RunSettings, Sweep):
     n_large: Annotated[int, partial(check_count, least=0)] = 200
     """Pools of 100 items of one judge, Llama (count); 0 for none."""
 
-    def decided(self) -> Self:
-        if self.n_samples is not None:
-            return self
-        return replace(self, n_samples=DRAWS.get(self.membership))
-
     def check(self) -> None:
         super().check()
         declare.check_listed("judge", self.judge, list(regions.read()))
@@ -154,10 +148,9 @@ class JudgeRegions(MapPrior, RunSettings, Sweep):
 
     def active(self, rule: str, key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         """Runs of one rule on one pool."""
-        pool, free = twins.paper_pool()(stream(key, "pool"), condition), condition["aware"] > 0
+        pool = twins.paper_pool()(stream(key, "pool"), condition)
         answers = (twins.answers if self.frozen else twins.probability)(key, pool, condition)
-        variant = Variant(free[None], free)
-        task = Task.build(pool, answers, variant=variant, prior=self.prior)
+        task = task_of(pool, answers, condition, self.prior)
         at = np.searchsorted(reports(self.budget, self.refit_every), self.budget)
 
         def of_seed(seed: Array) -> tuple[Array, Array, Array]:

@@ -31,10 +31,10 @@ from jbt.experiments.declare import Group
 from jbt.experiments.labelled_arrays import rows_of, where
 from jbt.simulation import pools
 from jbt.simulation.simulate import Condition, stream
-from jbt.types import Pool, Variant, container
+from jbt.types import Pool, container
 
 from ._shared import truths
-from ._shared.active import design_of
+from ._shared.active import design_of, task_of
 from ._shared.judge import BANK, JudgeSettings, check_judge, pools_of
 from ._shared.reliability import BINS, add_bins, binned
 from ._shared.scenario import MapPrior
@@ -292,8 +292,7 @@ class Stopping(MapPrior, JudgeSettings):
         answers = (twins.answers if frozen else twins.probability)(key, pool, condition)
         allowed = truths.may_be_asked(key, condition, pool.design.n_items)
         answers = jnp.where(allowed, answers, jnp.nan)
-        free = condition["aware"] > 0
-        task = Task.build(pool, answers, variant=Variant(free[None], free), prior=self.prior)
+        task = task_of(pool, answers, condition, self.prior)
         budget = most = self.budget_of(loop.protocol)
         if frozen:
             n_pairs = (jnp.isfinite(answers) & ~jnp.eye(len(answers), dtype=bool)).sum()

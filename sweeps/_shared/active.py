@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ from jbt.kernel import metrics
 from jbt.kernel.membership import DRAWS
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, stream
-from jbt.types import Design, Variant, check_count, check_positive
+from jbt.types import Design, Pool, Prior, Variant, check_count, check_positive
 
 from . import calibration
 from .calibration import SHARE, SIGNED, by_seed, drawn_from
@@ -53,7 +53,7 @@ AT_ONE_BUDGET = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunSettings:
+class RunSettings(declare.Sweep):
     """Repeats of the active loop on a pool, and its estimate of the membership."""
 
     n_seeds: Annotated[int, check_count] = 4
@@ -64,6 +64,10 @@ class RunSettings:
     """Estimate of the membership: `conditional`, the mean over scrambled Sobol draws of each item's
     chance given the rest of the draw; `counted`, the share of antithetic normal draws, as in the
     paper."""
+
+    def decided(self) -> Self:
+        s = super().decided()
+        return s if s.n_samples is not None else replace(s, n_samples=DRAWS.get(s.membership))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +91,6 @@ class Active(MapPrior, RunSettings, JudgeSettings):
     """Acquisition rules; top_k_aware, with which the others are compared, among them."""
     budget: tuple[int, ...] = (60, 120, 200, 320)
     """Budgets of the table (verdicts); runs end at the largest."""
-
-    def defaults(self) -> dict[str, Any]:
-        return {"n_samples": DRAWS.get(self.membership)} | super().defaults()
 
     def check(self) -> None:
         super().check()
@@ -138,8 +139,7 @@ class Active(MapPrior, RunSettings, JudgeSettings):
             uncertain = (answers > twins.DOUBT[0]) & (answers < twins.DOUBT[1])
             every = pairs.every_pair(pool)
             out["uncertain"] = (uncertain * every).sum() / every.sum()
-        free = condition["aware"] > 0
-        task = Task.build(pool, answers, variant=Variant(free[None], free), prior=self.prior)
+        task = task_of(pool, answers, condition, self.prior)
         run_key = jax.random.fold_in(stream(key, "acquisition"), condition["seed"])
         trace = run(run_key, task, loop, self.budget)
         kept = self.reported(loop.refit_every)
@@ -324,6 +324,12 @@ def allocation(
         counts = (shown == item[:, None]).sum(1).astype(quality.dtype)
         rows.append(metrics.allocation(counts, -place, k))
     return jnp.stack(rows)
+
+
+def task_of(pool: Pool, answers: Array, condition: Condition, prior: Prior) -> Task:
+    """The task with the bias-aware model, or with the naive one where the condition says so."""
+    free = condition["aware"] > 0
+    return Task.build(pool, answers, variant=Variant(free[None], free), prior=prior)
 
 
 def check_rules(rules: Sequence[str]) -> None:

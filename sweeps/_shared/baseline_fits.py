@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jbt.own.leaderboards.davidson import log_probabilities
 from jbt.types import Prior, container
 
 from .any_likelihood import maximise
@@ -101,8 +102,7 @@ def fit(
         z = jnp.exp(log_s)[:, None, None] * apart + c * difference + kappa * ORDER
         won = won[:j]
         if ties:
-            chances = jnp.stack([z / 2, -z / 2, jnp.broadcast_to(at["log_nu"], z.shape)])
-            win, loss, tie = jax.nn.log_softmax(chances, axis=0)
+            win, loss, tie = log_probabilities(z, at["log_nu"])
             return jnp.where(won == 0.5, tie, jnp.where(won == 1, win, loss)).sum()
         labels = jnp.where(turn < n, _log_share(apart, label), 0)
         return _log_share(z, won).sum() + labels.sum()

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from jbt.estimators.prediction_powered import PairSums
+from jbt.own.leaderboards.davidson import log_probabilities
 from jbt.simulation.simulate import stream
 from jbt.types import container
 
@@ -81,9 +82,8 @@ def draw(
     apart = phi[..., first] - phi[..., second]
     logits = jnp.stack([apart + KAPPA, apart - KAPPA], 2)  # [J, G, 2, K]
     u = jax.random.uniform(stream(key, "verdicts"), logits.shape)
-    half = jnp.exp(logits / 2)
-    total = half + 1 / half + nu[..., None]
-    won = jnp.where(u < half / total, 1.0, jnp.where(u < (half + nu[..., None]) / total, 0.5, 0.0))
+    win, _, tie = jnp.exp(log_probabilities(logits, jnp.log(nu[..., None])))
+    won = jnp.where(u < win, 1.0, jnp.where(u < win + tie, 0.5, 0.0))
     difference = x[:, first] - x[:, second]
     of_label = q[:, first] - q[:, second] + judges["label_bias"] * difference
     label = jax.random.bernoulli(stream(key, "labels"), jax.nn.sigmoid(of_label))

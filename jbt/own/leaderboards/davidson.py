@@ -113,26 +113,33 @@ class DavidsonProblem(Problem):
         return Fitted(self, variant, beta, status, inverse, moments=moments)
 
 
+def log_probabilities(
+    eta: Float[Array, "..."], log_nu: Float[Array, "..."]
+) -> Float[Array, "3 ..."]:
+    """Log-probabilities of a win, a loss and a tie of the first shown; log nu is broadcast."""
+    log_nu = jnp.broadcast_to(log_nu, eta.shape)
+    return jax.nn.log_softmax(jnp.stack([eta / 2, -eta / 2, log_nu]), axis=0)
+
+
 def _log_probabilities(parameters: Parameters, rows: Rows) -> Float[Array, "3 R"]:
-    """Of a win, a tie and a loss, for each verdict."""
+    """`log_probabilities` of each verdict."""
     n = len(rows.first) // len(LOG_NU)
     eta = kernel_rows.logits(parameters, jax.tree.map(lambda v: v[:n], rows))
-    log_nu = jnp.full_like(eta, parameters.c[-1])
-    return jax.nn.log_softmax(jnp.stack([eta / 2, log_nu, -eta / 2]), axis=0)
+    return log_probabilities(eta, parameters.c[-1])
 
 
 def _counts(rows: Rows) -> Float[Array, "3 R"]:
-    """Wins, ties and losses of each verdict's row."""
+    """Wins, losses and ties of each verdict's row."""
     shown, wins = (v.reshape(len(LOG_NU), -1) for v in (rows.shown, rows.wins))
-    return jnp.stack([wins[0], wins[2], shown[0] - wins[0]])
+    return jnp.stack([wins[0], shown[0] - wins[0], wins[2]])
 
 
 def _moments(parameters: Parameters, rows: Rows) -> Float[Array, "2 R"]:
     """Residual and weight of each row: with rows z, the score is the sum of residual z and the
     information that of weight z z'. Rows with a tie are twice the difference of the outcomes'
     sufficient statistics."""
-    (won, tied, lost), p = _counts(rows), jnp.exp(_log_probabilities(parameters, rows))
-    win, tie, loss = p
+    won, lost, tied = _counts(rows)
+    win, loss, tie = jnp.exp(_log_probabilities(parameters, rows))
     n = won + tied + lost
     residual = (
         won * loss - lost * win,

@@ -8,6 +8,14 @@ import pandas as pd
 import xarray as xr
 
 
+def only(table: pd.DataFrame, **wanted: Any) -> pd.Series:
+    """The one row with these values; None for a column that is empty there."""
+    for name, value in wanted.items():
+        table = table[table[name].isna() if value is None else table[name] == value]
+    assert len(table) == 1, table
+    return table.iloc[0]
+
+
 def invented(sweep: Any, **metrics: Any) -> xr.Dataset:
     """Results as a run leaves them.
 

@@ -11,6 +11,7 @@ from jbt import twins
 from jbt.acquisition.loop import Queries
 from jbt.acquisition.rules import families
 from jbt.experiments import provenance
+from jbt.experiments.labelled_arrays import where
 from jbt.experiments.run import table_of
 from jbt.simulation import judges, pools
 from jbt.simulation.simulate import stream
@@ -63,8 +64,7 @@ def test_the_table_averages_seeds_and_pairs_pools():
     ds = results(SMALL, 0.05)
     table = table_of(SMALL, ds)
     assert list(table.columns[:10]) == list(SMALL.columns)
-    mine = table[(table.rule == "round_robin") & (table.judge == "llama")]
-    mine = mine[(mine.model == "bias_aware") & (mine.budget == 120)]
+    mine = where(table, rule="round_robin", judge="llama", model="bias_aware", budget=120)
     papers = mine.dropna(subset="paper")
     mine = mine.drop_duplicates("quantity").set_index("quantity")
     at = (ds.rule == "round_robin") & (ds.judge == "llama") & (ds.model == "bias_aware")
@@ -79,19 +79,19 @@ def test_the_table_averages_seeds_and_pairs_pools():
     assert mine.estimate["power_at_10_pools"] == 1
     assert mine.estimate["share_at_boundary"] == pytest.approx(1 / 25)
     # Its table of rules and its ablation; the differences follow from them.
-    assert papers[papers.quantity == "recall"].paper.tolist() == [0.61, 0.61]
-    assert papers[papers.quantity == "delta"].paper.tolist() == [-0.20, -0.21]
+    assert where(papers, quantity="recall").paper.tolist() == [0.61, 0.61]
+    assert where(papers, quantity="delta").paper.tolist() == [-0.20, -0.21]
     # The reference has 0.7 with a spread of 0.1 over pools, so ten of them 0.64 to 0.76.
-    reference = table[(table.rule == "top_k_aware") & (table.quantity == "recall")]
+    reference = where(table, rule="top_k_aware", quantity="recall")
     reference = reference.dropna(subset="paper")
-    reference = reference[(reference.model == "bias_aware") & (reference.budget == 120)]
+    reference = where(reference, model="bias_aware", budget=120)
     reference = reference.set_index("paper")
     assert reference.consistent.to_dict() == {0.81: "no", 0.82: "no", 0.76: "yes"}
     assert reference.replicate_low.to_numpy() == pytest.approx(0.64, abs=0.03)
-    synergy = table[(table.quantity == "synergy") & (table.budget == 120)].iloc[0]
+    synergy = where(table, quantity="synergy", budget=120).iloc[0]
     assert synergy.estimate == pytest.approx(0.025, abs=0.01)
     # No rule of ours exceeds the full data in these numbers; the largest of 110 means would.
-    above = table[table.quantity == "recall_above_full_data"]
+    above = where(table, quantity="recall_above_full_data")
     assert len(above) == 6
     assert (above.ci_low < 0.004).all()
     # 0 but for noise of 0.0013 a setting, 0.0005 for the mean of eight; the largest of 110 means
@@ -116,7 +116,7 @@ def test_ranges_carry_the_error_of_the_twin_s_calibration():
     # Both rules move alike, so that their difference does not.
     at = ("delta", "round_robin")
     assert width[0.2][at] == pytest.approx(width[0.0][at], rel=0.2)
-    unbiased = table[(table.judge == "unbiased") & (table.quantity == "recall")]
+    unbiased = where(table, judge="unbiased", quantity="recall")
     assert len(unbiased) == len(SMALL.rule) * len(SMALL.budget)
 
 
@@ -142,7 +142,7 @@ def test_p_values_of_the_paper_stand_beside_whole_families_alone():
         papers = table[table.paper.notna()]
         assert (papers.quantity == "p_holm").sum() == stand
         assert (papers.quantity == "recall").sum() == 4
-        assert papers[papers.quantity == "uncertain_pairs"].consistent.tolist() == ["calibrated"]
+        assert where(papers, quantity="uncertain_pairs").consistent.tolist() == ["calibrated"]
 
 
 def test_uncertain_pairs_decide_the_discrimination():
@@ -220,7 +220,7 @@ def test_how_often_a_study_finds_the_rule_ahead_of_all():
     s = dataclasses.replace(SMALL, rule=rules, budget=(120,))
     for effect, expected in ((0.05, 1.0), (0.0, 1 / 6)):
         table = table_of(s, results(s, effect))
-        mine = table[(table.budget == 120) & (table.judge == "llama")].set_index("quantity")
+        mine = where(table, budget=120, judge="llama").set_index("quantity")
         assert mine.estimate["ahead_of_all"] == pytest.approx(expected, abs=0.15)
         assert mine.estimate["told_from_all"] == pytest.approx(float(effect > 0), abs=0.1)
 

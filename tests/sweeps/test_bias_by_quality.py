@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import norm
 
+from jbt.experiments.labelled_arrays import where
 from jbt.experiments.run import table_of
 from jbt.types import Status
 from sweeps import bias_by_quality
@@ -141,6 +142,6 @@ def test_a_model_that_hardly_ever_wins_has_no_interval(monkeypatch):
             },
         )
     table = table_of(sweep, ds)
-    rows = table[table.quantity == "own_c"].set_index("content")
+    rows = where(table, quantity="own_c").set_index("content")
     assert rows.ci_low.isna().tolist() == [True, False, False]
     assert rows.ci_high["b"] == pytest.approx(1.0 + 1.96 * 0.1)

@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support.invented import invented
+from support.invented import invented, only
 
 from jbt import estimators, twins
 from jbt.acquisition import reports
+from jbt.experiments.labelled_arrays import where
 from jbt.experiments.run import run, table_of
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs
@@ -47,13 +48,6 @@ def frontiers(s):
         return aims[:, :, None] + 0.1 * steps(labels)
 
     return invented(s, recall=recall, targets=targets, steps=steps)
-
-
-def only(table, **wanted):
-    for name, value in wanted.items():
-        table = table[table[name].isna() if value is None else table[name] == value]
-    assert len(table) == 1, table
-    return table.iloc[0]
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +93,14 @@ def test_the_table_of_known_curves(table):
     assert math.isnan(only(table, **{**cheap, "model": "naive"}, **at).estimate)
     # Anchors are paid by the pools that share them.
     for sharing, labels in ((None, 0.0), (1, 0.14), (10, 0.014), (100, 0.0014)):
-        where = {**cheap, "target": 0.6, "n_pools_sharing": sharing, "quantity": "times_cheaper"}
+        at_target = {
+            **cheap,
+            "target": 0.6,
+            "n_pools_sharing": sharing,
+            "quantity": "times_cheaper",
+        }
         expected = 60 * 526.25e-6 / (0.6 * 870 * 53.55e-6 + labels)
-        assert only(table, **where).estimate == pytest.approx(expected)
+        assert only(table, **at_target).estimate == pytest.approx(expected)
         if sharing:
             gated = {"judge": "gpt_4o_mini", "budget": 120, "n_pools_sharing": sharing}
             alone = 120 * 53.55e-6
@@ -169,7 +168,7 @@ def test_a_run_beside_a_loop_over_pools(tmp_path):
             counts = judges.reveal(verdicts, pairs.every_pair(pool))
             fit = estimators.ESTIMATORS[model](counts, pool.design, Prior())
             recalls.append(metrics.top_k_recall(fit.parameters.theta, pool.quality, 5))
-        mine = table[(table.judge == judge) & (table.model == model) & (table.budget == 870)]
-        found = mine[mine.quantity == "recall"].drop_duplicates("quantity").iloc[0]
+        mine = where(table, judge=judge, model=model, budget=870)
+        found = where(mine, quantity="recall").drop_duplicates("quantity").iloc[0]
         assert found.estimate == pytest.approx(np.mean(recalls))
         assert found.n_pools == s.pools

@@ -84,15 +84,6 @@ def test_padding_changes_the_draws_alone(kind):
         assert (np.abs(a.mean(1) - b.mean(1)) <= 4.5 * error).all(), name
 
 
-def test_bad_settings_are_refused():
-    with pytest.raises(ValueError, match="n_items must be at most most_items, 8, got 9"):
-        explore(n_items=9)
-    with pytest.raises(ValueError, match="sd must"):
-        explore(sd=0.0)
-    with pytest.raises(ValueError, match=r"k must lie in 1..7"):
-        explore(k=8)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -107,6 +98,9 @@ def test_bad_settings_are_refused():
         ({"pools": 0}, "pools must"),
         ({"rho": 0.3}, "rho must be several numbers"),
         ({"bais": 1.0}, "no setting 'bais'"),
+        ({"n_items": 9}, "n_items must be at most most_items, 8, got 9"),
+        ({"sd": 0.0}, "sd must"),
+        ({"k": 8}, r"k must lie in 1..7"),
     ],
 )
 def test_wrong_values_are_told_by_their_names(changes, message):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from jbt import twins
+from jbt.experiments.labelled_arrays import where
 from jbt.experiments.run import table_of
 from jbt.simulation import pairs
 from jbt.simulation.judges import GATED
@@ -82,8 +83,8 @@ def test_without_random_there_is_no_synergy():
 def test_means_over_judges_weigh_their_pools():
     s = dataclasses.replace(SMALL, judge=tuple(GATED))
     table = table_of(s, results(s))
-    of = table[(table.judge == "biased") & (table.rule == "naive") & (table.k == 10)]
-    (least,) = of[of.quantity == "recall_least"].estimate
+    of = where(table, judge="biased", rule="naive", k=10)
+    (least,) = where(of, quantity="recall_least").estimate
     # Qwen's ten pools of 33 have 0.1 more.
     assert least == pytest.approx(0.303 + 0.1 * 10 / 33, abs=1e-6)
 

@@ -10,6 +10,7 @@ from scipy.stats import norm, ttest_1samp
 
 from jbt import stats, twins
 from jbt.experiments import paper
+from jbt.experiments.labelled_arrays import where
 from jbt.experiments.table import Table
 from jbt.simulation import judges
 from sweeps import judges as sweep
@@ -153,11 +154,8 @@ def made():
     return t.frame(), naive, gain, t
 
 
-def row(table, quantity, **where):
-    mine = table[table.quantity == quantity]
-    for name, value in where.items():
-        mine = mine[mine[name] == value]
-    return mine.iloc[0]
+def row(table, quantity, **labels):
+    return where(table, quantity=quantity, **labels).iloc[0]
 
 
 def test_means_over_judges_are_theirs(made):
@@ -212,7 +210,7 @@ def test_p_values_are_those_of_studies_of_each_judge_s_size(made):
         median = row(table, "p_holm", judge=name).estimate
         assert np.quantile(found[:, i], 0.3) <= median <= np.quantile(found[:, i], 0.7)
     assert row(table, "p_holm", judge="llama").estimate < 0.25
-    assert (table[table.quantity == "p_holm"].replicate_low.dropna() >= 5 * 2 / 2**10 - 1e-9).all()
+    assert (where(table, quantity="p_holm").replicate_low.dropna() >= 5 * 2 / 2**10 - 1e-9).all()
 
 
 def test_widths_of_small_studies_intervals():
@@ -287,9 +285,9 @@ def test_false_alarms_are_what_replicates_would_be(made):
 
 def test_large_pools_may_be_more_or_fewer_than_the_others(made):
     table, *_ = made
-    found = table[(table.n_items == 100) & (table.quantity == "recall")]
+    found = where(table, n_items=100, quantity="recall")
     assert (found.n_pools == P + 20).all()
-    assert (table[table.n_items == 30].n_pools.dropna() == P).all()
+    assert (where(table, n_items=30).n_pools.dropna() == P).all()
 
 
 def table_of(**columns):
@@ -317,34 +315,10 @@ def test_a_claim_is_what_its_numbers_are():
     assert not rows.is_evidence(arithmetic).any()
 
 
-@pytest.mark.heavy
-def test_the_smoke_run(tmp_path, capsys):
-    argv = ["--preset", "smoke", "--out", str(tmp_path)]
-    assert sweep.SWEEP.main(argv) == 0
-    table = pd.read_csv(tmp_path / "judges" / "table.csv")
-    biased = table[(table.judge == "biased") & (table.quantity == "recall") & (table.k == 5)]
-    recall = biased.drop_duplicates("model").set_index("model").estimate
-    assert recall["order_swap"] == pytest.approx(recall["naive"], abs=1e-6)  # by algebra
-    assert recall["residualised"] == pytest.approx(recall["bias_aware"], abs=0.05)
-    five = [n for n, p in judges.PUBLISHED.items() if p.group == "biased"]
-    each = table[table.judge.isin(five) & (table.model == "bias_aware") & (table.n_items == 30)]
-    each = each[(each.quantity == "recall") & (each.k == 5)]
-    # Over the pools of all five, of which some have more.
-    mean = np.average(each.estimate, weights=[judges.PUBLISHED[n].pools for n in each.judge])
-    assert mean == pytest.approx(recall["bias_aware"], abs=1e-6)
-    # Twins miss their targets by what 32 pools may differ from 512.
-    naive = table[(table.model == "naive") & (table.quantity == "recall") & (table.k == 5)]
-    naive = naive[naive.judge.isin(five)].set_index("judge").estimate
-    for name in five:
-        assert naive[name] == pytest.approx(judges.PUBLISHED[name].naive_recall, abs=0.1)
-    uncertain = table[(table.quantity == "uncertain") & (table.judge == "llama")]
-    assert uncertain.estimate.iloc[0] == pytest.approx(twins.UNCERTAIN, abs=0.02)
-    assert set(uncertain.consistent) == {"calibrated"}
+def test_the_page_has_every_claim_and_what_does_not_follow(made):
+    table, *_ = made
     counts = table.set_index("quantity").estimate
-    verdicts = table[rows.is_evidence(table)].consistent
-    assert counts["cells_tested"] == len(verdicts) > 50
-    assert counts["cells_inconsistent"] == (verdicts == "no").sum()
-    written = (tmp_path / "judges" / "page.md").read_text()
-    assert f"{counts['cells_inconsistent']:.0f} of {len(verdicts)} numbers do not follow" in written
-    assert all(claim.text in written for claim in findings_page.CLAIMS)
-    assert "page.md" in capsys.readouterr().out
+    page = sweep.Judges().page(table)
+    inconsistent, tested = counts["cells_inconsistent"], counts["cells_tested"]
+    assert f"{inconsistent:.0f} of {tested:.0f} numbers do not follow" in page
+    assert all(claim.text in page for claim in findings_page.CLAIMS)

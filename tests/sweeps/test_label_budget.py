@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from support.invented import invented
+from support.invented import invented, only
 
 from jbt.experiments.run import table_of
 from jbt.simulation.simulate import simulate
@@ -27,13 +27,6 @@ def uses(s):
     return invented(
         s, **alone, **census, **recalls, **{f"{name}_used": np.minimum(n, 10.0) for name in EACH}
     )
-
-
-def only(table, **wanted):
-    for name, value in wanted.items():
-        table = table[table[name].isna() if value is None else table[name] == value]
-    assert len(table) == 1, table
-    return table.iloc[0]
 
 
 @pytest.mark.heavy

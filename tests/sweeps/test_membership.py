@@ -4,20 +4,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support.invented import invented
+from support.invented import invented, only
 
+from jbt.experiments.labelled_arrays import where
 from jbt.experiments.run import table_of
 from sweeps import membership
 from sweeps.membership import Membership
 
 DRAWN = Membership.at("smoke", pools=30, truth=("prior", "biased"), budget=(60, 870))
-
-
-def only(table, **wanted):
-    for name, value in wanted.items():
-        table = table[table[name].isna() if value is None else table[name] == value]
-    assert len(table) == 1, table
-    return table.iloc[0]
 
 
 def test_the_table_of_memberships():
@@ -37,19 +31,18 @@ def test_the_table_of_memberships():
         score_kept=lambda of: np.where(of.budget == 870, np.nan, 0.99)[:, None, None],
     )
     table = table_of(DRAWN, ds)
-    where = {"truth": "biased", "budget": 60, "membership": "counted", "n_samples": 1500}
-    error = only(table, quantity="rms_error", **where)
+    of = {"truth": "biased", "budget": 60, "membership": "counted", "n_samples": 1500}
+    error = only(table, quantity="rms_error", **of)
     assert error.estimate == pytest.approx(0.02)
-    independent = only(table, quantity="rms_error_independent", **where)
+    independent = only(table, quantity="rms_error_independent", **of)
     assert independent.estimate == pytest.approx(np.sqrt(0.06 / 1500))
-    assert only(table, quantity="inside", bin=0.5, **where).estimate == pytest.approx(0.5)
-    gap = only(table, quantity="estimated_minus_inside", bin=0.0, **where)
+    assert only(table, quantity="inside", bin=0.5, **of).estimate == pytest.approx(0.5)
+    gap = only(table, quantity="estimated_minus_inside", bin=0.0, **of)
     assert gap.estimate == pytest.approx(0.05 - 1 / 30)
     assert gap.ci_low < gap.estimate < gap.ci_high
     assert set(table.bin.dropna()) == {0.0, 0.5}  # those that hold items
-    assert only(table, quantity="score_kept", **where).estimate == pytest.approx(0.99)
-    assert not len(table[(table.quantity == "score_kept") & (table.budget == 870)])
-    assert len(DRAWN.figure(ds, table).axes) == 3
+    assert only(table, quantity="score_kept", **of).estimate == pytest.approx(0.99)
+    assert not len(where(table, quantity="score_kept", budget=870))
     assert set(DRAWN.headline(table).bin.isna()) == {True}
 
 

@@ -16,6 +16,7 @@ from scipy.optimize import minimize
 from jbt import runtime, stats
 from jbt.experiments import declare, plots, store
 from jbt.experiments.declare import Group, RecordedSweep
+from jbt.experiments.labelled_arrays import where
 from jbt.experiments.run import main, run
 from jbt.kernel.fit import fit_map
 from jbt.simulation import simulate
@@ -147,20 +148,13 @@ def write(folder: Path, **named):
         pd.DataFrame(rows, columns=columns.split()).to_csv(folder / f"{name}.csv", index=False)
 
 
-def rows_of(table: pd.DataFrame, **wanted) -> pd.DataFrame:
-    for name, value in wanted.items():
-        table = table[table[name] == value]
-    return table
-
-
 @pytest.mark.heavy
 def test_llmbar_says_who_prefers_length_and_what_correcting_it_buys(tmp_path):
     table = run(pairs(tmp_path))
     assert table is not None
 
-    def estimate(quantity, **where):
-        found = rows_of(table, quantity=quantity, **where)
-        return found.estimate.iloc[0]
+    def estimate(quantity, **labels):
+        return where(table, quantity=quantity, **labels).estimate.iloc[0]
 
     assert estimate("gold_longer", subset="Neighbor") == 0
     for subset in ("Natural", "Neighbor"):
@@ -174,7 +168,7 @@ def test_llmbar_says_who_prefers_length_and_what_correcting_it_buys(tmp_path):
     # The paper's judge is not among these: its numbers stand alone, and nothing is said of them.
     paper = table[table.paper.notna()]
     assert sorted(paper.paper) == sorted(n.value for n in llmbar.SWEEP.paper())
-    alone = paper[paper.judge == llmbar.PAPER_JUDGE]
+    alone = where(paper, judge=llmbar.PAPER_JUDGE)
     assert len(alone) == 8
     assert alone.estimate.isna().all()
     assert alone.consistent.isna().all()
@@ -266,12 +260,12 @@ def test_tied_qualities_tell_the_judge_s_biases_and_items_alone_nothing(tmp_path
         ("kappa", "biased", 0.8),
         ("kappa", "fair", 0.0),
     ):
-        row = rows_of(table, design="tied", quantity=quantity, judge=judge).iloc[0]
+        row = where(table, design="tied", quantity=quantity, judge=judge).iloc[0]
         assert row.ci_low < true < row.ci_high
-    flat = rows_of(table, quantity="profile_range_max").estimate
+    flat = where(table, quantity="profile_range_max").estimate
     assert (flat < 1e-9).all()
-    assert (rows_of(table, quantity="profile_range", design="tied").estimate > 1).all()
-    agreement = rows_of(table, quantity="agreement", judge="biased").set_index(["design", "model"])
+    assert (where(table, quantity="profile_range", design="tied").estimate > 1).all()
+    agreement = where(table, quantity="agreement", judge="biased").set_index(["design", "model"])
     assert agreement.estimate["item", "bias_known"] > agreement.estimate["item", "naive"] + 0.05
     # The c of a question is told by the others alone, and is SciPy's.
     with store.opened(settings.out / "real_judges" / store.RESULTS).results() as ds:
@@ -333,16 +327,16 @@ def board(folder: Path, n: int = 200, c: float = 0.8) -> alpaca_eval.AlpacaEval:
 def test_renderings_and_variation_tell_one_bias_where_there_is_one(tmp_path):
     table = run(board(tmp_path))
     assert table is not None
-    c = rows_of(table, quantity="c").set_index("c_from")
+    c = where(table, quantity="c").set_index("c_from")
     for source in ("variation", "renderings", "a", "both"):
         assert c.estimate[source] == pytest.approx(0.8, abs=0.05)
         assert c.ci_low[source] < c.estimate[source] < c.ci_high[source]
-    nats = rows_of(table, quantity="profile_range").set_index("c_from").estimate
+    nats = where(table, quantity="profile_range").set_index("c_from").estimate
     assert nats["both"] > nats["variation"] > 1
-    spread = rows_of(table, quantity="spread", content="a").set_index("c_from").estimate
+    spread = where(table, quantity="spread", content="a").set_index("c_from").estimate
     assert spread["nothing"] > 0.8
     assert spread["variation"] < 0.1
-    kendall = rows_of(table, quantity="kendall_win_rate").set_index("c_from").estimate
+    kendall = where(table, quantity="kendall_win_rate").set_index("c_from").estimate
     assert kendall["variation"] > kendall["nothing"]
 
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from support.invented import invented
+from support.invented import invented, only
 
 from jbt.experiments.run import table_of
 from jbt.simulation.simulate import simulate
@@ -38,13 +38,6 @@ def answers(s):
     )
 
 
-def only(table, **wanted):
-    for name, value in wanted.items():
-        table = table[table[name].isna() if value is None else table[name] == value]
-    assert len(table) == 1, table
-    return table.iloc[0]
-
-
 def test_the_table():
     ds = answers(SMALL)
     table = table_of(SMALL, ds)
@@ -69,7 +62,6 @@ def test_the_table():
     assert cost.estimate == SMALL.n_items * (SMALL.n_items - 1) + SMALL.price * 20
     gate = only(table, quantity="recall", model="perfect_gate", rho=0.8)
     assert gate.estimate == pytest.approx(0.5, abs=1e-3)
-    assert len(SMALL.figure(ds, table).axes) == 4
 
 
 @pytest.mark.heavy

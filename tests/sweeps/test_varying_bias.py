@@ -11,6 +11,7 @@ from scipy.stats import chi2
 from jbt import estimators, twins
 from jbt.acquisition import Loop, Task
 from jbt.acquisition.loop import init, look, step
+from jbt.experiments.labelled_arrays import where
 from jbt.experiments.run import run, table_of
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs, pools
@@ -36,18 +37,19 @@ def test_the_table_has_benefits_and_their_crossings():
     numbers = {"c_hat": 1.5, "interaction_hat": 0.5, "flat": 0.0, "status": 0}
     numbers |= {"c_covered": 1.0, "interaction_covered": 1.0}
     table = table_of(SMALL, invented(SMALL, recall=recall, **numbers))
-    local = table[(table.model == "local") & (table.design == "unpaired")]
-    crossing = local[local.quantity == "crossing"].set_index("interaction").estimate
+    local = where(table, model="local", design="unpaired")
+    crossing = where(local, quantity="crossing").set_index("interaction").estimate
     assert crossing[0.0] == pytest.approx(0.4, abs=1e-3)
     assert crossing[1.0] == pytest.approx(0.6, abs=1e-3)
-    benefit = local[(local.quantity == "benefit") & (local.rho == 0.2)]
+    benefit = where(local, quantity="benefit", rho=0.2)
     assert benefit.estimate.tolist() == pytest.approx([0.1, 0.2], abs=1e-3)
-    adaptive = table[(table.rule == "top_k_aware") & (table.quantity == "crossing")]
-    adaptive = adaptive[(adaptive.model == "bias_aware") & (adaptive.design == "unpaired")]
+    adaptive = where(
+        table, rule="top_k_aware", quantity="crossing", model="bias_aware", design="unpaired"
+    )
     assert adaptive.budget.tolist() == [16, 16]
-    paired = table[(table.design == "paired") & (table.model == "interaction")]
+    paired = where(table, design="paired", model="interaction")
     assert {"c_hat", "interaction_hat", "c_covered"} <= set(paired.quantity)
-    naive = table[(table.model == "naive") & (table.design == "unpaired")]
+    naive = where(table, model="naive", design="unpaired")
     assert set(naive.quantity) == {"recall"}
 
 
@@ -175,6 +177,6 @@ def test_the_region_of_made_numbers_holds_their_truth(tmp_path, monkeypatch):
     task = dataclasses.replace(legitimate.TASKS["nectar"], **made)
     monkeypatch.setattr(legitimate, "TASKS", {**legitimate.TASKS, "nectar": task})
     table = run(s)
-    at = table[table.task == "nectar"].set_index("quantity").estimate
+    at = where(table, task="nectar").set_index("quantity").estimate
     assert (at["rho_least"], at["rho_largest"]) == (0.6, 0.6)
     assert at["judges_possible"] == 1

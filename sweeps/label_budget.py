@@ -25,7 +25,7 @@ import dataclasses
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -149,10 +149,16 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
         several = [f"{name}_{what}" for name in EACH for what in ("recall", "used")]
         several += [f"status_{name}" for name in FITTED]
         by_number = {"n_labels": list(self.n_labels)}
-        sizes: dict[str, Any] = {"n_items": self.n_items, "pools": self.pools}
-        sizes |= {"fits": 2 + 6 * len(self.n_labels), "axes": dict.fromkeys(several, by_number)}
-        conditions = declare.cases([Cell(*cell) for cell in product(self.rho, self.noise)])
-        return [Group("label_budget", self.experiment, **conditions, **sizes)]
+        return [
+            Group(
+                *("label_budget", self.experiment),
+                **declare.cases([Cell(*cell) for cell in product(self.rho, self.noise)]),
+                n_items=self.n_items,
+                pools=self.pools,
+                axes=dict.fromkeys(several, by_number),
+                fits=2 + 6 * len(self.n_labels),
+            )
+        ]
 
     def experiment(self, key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         """Every ordered pair judged once, two rankings, and every use of labels."""

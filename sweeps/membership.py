@@ -196,7 +196,7 @@ class Membership(Scenario, Sweep):
         def by_truth(biased: float, **others: float) -> Any:
             return lambda cell: others.get(cell.truth, biased)
 
-        conditions = declare.cases(
+        cells = declare.cases(
             [*map(Cell._make, product(self.truth, self.budget))],
             sd=by_truth(self.sd, prior=self.lam**-0.5),
             rho=by_truth(0.0, correlated=self.rho),
@@ -206,8 +206,10 @@ class Membership(Scenario, Sweep):
             budget=lambda cell: float(cell.budget),
         )
         axes = {name: names | {"bin": BINS} for name in OF_BINS} | dict.fromkeys(metrics, names)
-        sizes: dict[str, Any] = {"n_items": self.n_items, "pools": self.pools, "fits": 20}
-        return [Group("membership", self.experiment, **conditions, **sizes, axes=axes)]
+        n, p = self.n_items, self.pools
+        return [
+            Group("membership", self.experiment, **cells, n_items=n, pools=p, axes=axes, fits=20)
+        ]
 
     def table(self, ds: xr.Dataset, t: Table) -> None:
         for (truth, budget), (i, (name, n_samples)) in product(

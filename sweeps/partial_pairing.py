@@ -159,9 +159,10 @@ class PartialPairing(Profiled):
             within_share=lambda cell: pairs.WITHIN_SHARE[cell.comparisons],
             budget=lambda cell: float(cell.budget),
         )
-        sizes: dict[str, Any] = {"n_items": 2 * self.n_contents, "pools": self.pools, "fits": 8}
-        axes = {"recall": {"model": list(MODELS)}}
-        return [Group("designs", self.experiment, **conditions, **sizes, axes=axes)]
+        axes, n, p = {"recall": {"model": list(MODELS)}}, 2 * self.n_contents, self.pools
+        return [
+            Group("designs", self.experiment, **conditions, n_items=n, pools=p, axes=axes, fits=8)
+        ]
 
     def table(self, ds: xr.Dataset, t: Table) -> None:
         same = {"judge": "default", "n_contents": self.n_contents, "protocol": "stochastic"}

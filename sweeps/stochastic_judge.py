@@ -72,10 +72,8 @@ class StochasticJudge(Active):
         return self.refit_every
 
     def defaults(self) -> dict[str, Any]:
-        values = super().defaults()
-        if self.judge is None:
-            values |= {"uncertain": twins.UNCERTAIN, "discrimination": None}
-        return values
+        own = {"uncertain": twins.UNCERTAIN, "discrimination": None}
+        return super().defaults() | (own if self.judge is None else {})
 
     def check(self) -> None:
         if self.judge is not None and self.uncertain is not None:

@@ -261,9 +261,16 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         several += [f"{name}_c_{what}" for name in JOINT for what in ("width", "covered")]
         by_number = {"n_reference": list(self.n_reference)}
         axes = dict.fromkeys(several, by_number)
-        sizes: dict[str, Any] = {"n_items": self.n_items, "pools": self.pools}
-        sizes["fits"] = 2 + 3 * len(self.n_reference)
-        return [Group("two_judges", self.experiment, **conditions, **sizes, axes=axes)]
+        return [
+            Group(
+                *("two_judges", self.experiment),
+                **conditions,
+                n_items=self.n_items,
+                pools=self.pools,
+                axes=axes,
+                fits=2 + 3 * len(self.n_reference),
+            )
+        ]
 
     def table(self, ds: xr.Dataset, t: Table) -> None:
         n_cheap = self.n_items * (self.n_items - 1)

@@ -35,8 +35,7 @@ from jbt.own.leaderboards.prediction_powered import FEWEST_LABELLED, significant
 from jbt.simulation.simulate import Condition
 from jbt.types import check_count
 
-from ._shared.baseline_fits import FITS
-from ._shared.prompt_studies import draw, pair_sums
+from ._shared.prompt_studies import FITS, draw, pair_sums
 from ._shared.scenario import MapPrior
 
 if TYPE_CHECKING:

@@ -415,10 +415,7 @@ class Stopping(MapPrior, JudgeSettings):
             ax.invert_yaxis()
 
         stopped = {"stop": "certainty", "quantity": "stopped", "protocol": protocol}
-        first, by_rule = scenarios[0], []
-        for name in self.rule:
-            style = plots.rule_style(name)
-            by_rule.append(plots.Line({"rule": name}, name, style.pop("colour"), style))
+        first, by_rule = scenarios[0], [plots.Line.of_rule(name) for name in self.rule]
         share_right = f"share of looks with the top {self.k} right"
         return [
             plots.Panel(

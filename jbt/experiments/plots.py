@@ -91,6 +91,12 @@ class Line:
     shift: float = 0.0
     """By how much points stand beside their place on the x axis."""
 
+    @classmethod
+    def of_rule(cls, rule: str, **where: Any) -> Line:
+        """The line of an acquisition rule, with its name, in its style."""
+        style = rule_style(rule)
+        return cls({"rule": rule, **where}, rule, style.pop("colour"), style)
+
 
 @dataclass(frozen=True)
 class Panel:

@@ -17,7 +17,7 @@ from jbt.acquisition import Loop, Task, panel_rules, reports, run
 from jbt.acquisition.loop import Queries
 from jbt.acquisition.rules import DEFAULT_RULES, families
 from jbt.acquisition.runs import check as check_run
-from jbt.experiments import declare, plots
+from jbt.experiments import declare
 from jbt.experiments.declare import Group
 from jbt.experiments.labelled_arrays import SEEDS, rows_of, where
 from jbt.experiments.plots import Line
@@ -294,13 +294,7 @@ class Active(MapPrior, RunSettings, JudgeSettings):
 
     def lines(self, rules: Sequence[str], **labels: Any) -> list[Line]:
         """Lines of those of the rules that were run, each in its style."""
-        lines = []
-        for rule in rules:
-            if rule in self.rule:
-                style = plots.rule_style(rule)
-                colour = style.pop("colour")
-                lines.append(Line({"rule": rule, **labels}, rule, colour, style))
-        return lines
+        return [Line.of_rule(rule, **labels) for rule in rules if rule in self.rule]
 
 
 def references(recall: xr.DataArray) -> Iterator[tuple[xr.DataArray, dict[str, Any]]]:

@@ -12,8 +12,7 @@ from jbt.own.leaderboards.prediction_powered import labelled_win_rates
 from jbt.types import Prior, Status
 from sweeps import baselines
 from sweeps._shared import prompt_studies
-from sweeps._shared.baseline_fits import FITS
-from sweeps._shared.prompt_studies import draw, pair_sums, pairs_of
+from sweeps._shared.prompt_studies import FITS, draw, pair_sums, pairs_of
 
 pytestmark = pytest.mark.heavy
 

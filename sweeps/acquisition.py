@@ -22,7 +22,7 @@ from jbt.experiments.plots import Line, Panel
 from jbt.experiments.table import Table
 from jbt.simulation import judges
 
-from ._shared.active import REFERENCE, Active
+from ._shared.active import REFERENCE, Active, at_best_budget
 from ._shared.calibration import by_seed, drawn_from
 from ._shared.judge import Case, number
 
@@ -117,12 +117,9 @@ class Acquisition(Active):
         beyond, drawn = (values - values.isel(budget=-1) for values in (by_seed, open_))
         if self.pools >= 4:
             recall = by_seed.mean(SEEDS)
-            excess = recall.isel(budget=-1).copy(deep=True)
-            for half in (0, 1):
-                elsewhere = recall.isel(pool=slice(1 - half, None, 2)).mean("pool")
-                best = recall.isel(budget=elsewhere.argmax("budget")) - recall.isel(budget=-1)
-                excess[:, half::2] = best.values[:, half::2]
-            t.means("recall_above_full_data", excess)
+            full = recall.isel(budget=-1)
+            best = full.copy(data=at_best_budget(recall.values))
+            t.means("recall_above_full_data", best - full)
         for at, source in zip(beyond, drawn, strict=True):
             values = source.transpose("budget", SEEDS, "pool").values
 

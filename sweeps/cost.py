@@ -28,7 +28,7 @@ from jbt.simulation.simulate import Condition, stream
 from jbt.types import Prior, check_count
 
 from ._shared import calibration, prices
-from ._shared.active import RunSettings, task_of
+from ._shared.active import RunSettings, at_best_budget, task_of
 from ._shared.calibration import SHARE
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ class Cost(RunSettings):
         whose recall it reports; and each target's cost and the share of such studies that reach
         it."""
         row = {**frontier.row, "n_pools": frontier.recall.shape[-1]}
-        mean, *interval = stats.mean_interval(frontier.at_best_budget(), seed=self.seed)
+        mean, *interval = stats.mean_interval(at_best_budget(frontier.recall), seed=self.seed)
 
         studies = frontier.best_of_studies
         t.add("best_recall", mean, interval, studies=studies, **row)
@@ -396,14 +396,6 @@ class Frontier:
     def best_of_studies(self, size: int, _: int | None) -> np.ndarray:
         """[R] their recalls at the best budget."""
         return self.of_studies(size).max(-1)
-
-    def at_best_budget(self) -> np.ndarray:
-        """[P] recall at the budget that is best for the other half of the pools."""
-        recall = self.recall[-1].copy()
-        for half in (0, 1) if recall.size > 1 else ():
-            best = self.recall[:, 1 - half :: 2].mean(-1).argmax()
-            recall[half::2] = self.recall[best, half::2]
-        return recall
 
 
 SWEEP = Cost

@@ -254,19 +254,13 @@ class PartialPairing(Profiled):
 def needed(n_twice: np.ndarray, width: np.ndarray, wanted: float, seed: int) -> list[float]:
     """The n_twice, interpolated, at which the mean width [n_twice, pools] falls to `wanted`, with
     its interval; NaN beyond the largest n_twice, the smallest if that suffices."""
+    x = np.log(n_twice)
 
     def solve(mean: np.ndarray) -> np.ndarray:
-        excess = np.nan_to_num(mean, nan=np.inf) - wanted
-        enough = excess <= 0
-        first = enough.argmax(-1)
-        # Widths fall like a power of n_twice: interpolated on logarithms.
-        low = np.maximum(first - 1, 0)
-        y0, y1 = (np.log(np.take_along_axis(mean, i[..., None], -1)[..., 0]) for i in (low, first))
-        x0, x1 = np.log(n_twice[low]), np.log(n_twice[first])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            share = np.where(first > low, (y0 - np.log(wanted)) / (y0 - y1), 1.0)
-        share = np.where(np.isfinite(share), share, 1.0)
-        return np.where(enough.any(-1), np.exp(x0 + share * (x1 - x0)), np.inf)
+        # Widths fall like a power of n_twice, hence logarithms; an unknown one is infinite.
+        excess = np.where(np.isfinite(mean), np.log(mean / wanted), 1e300)
+        at = np.where(excess[..., 0] <= 0, x[0], stats.first_crossing(x, excess))
+        return np.exp(at)
 
     mean = np.array([w[np.isfinite(w)].mean() if np.isfinite(w).any() else np.nan for w in width])
     samples = solve(stats.bootstrap_means(width, seed=seed))

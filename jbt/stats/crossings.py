@@ -14,7 +14,7 @@ def first_crossing(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Where y first changes from positive to not positive, linearly interpolated.
 
     Args:
-      x: [G] increasing.
+      x: [G] increasing, or [..., G] a grid for each curve.
       y: [..., G].
 
     Returns:
@@ -23,11 +23,12 @@ def first_crossing(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """
     y = np.asarray(y, float)
     falls = (y[..., :-1] > 0) & (y[..., 1:] <= 0)
-    i = falls.argmax(-1)
-    y0 = np.take_along_axis(y, i[..., None], -1)[..., 0]
-    y1 = np.take_along_axis(y, i[..., None] + 1, -1)[..., 0]
+    i = falls.argmax(-1)[..., None] + np.arange(2)
+    (x0, x1), (y0, y1) = (
+        np.moveaxis(np.take_along_axis(v, i, -1), -1, 0) for v in (np.broadcast_to(x, y.shape), y)
+    )
     with np.errstate(invalid="ignore", divide="ignore"):
-        crossing = x[i] + (x[i + 1] - x[i]) * y0 / (y0 - y1)
+        crossing = x0 + (x1 - x0) * y0 / (y0 - y1)
     never = np.where((y > 0).any(-1), np.inf, -np.inf)
     return np.where(falls.any(-1), crossing, never)
 

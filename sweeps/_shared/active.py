@@ -326,6 +326,16 @@ def task_of(pool: Pool, answers: Array, condition: Condition, prior: Prior) -> T
     return Task.build(pool, answers, variant=Variant(free[None], free), prior=prior)
 
 
+def at_best_budget(recall: Float[np.ndarray, "... T P"]) -> Float[np.ndarray, "... P"]:
+    """Recall of each pool at the budget that is best for the other half of the pools; of one pool
+    alone, at the last."""
+    out = recall[..., -1, :].copy()
+    for half in (0, 1) if out.shape[-1] > 1 else ():
+        best = recall[..., 1 - half :: 2].mean(-1).argmax(-1)[..., None, None]
+        out[..., half::2] = np.take_along_axis(recall[..., half::2], best, -2)[..., 0, :]
+    return out
+
+
 def check_rules(rules: Sequence[str]) -> None:
     """Raise `ValueError` for an unknown rule, one named twice, or no reference among them."""
     for rule in rules:

@@ -38,14 +38,9 @@ def first_reached(spent: np.ndarray, curve: np.ndarray, wanted: float) -> np.nda
       spent: [R, K], or [K] for all rows, increasing.
       curve: [R, K].
     """
-    spent = np.broadcast_to(spent, curve.shape)
-    reached = curve >= wanted
-    at, rows = reached.argmax(1), np.arange(len(curve))
-    before = np.maximum(at - 1, 0)
-    low, high = curve[rows, before], curve[rows, at]
-    share = np.clip((wanted - low) / np.where(high > low, high - low, 1), 0, 1)
-    spent_there = spent[rows, before] + share * (spent[rows, at] - spent[rows, before])
-    return np.where(reached.any(1), spent_there, np.nan)
+    at = stats.first_crossing(spent, wanted - curve)
+    at = np.where(curve[:, 0] >= wanted, spent[..., 0], at)
+    return np.where(np.isfinite(at), at, np.nan)
 
 
 def of_resamples(values: np.ndarray, n_pools: int) -> tuple[float, float]:

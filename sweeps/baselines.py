@@ -121,7 +121,7 @@ class Baselines(MapPrior, Sweep):
     """Models of a study (count)."""
     sd: float = 1.0
     """Standard deviation of quality between models (logits)."""
-    sd_answers: float = 1.0
+    sd_answers: declare.NotNegative = 1.0
     """Standard deviation of an answer's quality about its model's (logits)."""
     n_anchors: tuple[int, ...] = (50, 200)
     """Labelled pairs (count), increasing."""
@@ -130,8 +130,6 @@ class Baselines(MapPrior, Sweep):
 
     def check(self) -> None:
         super().check()
-        if self.sd_answers < 0:
-            raise ValueError(f"sd_answers must be at least 0, got {self.sd_answers:g}")
         n_pairs = self.n_prompts * self.n_models * (self.n_models - 1) // 2
         declare.check_increasing("n_anchors", self.n_anchors, least=1, most=n_pairs)
 

@@ -20,12 +20,12 @@ from jaxtyping import Array, Key
 from jbt import stats, twins
 from jbt.acquisition import RULES, Loop, reports, run
 from jbt.experiments import declare, plots
-from jbt.experiments.declare import Group
+from jbt.experiments.declare import Group, NotNegative
 from jbt.experiments.labelled_arrays import SEEDS, where
 from jbt.experiments.table import Table
 from jbt.simulation import pools
 from jbt.simulation.simulate import Condition, stream
-from jbt.types import Prior, check_count
+from jbt.types import Prior, check_count, check_word
 
 from ._shared import calibration, prices
 from ._shared.active import RunSettings, at_best_budget, task_of
@@ -42,15 +42,6 @@ PAPERS_BUDGETS = (200, 528, 800)
 """Budgets of the paper's points, those of the dear judge by its prices."""
 STYLES = (("blue", "corrected"), ("sky", "not corrected"), ("vermilion", "not corrected"))
 """Colour of each of `Cost.cases`, and what is done about its bias."""
-
-
-def check_price(name: str, value: float) -> None:
-    """Check that a price or a number of tokens is not negative."""
-    if not (np.isfinite(value) and value >= 0):
-        raise ValueError(f"{name} must be finite and at least 0, got {value}")
-
-
-Price = Annotated[float, check_price]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,25 +89,25 @@ class Cost(RunSettings):
         prices.SHARING
     )
     """Pools that reuse one decision of the gate (count), increasing."""
-    cheap_input: Price = 0.15
+    cheap_input: NotNegative = 0.15
     """Dollars per million input tokens of the cheap judge."""
-    cheap_output: Price = 0.60
+    cheap_output: NotNegative = 0.60
     """Dollars per million output tokens of the cheap judge."""
-    dear_input: Price = 1.25
+    dear_input: NotNegative = 1.25
     """Dollars per million input tokens of the dear judge."""
-    dear_output: Price = 10.0
+    dear_output: NotNegative = 10.0
     """Dollars per million output tokens of the dear judge."""
-    input_tokens: Price = 293.0
+    input_tokens: NotNegative = 293.0
     """Input tokens of a comparison (mean count)."""
-    output_tokens: Price = 16.0
+    output_tokens: NotNegative = 16.0
     """Output tokens of a comparison (mean count)."""
-    cheap_reasoning: Price = 0.0
+    cheap_reasoning: NotNegative = 0.0
     """Hidden tokens of a comparison that the cheap judge bills as output (mean count)."""
-    dear_reasoning: Price = 0.0
+    dear_reasoning: NotNegative = 0.0
     """Hidden tokens of a comparison that the dear judge bills as output (mean count)."""
     n_anchors: Annotated[int, partial(check_count, least=0)] = 40
     """Trusted labels of one decision of the gate (count)."""
-    label_price: Price = prices.LABEL
+    label_price: NotNegative = prices.LABEL
     """Dollars a trusted label."""
     refit_every: Annotated[int, check_count] = 8
     """R, verdicts between refits (count)."""
@@ -125,9 +116,7 @@ class Cost(RunSettings):
         super().check()
         if self.cheap == self.dear:
             raise ValueError(f"cheap and dear must be two judges, got {self.cheap} twice")
-        if self.others not in pools.OTHERS:
-            known = ", ".join(pools.OTHERS)
-            raise ValueError(f"others must be one of {known}, got {self.others!r}")
+        check_word("others", self.others, pools.OTHERS)
         check_count("n_seeds", self.n_seeds)
         most = N_ITEMS * (N_ITEMS - 1)
         declare.check_increasing("budget", self.budget, least=self.refit_every, most=most)

@@ -40,7 +40,7 @@ from jbt.experiments.declare import Group, Sweep
 from jbt.experiments.labelled_arrays import where
 from jbt.simulation import judges, pools
 from jbt.simulation.simulate import Condition, stream
-from jbt.types import Comparisons, ScalarLike, check_positive
+from jbt.types import Comparisons, ScalarLike, check_positive, check_word
 
 from ._shared.adjudicate import TURNS, adjudicate, labelled
 from ._shared.scenario import Correlated, VaryingBias, every_verdict
@@ -326,9 +326,7 @@ def pair_labels(
     Raises:
       ValueError: an unknown placement.
     """
-    if placement not in PLACEMENTS:
-        names = ", ".join(PLACEMENTS)
-        raise ValueError(f"placement must be one of {names}, got {placement!r}")
+    check_word("placement", placement, [*PLACEMENTS])
     key_pairs, key_noise = jax.random.split(key)
     quality = r.pool.design.of_items(r.pool.quality)
     lead = jnp.sign(quality[:, None] - quality)

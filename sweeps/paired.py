@@ -115,7 +115,7 @@ class Paired(Profiled):
     oracle: Literal["draw", "argmax"] = "draw"
     """draw: each verdict is drawn once. argmax: the likelier verdict, as of open-weight judges at
     temperature 0, by logits with a preference for the pair added."""
-    pair_noise: float = 0.5
+    pair_noise: declare.NotNegative = 0.5
     """Standard deviation of that preference (logits); without effect on drawn verdicts. Twins have
     their own."""
     lam: Annotated[tuple[float, ...], partial(declare.check_increasing, needed=LAM)] = (
@@ -138,8 +138,6 @@ class Paired(Profiled):
         for name in ("sd", "pair_noise"):
             if self.pool == BANK and getattr(self, name) != getattr(Paired, name):
                 raise ValueError(f"{name} has no effect with --pool {BANK}: twins have their own")
-        if self.pair_noise < 0:
-            raise ValueError(f"pair_noise must be finite and at least 0, got {self.pair_noise}")
 
     @property
     def priors(self) -> list[tuple[float, float]]:

@@ -25,7 +25,7 @@ from jbt.experiments.labelled_arrays import where
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, stream
-from jbt.types import Judge, Prior, Status, check_positive
+from jbt.types import Judge, Prior, Status, check_count, check_positive
 
 from .paired import COLUMNS, LAM, LAM_B, Profiled
 
@@ -75,7 +75,7 @@ class PartialPairing(Profiled):
     }
     panel_size = {"height": 4.0}
 
-    n_contents: int = 30
+    n_contents: Annotated[int, partial(check_count, least=2)] = 30
     """Contents of a pool of which only some are rendered twice (count)."""
     n_twice: tuple[int, ...] = (1, 3, 6, 10, 15, 20, 30)
     """Contents rendered twice, for the interval of c (count); an empty list skips this part."""
@@ -102,8 +102,6 @@ class PartialPairing(Profiled):
 
     def check(self) -> None:
         super().check()
-        if self.n_contents < 2:
-            raise ValueError(f"n_contents must be at least 2, got {self.n_contents}")
         if not self.n_twice and not self.recall_n_twice:
             raise ValueError("n_twice and recall_n_twice are both empty: nothing to do")
         for name in ("n_twice", "recall_n_twice"):

@@ -26,7 +26,7 @@ from jbt.experiments.labelled_arrays import where
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, stream
-from jbt.types import Comparisons, Design, Pool, Prior
+from jbt.types import Comparisons, Design, Pool, Prior, check_count
 
 from .paired import DESIGNS, LAM, LAM_B, Profiled
 
@@ -100,7 +100,7 @@ class PriorSensitivity(Profiled):
     """Prior precisions of c and kappa, 0.1 among them (1/logit^2)."""
     sd: float = 1.25
     """Standard deviation of quality (logits)."""
-    n_contents: int = 30
+    n_contents: Annotated[int, partial(check_count, least=2)] = 30
     """Contents of a pool (count)."""
     k: int = 5
     """Size of the top set (count)."""
@@ -111,8 +111,6 @@ class PriorSensitivity(Profiled):
     def check(self) -> None:
         super().check()
         declare.check_listed("judge", self.judge, list(judges.JUDGES))
-        if self.n_contents < 2:
-            raise ValueError(f"n_contents must be at least 2, got {self.n_contents}")
         declare.check_top(self.k, self.n_contents)
         most = self.n_contents * (self.n_contents - 1)
         if not 1 <= self.budget <= most:

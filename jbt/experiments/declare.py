@@ -227,6 +227,16 @@ Double = Annotated[Literal["float32", "float64"], check_double]
 """The type of `dtype` where only float64 will do."""
 
 
+def check_not_negative(name: str, value: float) -> None:
+    """Check that a number is at least 0."""
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"{name} must be finite and at least 0, got {value}")
+
+
+NotNegative = Annotated[float, check_not_negative]
+"""The type of a field that may be 0: a price, a standard deviation of noise."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordedSweep(Sweep):
     """A sweep over verdicts that were recorded, not simulated."""

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Int, Key
 from jbt.estimators.reference import Rankings
 from jbt.gate.labels import Tops, exact_top
 from jbt.kernel import metrics
-from jbt.types import ScalarLike
+from jbt.types import ScalarLike, check_word
 
 TURNS = ("members", "members_ranked", "contents")
 """Which contents are labelled, and in which order; see `labelled`."""
@@ -33,8 +33,7 @@ def labelled(
     Raises:
       ValueError: `turns` is not one of `TURNS`.
     """
-    if turns not in TURNS:
-        raise ValueError(f"turns must be one of {', '.join(TURNS)}, got {turns!r}")
+    check_word("turns", turns, TURNS)
     mask = r.pool.design.content_mask()
     lot = jax.random.uniform(key, mask.shape, r.naive.dtype)
     naive_only, aware_only = t.naive & ~t.bias_aware, t.bias_aware & ~t.naive

@@ -181,7 +181,6 @@ class Choices(PoolKind, Varied):
             "every": (1, 2),
         },
         "paper": {"pools": RUNS},
-        "full": {},
     }
     units = {
         **Crossing.units,

@@ -55,7 +55,6 @@ class Acquisition(Active):
             "n_seeds": 2,
         },
         "paper": {"pools": 10, "n_seeds": 8, "n_samples": 1500, "membership": "counted"},
-        "full": {},
     }
     panel_size = {"height": 5.0}
 

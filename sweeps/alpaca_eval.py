@@ -68,7 +68,7 @@ class AlpacaEval(MapPrior, RecordedSweep):
     files = ("verdicts.csv", "items.csv", "leaderboard.csv")
     columns = ("c_from", "content")
     index = "c_from"
-    presets = {"smoke": {"pools": 40}, "paper": {}, "full": {}}
+    presets = {"smoke": {"pools": 40}, "paper": {}}
     panel_size = {"width": 5.4, "height": 4.6}
     units = {
         "c_from": "name",

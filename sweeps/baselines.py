@@ -95,7 +95,6 @@ class Baselines(MapPrior, Sweep):
     presets = {
         "smoke": {"pools": 8, "n_prompts": 20, "n_anchors": (30,)},
         "paper": {"pools": 30},
-        "full": {},
     }
     units = {
         "method": "index of the estimator",

@@ -67,7 +67,7 @@ class BiasByQuality(RecordedSweep):
     files = ("verdicts.csv", "items.csv", "leaderboard.csv")
     columns = ("analysis", "content")
     index = "analysis"
-    presets = {"smoke": {"pools": 40}, "paper": {}, "full": {}}
+    presets = {"smoke": {"pools": 40}, "paper": {}}
     panel_size = {"width": 6.0, "height": 4.6}
     units = {
         **dict.fromkeys(("analysis", "coefficient"), "name"),

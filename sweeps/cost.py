@@ -53,7 +53,6 @@ class Cost(RunSettings):
     presets = {
         "smoke": {"pools": 16, "n_seeds": 2, "budget": (32, 64), "target": (0.4, 0.89)},
         "paper": {"pools": 5, "n_seeds": 8, "n_samples": 1500, "membership": "counted"},
-        "full": {},
     }
     units = calibration.UNITS
     panel_size = {"width": 5.8, "height": 5.2}

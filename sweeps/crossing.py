@@ -52,7 +52,6 @@ class Crossing(Correlated, VaryingBias, Sweep):
     presets = {
         "smoke": {"pools": 64, "rho": (0.0, 0.3, 0.6)},
         "paper": {"pools": 30},
-        "full": {},
     }
     units = dict.fromkeys(("naive_agreement", "bias_aware_agreement"), "1 (share of pairs)")
 

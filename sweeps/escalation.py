@@ -93,7 +93,6 @@ class Escalation(Correlated, VaryingBias, Sweep):
             "strategy": ("escalation",),
         },
         "paper": {"pools": 10},  # as its runs of the active loop
-        "full": {},
     }
     units = {
         **dict.fromkeys(("price", "purse"), "verdicts of the cheap judge"),

@@ -89,7 +89,6 @@ class Gate(Correlated, VaryingBias, Sweep):
             "many": (45,),
         },
         "paper": {"pools": 12},  # 60 pools of five judges
-        "full": {},
     }
     units = {
         "noise": "share of labels",

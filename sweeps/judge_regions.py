@@ -83,7 +83,6 @@ class JudgeRegions(MapPrior, RunSettings):
             "two_by_two": False,
         },
         "paper": {"pools": 10, "n_seeds": 6, "n_samples": 1500, "membership": "counted"},
-        "full": {},
     }
     units = {"interaction": "statements for x = 1 per statement"}
 

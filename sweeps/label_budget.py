@@ -104,7 +104,6 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
             "noise": (0.0, 0.1),
         },
         "paper": {"pools": 30},  # as its crossings; it has no such experiment
-        "full": {},
     }
     units = {
         "noise": "share of labels",

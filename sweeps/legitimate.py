@@ -86,7 +86,6 @@ class Legitimate(Sweep):
             "discrimination": (0.4, 1.0),
         },
         "paper": {"pools": 20},
-        "full": {},
     }
     panel_size = {"width": 5.6}
     units = {

@@ -73,7 +73,6 @@ class LLMBar(RecordedSweep):
     presets = {
         "smoke": {"pools": 80, "n_seeds": 2, "lam": (0.1, 1.0)},
         "paper": {"n_seeds": 1},
-        "full": {},
     }
     units = {
         "score": "1 (preference for the first answer, over both orders)",

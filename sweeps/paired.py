@@ -82,7 +82,6 @@ class Paired(Profiled):
     presets = {
         "smoke": {"pools": 8, "judge": ("llama", "coder"), "n_contents": (8,)},
         "paper": {"pools": 6, "pools_other_sizes": 3},
-        "full": {},
     }
     units = {
         "profile_range_mle_centred": "nats, over c_mle +- 1",

@@ -67,7 +67,6 @@ class PartialPairing(Profiled):
             "rho": (0.0, 0.8),
         },
         "paper": {"pools": 6},  # as its paired study; it has no such part
-        "full": {},
     }
     units = {
         "c_interval_width_planned": "logits per unit of the covariate (95 %, from the truth)",

@@ -79,7 +79,6 @@ class PriorSensitivity(Profiled):
             "design": ("paired",),
         },
         "paper": {"pools": 10},
-        "full": {},
     }
     units = {"c_hat": "logits for x = 1 over x = 0", "tau2": "prior variance of c, logits^2"}
     panel_size = {"width": 5.2, "below": {"ncols": 6, "fontsize": 8}}

@@ -64,7 +64,7 @@ class RealJudges(MapPrior, RecordedSweep):
     data_name = "prd"
     columns = ("judge", "design", "model", "content")
     index = "judge"
-    presets = {"smoke": {"pools": 8}, "paper": {}, "full": {}}
+    presets = {"smoke": {"pools": 8}, "paper": {}}
     panel_size = {"height": 4.6}
     units = {
         "c": "logits per e-fold of 1 + words",

@@ -53,7 +53,6 @@ class StochasticJudge(Active):
             "n_seeds": 2,
         },
         "paper": {"pools": 10, "n_seeds": 6, "n_samples": 1500, "membership": "counted"},
-        "full": {},
     }
     panel_size = {"width": 6.0, "height": 5.0}
 

@@ -151,7 +151,6 @@ class Stopping(MapPrior, JudgeSettings):
             "refit_every": 8,
         },
         "paper": {"pools": 10, "n_items": 30, "k": 5, "rule": ("top_k_aware",), "budget": 320},
-        "full": {},
     }
     units = {
         **{f"at_{at}_stopped": "share of runs" for at in ("level", "gain")},

@@ -98,7 +98,6 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
             "factor_rho": (0.0, 0.6),
         },
         "paper": {"pools": 30},  # as its crossings; it has no such experiment
-        "full": {},
     }
     units = {
         "reference_bias": "logits per unit of the covariate",

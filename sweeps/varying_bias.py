@@ -273,7 +273,6 @@ class VaryingBias(MapPrior, Sweep):
             "rule": ("top_k_aware",),
         },
         "paper": {"pools": 10},
-        "full": {},
     }
     units = {
         **dict.fromkeys(("interaction", "interaction_hat"), "pure number"),

@@ -7,7 +7,7 @@ its table and its figure. `jbt.experiments.run` runs it.
 
         name = "sharpness"
         columns = ("discrimination",)
-        presets = {"smoke": {"pools": 64}, "paper": {"pools": 30}, "full": {}}
+        presets = {"smoke": {"pools": 64}, "paper": {"pools": 30}}
 
         bias: Annotated[float, check_positive] = 1.0
         '''True bias c* (logits per unit of the covariate).'''
@@ -61,8 +61,9 @@ class Sweep:
     """Name of the sweep, of its module in `sweeps` and of its folder."""
     columns: ClassVar[tuple[str, ...]]
     """Columns of the table that name a row's setting."""
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]]
-    """smoke, paper, full -> the fields that differ from their defaults."""
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """smoke, paper, full -> the fields that differ from their defaults; full is there in any
+    case."""
     units: ClassVar[Mapping[str, str]] = {}
     """Unit of each coordinate and metric that `units.UNITS` has not, or has otherwise."""
     index: ClassVar[str | None] = None
@@ -115,10 +116,10 @@ class Sweep:
         Raises:
           ValueError: no such preset or field.
         """
-        if preset not in cls.presets:
-            known = ", ".join(cls.presets) or "nothing"
-            raise ValueError(f"{cls.name} has no preset {preset}, only {known}")
-        fields = {**cls.presets[preset], **changes, "preset": preset}
+        presets = {**cls.presets, "full": cls.presets.get("full", {})}
+        if preset not in presets:
+            raise ValueError(f"{cls.name} has no preset {preset}, only {', '.join(presets)}")
+        fields = {**presets[preset], **changes, "preset": preset}
         known = {field.name for field in dataclasses.fields(cls)}
         if unknown := fields.keys() - known:
             raise ValueError(f"{cls.name} has no setting {', '.join(sorted(unknown))}")

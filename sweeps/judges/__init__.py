@@ -79,7 +79,6 @@ class Judges(Sweep):
     presets = {
         "smoke": {"pools": 32, "large_pools": 4, "displaced_pools": 32},
         "paper": {"pools": 10, "large_pools": 10},
-        "full": {},
     }
     units = {
         "c_hat": "logits for x = 1 over x = 0",

@@ -24,7 +24,6 @@ class Own(sweep.Sweep):
 
     name = "own"
     columns = ("a",)
-    presets = {{"full": {{}}}}
     index = "a"
 
     def experiment(self, key, condition):

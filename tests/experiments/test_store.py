@@ -234,7 +234,7 @@ def test_groups_and_metrics_that_do_not_fit_are_refused(tmp_path, capsys, messag
 def test_an_index_that_is_no_label_and_a_preset_that_is_not_there(tmp_path, capsys):
     assert "has no label b" in refused(tmp_path, capsys, sweep=sweep_of(X, label="b"))
     sweep = sweep_of(X)
-    sweep.presets = {"full": {}}
+    sweep.presets = {}
     assert "axes has no preset smoke, only full" in refused(
         tmp_path, capsys, "--preset", "smoke", sweep=sweep
     )

@@ -50,7 +50,6 @@ class Numbers(RecordedSweep):
     name = "numbers"
     files = ("values.csv",)
     columns = ("place",)
-    presets = {"full": {}}
 
     def groups(self):
         values = np.atleast_1d(np.loadtxt(self.file("values.csv")))

@@ -89,7 +89,7 @@ def draw(
     apart = phi[..., first] - phi[..., second]
     logits = jnp.stack([apart + KAPPA, apart - KAPPA], 2)  # [J, G, 2, K]
     u = jax.random.uniform(stream(key, "verdicts"), logits.shape)
-    win, _, tie = jnp.exp(log_probabilities(logits, jnp.log(nu[..., None])))
+    win, tie, _ = jnp.exp(log_probabilities(logits, jnp.log(nu[..., None])))
     won = jnp.where(u < win, 1.0, jnp.where(u < win + tie, 0.5, 0.0))
     difference = x[:, first] - x[:, second]
     of_label = q[:, first] - q[:, second] + judges["label_bias"] * difference
@@ -221,7 +221,7 @@ def fit(
         z = jnp.exp(log_s)[:, None, None] * apart + c * difference + kappa * ORDER
         won = won[:j]
         if ties:
-            win, loss, tie = log_probabilities(z, at["log_nu"])
+            win, tie, loss = log_probabilities(z, at["log_nu"])
             return jnp.where(won == 0.5, tie, jnp.where(won == 1, win, loss)).sum()
         labels = jnp.where(turn < n, _log_share(apart, label), 0)
         return _log_share(z, won).sum() + labels.sum()

@@ -116,9 +116,9 @@ class DavidsonProblem(Problem):
 def log_probabilities(
     eta: Float[Array, "..."], log_nu: Float[Array, "..."]
 ) -> Float[Array, "3 ..."]:
-    """Log-probabilities of a win, a loss and a tie of the first shown; log nu is broadcast."""
+    """Log-probabilities of a win, a tie and a loss of the first shown; log nu is broadcast."""
     log_nu = jnp.broadcast_to(log_nu, eta.shape)
-    return jax.nn.log_softmax(jnp.stack([eta / 2, -eta / 2, log_nu]), axis=0)
+    return jax.nn.log_softmax(jnp.stack([eta / 2, log_nu, -eta / 2]), axis=0)
 
 
 def _log_probabilities(parameters: Parameters, rows: Rows) -> Float[Array, "3 R"]:
@@ -129,17 +129,17 @@ def _log_probabilities(parameters: Parameters, rows: Rows) -> Float[Array, "3 R"
 
 
 def _counts(rows: Rows) -> Float[Array, "3 R"]:
-    """Wins, losses and ties of each verdict's row."""
+    """Wins, ties and losses of each verdict's row."""
     shown, wins = (v.reshape(len(LOG_NU), -1) for v in (rows.shown, rows.wins))
-    return jnp.stack([wins[0], shown[0] - wins[0], wins[2]])
+    return jnp.stack([wins[0], wins[2], shown[0] - wins[0]])
 
 
 def _moments(parameters: Parameters, rows: Rows) -> Float[Array, "2 R"]:
     """Residual and weight of each row: with rows z, the score is the sum of residual z and the
     information that of weight z z'. Rows with a tie are twice the difference of the outcomes'
     sufficient statistics."""
-    won, lost, tied = _counts(rows)
-    win, loss, tie = jnp.exp(_log_probabilities(parameters, rows))
+    won, tied, lost = _counts(rows)
+    win, tie, loss = jnp.exp(_log_probabilities(parameters, rows))
     n = won + tied + lost
     residual = (
         won * loss - lost * win,

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from support import browser
 
@@ -67,10 +68,18 @@ def test_the_site_opens_from_disk(tmp_path):
     assert {str(page): problems for page, problems in found.items() if problems} == {}
 
 
-@pytest.mark.skipif("JBT_REPORT" not in os.environ, reason="needs the report of finished runs")
+@pytest.mark.skipif("JBT_RESULTS" not in os.environ, reason="needs the report of finished runs")
 def test_the_report_opens_from_disk():
-    """At the path in JBT_REPORT: a figure for each sweep, its command, and the site's pages."""
-    report = Path(os.environ["JBT_REPORT"])
+    """In the folder JBT_RESULTS, which .ci/run makes: a figure for each sweep, its command, and the
+    site's pages."""
+    report = Path(os.environ["JBT_RESULTS"]) / "report.html"
+    text = report.read_text()
+    assert text.count('<img alt="Figure of crossing" src="data:image/png;base64,') == 1
+    assert 'id="document-findings/crossing"' in text
+    rows, table = (
+        pd.read_csv(report.parent / name) for name in ("report.csv", "crossing/table.csv")
+    )
+    assert (rows["sweep"] == "crossing").sum() == len(table) > 10
     with browser.browser() as started:
         for width, dark in ((400, True), (1200, False)):
             assert browser.problems(started, report, width=width, dark=dark) == []

@@ -45,6 +45,7 @@ MADE = """
 """.replace("-0.10", "\N{MINUS SIGN}0.10")
 
 
+@pytest.mark.documents
 def test_pages_are_as_they_would_be_made_anew():
     results = documents.Results(kept.table)
     for file in documents.pages():
@@ -271,18 +272,3 @@ def test_a_page_holds_the_files_that_it_names(tmp_path):
         '<iframe srcdoc="&lt;p class=&quot;x&quot;&gt;"></iframe>'
         '<script ></script><a href="#x"><a href="https://example.org">'
     )
-
-
-@pytest.mark.heavy
-def test_a_report_of_real_runs(tmp_path, capsys):
-    pytest.importorskip("sphinx_book_theme", reason="needs the extra docs")
-    options = ["--out", str(tmp_path), "--preset", "smoke", "--only", "crossing"]
-    assert report.main(options) == 0
-    assert "1 of 1: crossing" in capsys.readouterr().err
-    text = (tmp_path / "report.html").read_text()
-    assert text.count('<img alt="Figure of crossing" src="data:image/png;base64,') == 1
-    assert 'id="document-findings/crossing"' in text
-    table = tmp_path / "crossing" / "table.csv"
-    assert len(runs.read(tmp_path / "report.csv")) == len(runs.read(table)) > 10
-    assert report.main([*options, "--no-run"]) == 0
-    assert "1 of 1" not in capsys.readouterr().err

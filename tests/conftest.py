@@ -46,6 +46,8 @@ def pytest_configure(config):
     if "JBT_CACHE" not in os.environ:
         cache = os.environ["JBT_CACHE"] = tempfile.mkdtemp(prefix="jbt-test-")
         config.add_cleanup(lambda: shutil.rmtree(cache, ignore_errors=True))
+    # Nothing here outlives a test: waiting for the disk takes long.
+    os.fsync = lambda descriptor: None
     # A key drawn from twice gives the same numbers twice: an error, unless a test wants just that.
     jax.config.update("jax_debug_key_reuse", True)
     runtime.start(cpu_devices=2)

@@ -51,6 +51,7 @@ def measured():
     return case, speed.measure(case, 2, None, sys.executable)
 
 
+@pytest.mark.heavy
 def test_sides_take_turns_and_their_answers_are_compared(measured):
     case, rows = measured
     assert list(rows) == ["one", "more", "none"]

@@ -53,7 +53,7 @@ def test_a_wheel_works_outside_the_checkout(wheel, tmp_path):
     assert int(python("-c", regions, **run)) > 1
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_the_wheel_of_the_sdist_has_the_same_files(wheel, tmp_path):
     python("-m", "pip", "install", "-q", "--target", str(tmp_path / "tools"), "hatchling", cwd=ROOT)
     tools = {"PYTHONPATH": str(tmp_path / "tools")}

@@ -8,6 +8,7 @@ import shlex
 
 import pytest
 import tyro
+from support.marks import heavy, nightly
 from support.pages import (
     DOCS,
     NOTEBOOKS,
@@ -120,8 +121,13 @@ def commands_to_run():
     )
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("words", commands_to_run())
+@pytest.mark.parametrize(
+    "words",
+    [
+        # Every rule is compiled.
+        (nightly if words.startswith("replay") else heavy)(words)
+        for words in commands_to_run()
+    ],
+)
 def test_a_command_in_the_documents_runs(words, data, readers_folder, capsys):  # noqa: F811
-    words = re.sub(r"( --rules \S+ \S+)(?: (?!--)\S+)+", r"\1", words)  # each is compiled
     assert cli.main(shlex.split(words)) == 0, capsys.readouterr().err

@@ -80,7 +80,7 @@ def test_programs_are_found_again_unless_switched_off(filled):
     assert programs(home / "elsewhere")
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_damaged_programs_change_nothing_and_are_made_anew(filled):
     home, first = filled
     cut, flipped, *_, emptied = programs(home)
@@ -95,7 +95,7 @@ def test_damaged_programs_change_nothing_and_are_made_anew(filled):
     assert run(home) == {**first, "hits": first["misses"], "misses": 0}
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_a_program_under_the_name_of_another_is_not_run(filled):
     home, first = filled
     others = set(programs(home))
@@ -107,7 +107,7 @@ def test_a_program_under_the_name_of_another_is_not_run(filled):
     assert run(home, FACTOR="2")["total"] == double["total"]
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_a_folder_that_cannot_be_used_ends_no_run(tmp_path, filled):
     _, first = filled
     file = tmp_path / "file"

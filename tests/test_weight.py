@@ -38,6 +38,7 @@ def test_what_weighs():
     assert n_tokens(code.replace("x", "a_long_name")) == n_tokens(code)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("room", BUDGETS)
 def test_a_room_keeps_to_its_budget(room):
     files = list((ROOT / room).rglob("*.py"))

@@ -20,6 +20,7 @@ from support.active import (
     run_by,
     switchboard,
 )
+from support.marks import heavy, nightly
 
 from jbt.acquisition import Loop, PanelRule, Task, reports, rules, run, step
 from jbt.acquisition.runs import check
@@ -44,7 +45,7 @@ TWIN_BUDGET = 22
 
 @pytest.mark.parametrize(
     "n_pools",
-    [pytest.param(12, marks=pytest.mark.heavy), pytest.param(50, marks=pytest.mark.nightly)],
+    [heavy(12), nightly(50)],
 )
 def test_the_twin_picks_the_same_pairs(x64, same_key_again, n_pools):
     """Every deterministic rule on frozen pools, naive and bias-aware inside, with either estimate
@@ -84,9 +85,13 @@ def test_the_twin_picks_the_same_pairs(x64, same_key_again, n_pools):
                 assert [*found] == [query[:3] for query in expected], (name, i)
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize(
-    ("fresh", "protocol"), [(False, "frozen"), (True, "frozen"), (False, "stochastic")]
+    ("fresh", "protocol"),
+    [
+        heavy(False, "frozen"),
+        heavy(True, "frozen"),
+        nightly(False, "stochastic"),
+    ],
 )
 def test_contract_of_a_run(fresh, protocol, same_key_again):
     """Never the diagonal nor padding, and with cached verdicts every pair once until all are

@@ -6,12 +6,14 @@ import re
 
 import pandas as pd
 import pytest
+from support.marks import heavy, nightly
 
 from jbt import cli
 
-TABLES = {"doctor": [], "judge": [], "identify": [], "fit": ["--joint"], "leaderboard": []}
+TABLES = {"doctor": [], "judge": [], "identify": [], "fit": [], "leaderboard": []}
 TABLES |= {"plan prompts": [], "replay": ["--rules", "round_robin", "--seeds", "1"]}
-TABLES |= {"gate": ["--anchors", "a.csv"]}
+TABLES |= {"gate": ["--anchors", "a.csv"], "fit --joint": []}
+EACH_TIME = ("doctor", "fit", "leaderboard")
 
 NAMES = [
     "=1+cmd|' /C calc'!A0",
@@ -96,8 +98,10 @@ def check_report(folder):
     assert len(pd.read_csv(folder / "table.csv", keep_default_na=False)) > 0
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("command", TABLES)
+@pytest.mark.parametrize(
+    "command",
+    [*map(heavy, EACH_TIME), *(nightly(name) for name in TABLES if name not in EACH_TIME)],
+)
 def test_a_name_is_nothing_but_a_name(command, folder, capsys):
     """Nothing is executed, and nothing written elsewhere."""
     before = written(folder)

@@ -112,10 +112,10 @@ def test_other_files_that_are_not_written(folder, tmp_path, capsys):
     ):
         refused(line, capsys, reason)
     assert b"stXdy" in damaged.read_bytes()
-    table = tmp_path / "partial_pairing" / "table.csv"
+    table = tmp_path / "crossing" / "table.csv"
     table.parent.mkdir()
     table.write_text("mine")  # of another program
-    refused(f"sweep partial_pairing --preset smoke --out {tmp_path}", capsys, "but no results.zarr")
+    refused(f"sweep crossing --preset smoke --out {tmp_path}", capsys, "but no results.zarr")
     assert table.read_text() == "mine"
 
 
@@ -162,9 +162,10 @@ def test_a_study_does_not_begin_over_files_of_the_user(tmp_path, capsys):
         assert f"{study / name} exists" in capsys.readouterr().err
         assert (study / name).read_text() == "precious"
         (study / name).unlink()
-        assert cli.main(argv) == 0
+    assert cli.main(argv) == 0
 
 
+@pytest.mark.heavy
 def test_winners_that_were_not_told_are_kept(tmp_path, capsys):
     """The ids were told, but from another file, and otherwise."""
     study, asked = tmp_path / "study", tmp_path / "asked.csv"

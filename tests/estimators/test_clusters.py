@@ -165,7 +165,7 @@ def test_one_cluster_tells_nothing(x64):
 @pytest.mark.heavy
 def test_intervals_cover_where_verdicts_go_together(x64):
     """And those that take verdicts for independent do not."""
-    n_clusters, n_studies = 250, 400
+    n_clusters, n_studies = 250, 200
     design, variant = design_and_variant()
     drawn = [draw(seed, n_clusters) for seed in range(n_studies)]
     stacked = jax.tree.map(lambda *v: jnp.stack(v), *[rows for rows, _ in drawn])
@@ -192,7 +192,7 @@ def test_intervals_cover_where_few_prompts_hold_most_verdicts(x64):
     """Nine prompts among a hundred hold 100 verdicts each, c and the qualities vary between them:
     t with G - 1 degrees of freedom and the plain sandwich cover .85; the jackknife with its degrees
     of freedom what it should."""
-    prompts, n_studies = 100, 300
+    prompts, n_studies = 100, 150
     varied = {"sd_c": 0.3, "sd_theta": 0.7}
     truth = boards.limit(20_000, **varied)
     covered = []

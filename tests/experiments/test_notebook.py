@@ -12,6 +12,7 @@ from sweeps import crossing
 RUN = {"preset": "smoke", "pools": 8, "rho": (0.0, 0.6)}
 
 
+@pytest.mark.heavy
 def test_a_run_in_memory_has_the_numbers_of_the_command(tmp_path, capsys):
     shown = notebook.run(crossing.SWEEP, **RUN)
     words = ["--preset", "smoke", "--pools", "8", "--rho", "0", "0.6", "--out", str(tmp_path)]

@@ -342,8 +342,9 @@ def test_another_configuration_is_refused_by_name(begun, finished, capsys):
         assert whole(out) if out is finished else True
 
 
-def test_what_two_runs_may_share(begun, capsys):
+def test_what_two_runs_may_share(begun, capsys, monkeypatch):
     """A part shares the folder with other parts, the whole run with none."""
+    monkeypatch.setattr(store, "PROBE_SECONDS", 0.1)
     folder = begun / "axes"
     with store.locked(folder, (0, 2)):
         assert "another run is writing to" in refused(begun, capsys)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import log_expit
 from support import problems
+from support.marks import heavy, nightly
 
 from jbt import estimators, identifiability
 from jbt.simulation import judges, pairs, pools
@@ -31,7 +32,7 @@ def ranks(design, shown):
     return identifiability.rank(design, shown)
 
 
-@pytest.mark.parametrize("count", [18, pytest.param(90, marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("count", [18, nightly(90)])
 def test_rank_and_directions_agree_with_an_svd(x64, count):
     nullities, qs = set(), [problems.random_problem(s, shared=s % 2 == 0) for s in range(count)]
     comparisons, padded, *_ = problems.as_batch(qs, shared=True, dtype="float64")
@@ -164,7 +165,7 @@ def several(d: int, count: int) -> list[problems.Problem]:
     return [q for q in found if q.d == d][:count]
 
 
-@pytest.mark.parametrize("d", [2, pytest.param(1, marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("d", [2, nightly(1)])
 def test_profile_agrees_with_scipy(x64, d):
     count = 30
     qs = several(d, count)
@@ -205,8 +206,13 @@ def range_around_map(comparisons, design):
     return found.range(), found.status
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize(("count", "own"), [(60, False), (100, True)])
+@pytest.mark.parametrize(
+    ("count", "own"),
+    [
+        heavy(60, False),
+        nightly(100, True),
+    ],
+)
 def test_the_unpaired_profile_is_flat_in_every_pool(x64, count, own):
     """`own`: without a table of contents, which compiles anew."""
     comparisons, design = jax.tree.map(lambda v: v[:count], paired_batch(100, 8))
@@ -287,9 +293,9 @@ def estimates(comparisons, design, variant, covariate):
 @pytest.mark.parametrize(
     ("shared", "count"),
     [
-        pytest.param(False, 80, marks=pytest.mark.heavy),
-        pytest.param(True, 80, marks=pytest.mark.heavy),
-        pytest.param(True, 400, marks=pytest.mark.nightly),
+        nightly(False, 80),
+        heavy(True, 80),
+        nightly(True, 400),
     ],
 )
 def test_the_estimate_exists_where_linear_programming_says_so(x64, shared, count):
@@ -373,6 +379,7 @@ def test_reasons_why_there_is_no_estimate(x64):
     assert float(constant.range()) == 0
 
 
+@pytest.mark.heavy
 def test_relabelling_units_and_order_of_showing(x64):
     comparisons, design = jax.tree.map(lambda v: v[3], paired_batch(100, 8))
     design = sixteen(design.covariates, design.content)

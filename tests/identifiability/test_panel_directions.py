@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support import panels, problems
+from support.marks import heavy
 from support.panels import J, known, made, pairs_of
 from support.problems import svd_rank
 
@@ -54,7 +55,7 @@ def ranks(panel, design, variant):
     return identifiability.rank(design, panel, variant=variant)
 
 
-@pytest.mark.parametrize("count", [12, pytest.param(120, marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("count", [12, heavy(120)])
 def test_rank_and_directions_agree_with_an_svd(x64, count):
     qs = random_panels(range(count))
     panel, design, _, variant = panels.as_batch(qs, shared=True, dtype="float64")

@@ -14,7 +14,7 @@ from jbt import identifiability
 from jbt.kernel import model
 from jbt.types import Comparisons, Design, Panel, Parameters, Status, Variant
 
-pytestmark = pytest.mark.heavy
+heavy = pytest.mark.heavy
 
 BATCH = 16
 """One compiled shape: problems of 8 items, 3 covariates and 3 judges."""
@@ -47,7 +47,13 @@ def several(seed):
 
 
 # The slowest problem of a batch holds up the others: those of the first are quick.
-@pytest.mark.parametrize("seed", [27, *range(6)])
+@pytest.mark.parametrize(
+    "seed",
+    [
+        *(pytest.param(seed, marks=heavy) for seed in (27, 0, 1)),
+        *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(2, 6)),
+    ],
+)
 def test_the_estimate_agrees_with_scipy_and_exists_where_it_can(x64, seed):
     qs, value = several(seed), 0.4
     covariate = np.arange(BATCH) % np.array([q.items.d for q in qs])
@@ -95,6 +101,7 @@ def together(problems):
     return panel, design, None, variant
 
 
+@heavy
 def test_reasons_why_there_is_no_estimate(x64):
     n = panels.N
     x = np.array([0.0, 1, 2, 3, 4, 5, 6, 6])[:, None]
@@ -130,6 +137,7 @@ def test_reasons_why_there_is_no_estimate(x64):
     assert unidentified.status[0] == Status.NO_VERDICTS
 
 
+@heavy
 def test_a_difference_is_identified_without_anything_known(x64):
     """It equals one coefficient where the other is 0, each in its judge's units."""
     rng = np.random.default_rng(5)
@@ -161,6 +169,7 @@ def test_a_difference_is_identified_without_anything_known(x64):
     assert out.c[0] < 0.5 < 1  # a difference, not a coefficient
 
 
+@heavy
 def test_the_profile_without_a_reference_is_flat(x64):
     """However many judges and verdicts there are."""
     rng = np.random.default_rng(1)
@@ -176,6 +185,7 @@ def test_the_profile_without_a_reference_is_flat(x64):
         assert least <= float(curve.range()) <= most
 
 
+@heavy
 def test_directions_that_have_no_finite_top(x64):
     """Flat without a known coefficient; with one, only where every verdict says the same."""
     n, full = panels.N, 1 - np.eye(panels.N)
@@ -220,6 +230,7 @@ def coverage(found):
     return often, (often - 0.95) / np.sqrt(0.95 * 0.05 / exists.sum())
 
 
+@heavy
 def test_intervals_cover_the_truth_with_a_reference_and_there_are_none_without(x64):
     count = 12 * BATCH
     x, shown, wins = simulated(count, n_items=panels.N, n_reference=60, repeats=16)
@@ -266,9 +277,18 @@ def cheap_judge(x, shown, wins):
     return identifiability.estimate_bias(panel, design, variant=variant)
 
 
+COVERED = [
+    *((12, 60, 8, 0.95), (12, 30, 1, 0.89)),
+    *((12, 30, 8, 0.94), (12, 60, 1, 0.90), (24, 60, 4, 0.95)),
+]
+
+
 @pytest.mark.parametrize(
     ("n_items", "n_reference", "repeats", "least"),
-    [(12, 60, 8, 0.95), (12, 30, 8, 0.94), (12, 60, 1, 0.90), (12, 30, 1, 0.89), (24, 60, 4, 0.95)],
+    [
+        *(pytest.param(*case, marks=heavy) for case in COVERED[:2]),
+        *(pytest.param(*case, marks=pytest.mark.nightly) for case in COVERED[2:]),
+    ],
 )
 def test_coverage_by_the_number_of_verdicts(x64, n_items, n_reference, repeats, least):
     """The figures of the page on identifiability: about a parameter for each ten verdicts, as
@@ -283,6 +303,7 @@ def test_coverage_by_the_number_of_verdicts(x64, n_items, n_reference, repeats, 
 # --- bad input
 
 
+@heavy
 def test_what_is_refused(x64):
     full, design = 1 - np.eye(4), Design.build(np.array([0.0, 1.0, 3.0, 3.0]))
     panel, grid = made(full, full), identifiability.grid_around(0.0)

@@ -6,12 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support import problems
+from support.marks import heavy, nightly
 
 from jbt import identifiability
 from jbt.identifiability import estimate
 from jbt.types import Comparisons, Design, Status
 
-N, AT_ONCE = 6, 1000
+N, AT_ONCE = 6, 250
 
 
 def one(x, content, shown, wins):
@@ -47,8 +48,8 @@ def c_can_run_away(x, content, shown, wins) -> bool:
 @pytest.mark.parametrize(
     "count",
     [
-        pytest.param(1000, marks=pytest.mark.heavy),
-        pytest.param(100_000, marks=pytest.mark.nightly),
+        heavy(250),
+        nightly(100_000),
     ],
 )
 def test_no_estimate_of_a_sparse_design_runs_away(x64, count):
@@ -67,7 +68,7 @@ def test_no_estimate_of_a_sparse_design_runs_away(x64, count):
     assert min(n_converged, n_separated) > 0.15 * count
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_the_interval_alone_tells_separated_data(x64, monkeypatch):
     """Rounding may keep information along a direction without an end. Then both ends of the
     interval are found on one side of the estimate. Here the threshold on information is taken away,

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 from support import problems
+from support.marks import nightly
 from support.problems import D, M, N
 
 from jbt import runtime
@@ -15,8 +16,8 @@ from jbt.kernel import model
 from jbt.kernel.fit import fit_map, fit_mle
 from jbt.types import Comparisons, Design, Parameters, Prior, Status, Variant
 
-SEEDS = range(120)
-MORE_SEEDS = range(120, 240)
+SEEDS = range(60)
+MORE_SEEDS = range(60, 240)
 
 # Compiled once for all problems of one shape.
 fit_once = jax.jit(fit_map, static_argnames=("solver", "max_steps"))
@@ -41,7 +42,7 @@ EACH = [
     pytest.param(
         (shared, seeds), id=f"{'shared' if shared else 'unpaired'}-{seeds.start}", marks=marks
     )
-    for seeds, marks in ((SEEDS, ()), (MORE_SEEDS, pytest.mark.heavy))
+    for seeds, marks in ((SEEDS, ()), (MORE_SEEDS, pytest.mark.nightly))
     for shared in (False, True)
 ]
 
@@ -165,7 +166,7 @@ def mle_is_unique(q: problems.Problem) -> bool:
     return -best.fun < 1e-7
 
 
-@pytest.mark.parametrize("count", [120, pytest.param(300, marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("count", [60, nightly(300)])
 @pytest.mark.parametrize("shared", [False, True])
 def test_mle_exists_where_linear_programming_says_so(x64, shared, count):
     qs = [problems.random_problem(s, shared=shared) for s in range(400, 400 + count)]
@@ -236,7 +237,7 @@ def test_float32_follows_a_kappa_that_hardly_any_verdict_holds(lam_b):
     assert found["float32"] == pytest.approx(found["float64"], rel=1e-3)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.integers(0, 10**6), st.permutations(range(N)), st.permutations(range(M)))
 def test_what_a_fit_does_not_depend_on(seed, items, contents):
     """The order of items and of contents, and what padding holds; of verdicts turned round, kappa

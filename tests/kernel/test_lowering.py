@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh
 from support.active import EVERY_RULE, view_of
+from support.marks import heavy
 
 from jbt import runtime
 from jbt.simulation import simulate
@@ -107,7 +108,7 @@ SWEEPS = {
 }
 
 
-@pytest.mark.parametrize("name", ["crossing", pytest.param("acquisition", marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("name", ["crossing", heavy("acquisition")])
 def test_a_kernel_is_plain_arithmetic_on_a_gpu(name):
     sweep, changes = SWEEPS[name]
     settings = sweep.at(n_items=30, **changes).decided()

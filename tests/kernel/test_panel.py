@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, log_expit
 from support import panels, problems
+from support.marks import heavy
 from support.panels import J
 
 from jbt import estimators
@@ -15,7 +16,6 @@ from jbt.types import Comparisons, Design, Panel, Parameters, Prior, Rows, Statu
 
 fit_each, fit_one = jax.jit(jax.vmap(fit_map)), jax.jit(fit_map)
 SEEDS = range(50)
-MORE_SEEDS = range(50, 100)
 
 
 def fitted(shared, seeds, dtype="float64"):
@@ -28,22 +28,10 @@ def fitted(shared, seeds, dtype="float64"):
         return qs, batch, found, problems.flat(found.parameters)
 
 
-EACH = [
-    pytest.param(
-        (shared, seeds), id=f"{shared}-{seeds.start}", marks=[pytest.mark.heavy] * is_heavy
-    )
-    for shared, seeds, is_heavy in (
-        (True, SEEDS, False),
-        (False, SEEDS, True),
-        (True, MORE_SEEDS, True),
-        (False, MORE_SEEDS, True),
-    )
-]
-
-
-@pytest.fixture(scope="module", params=EACH)
+@pytest.fixture(scope="module", params=[True, heavy(False)])
 def fits(request):
-    return fitted(*request.param)
+    """With contents shared or not."""
+    return fitted(request.param, SEEDS)
 
 
 def test_map_equals_scipy(fits):
@@ -57,7 +45,7 @@ def test_map_equals_scipy(fits):
 
 @pytest.mark.heavy
 def test_float32_is_that_within_its_error():
-    qs, _, found, betas = fitted(True, range(50), "float32")
+    qs, _, found, betas = fitted(True, SEEDS, "float32")
     assert (found.status == Status.CONVERGED).all()
     for i, q in enumerate(qs):
         want, hessian, _ = q.reference()

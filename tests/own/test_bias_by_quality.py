@@ -13,14 +13,13 @@ from jbt import own
 from jbt.own.fits.judges import Judges
 from jbt.types import Status
 
-pytestmark = pytest.mark.heavy
-
 
 def ranked(verdicts, items, covariates=("words",), **options):
     tables = own.read(verdicts, items, covariates=covariates)
     return own.leaderboard(tables, covariates, **options)
 
 
+@pytest.mark.heavy
 def test_a_ranking_with_one_c_names_what_it_gets_wrong():
     world = written(gamma=0.8)
     (growing,), (plain,) = (ranked(*world, interaction=asked) for asked in (True, False))
@@ -35,17 +34,7 @@ def test_a_ranking_with_one_c_names_what_it_gets_wrong():
     assert text[1] == "one constant c corrects weak models too much and strong ones too little!"
 
 
-def test_halves_are_unbiased():
-    """24 judges with one c for the stronger half of the models and another for the weaker."""
-    c, judges = np.array([1.0, 1.0, 0.2, 0.2]), dict.fromkeys(map(str, range(24)), 1.0)
-    theta = dict(zip("ABCD", (2.0, 0.8, -0.8, -2.0), strict=True))
-    boards = ranked(*written(theta=theta, c=c, judges=judges), standardise=False)
-    halves = [b.by_quality[0].parts["estimate"][["stronger", "weaker"]] for b in boards]
-    halves = np.array(halves, float)
-    error = halves.std(0) / np.sqrt(len(halves))
-    assert (np.abs(halves.mean(0) - [1.0, 0.2]) < 3 * error).all(), (halves.mean(0), error)
-
-
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "world",
     [{"words": lambda rng, shape: np.array([2.0, 0, 1, 3])}, {"theta": {"A": 0.5, "B": -0.5}}],
@@ -65,6 +54,7 @@ def test_where_gamma_is_not_identified_there_is_no_ranking(world):
     assert "by quality" not in ordinary.report("", []).text()
 
 
+@pytest.mark.nightly
 def test_two_items_a_prompt_identify_no_gamma(data):
     """Pairs of LLMBar: what rounding leaves of the column of gamma does not count."""
     files = (data / "llmbar" / f"{name}.csv" for name in ("verdicts", "items"))
@@ -72,6 +62,7 @@ def test_two_items_a_prompt_identify_no_gamma(data):
     assert {board.status for board in boards} == {Status.FLAT}
 
 
+@pytest.mark.nightly
 def test_only_some_covariates_identify_it():
     """Halves and gamma of the covariate that varies within prompts; the other's gamma is 0."""
     verdicts, items = written(gamma=0.4)
@@ -95,6 +86,7 @@ def joint(verdicts, items, anchors=None, **options):
     ]
 
 
+@pytest.mark.heavy
 def test_trusted_labels_are_the_unit_of_discrimination():
     world = written(30, judges={"sharp": 1.0, "blunt": 0.3})
     equal, aware = joint(*world), joint(*world, judge_aware=True)

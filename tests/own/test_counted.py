@@ -9,6 +9,7 @@ from scipy.linalg import null_space
 from scipy.optimize import linprog
 from scipy.special import expit
 from scipy.stats import binom
+from support.marks import heavy, nightly
 
 from jbt import own, runtime
 from jbt.own.leaderboards.counted import better_by_counts
@@ -173,14 +174,13 @@ def test_statuses_are_those_of_a_linear_programme():
     assert seen == {"flat", "separated", ""}
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("theta", "bias"),
     [
-        ((4, 0.3, 0, -0.3), False),
-        ((4, 0.3, 0, -0.3), True),
-        ((6, 2, -2, -6), True),
-        ((3.01, 3, 0, -0.3), True),
+        nightly((4, 0.3, 0, -0.3), False),
+        heavy((4, 0.3, 0, -0.3), True),
+        nightly((6, 2, -2, -6), True),
+        nightly((3.01, 3, 0, -0.3), True),
     ],
 )
 def test_ranks_by_counts_cover(theta, bias):

@@ -4,7 +4,6 @@ files that are of no format."""
 import csv
 import gzip
 import json
-import os
 import random
 import re
 
@@ -13,18 +12,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.foreign_files import SAMPLES, records, save, save_sample, talk
+from support.marks import nightly
 
 from jbt import own
 from jbt.own import formats
 from jbt.own.formats import GenericColumns, sources, texts
 from jbt.own.formats.records import Refused, Row
 from jbt.own.tables.outcomes import Outcomes
-
-
-@pytest.fixture(autouse=True)
-def not_for_keeps(monkeypatch):
-    """Nothing here outlives a test: waiting for the disk would take most of the time."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 def rows(path):
@@ -129,11 +123,12 @@ def test_values_of_any_kind_are_refused_or_read(name, tmp_path):
     assert 0 < n_refused < len(variants)
 
 
-def test_mutated_files_are_read_or_end_in_one_line_a_problem(tmp_path):
+@pytest.mark.parametrize("count", [200, nightly(4000)])
+def test_mutated_files_are_read_or_end_in_one_line_a_problem(count, tmp_path):
     """Bytes deleted, doubled, replaced, cut: never another exception."""
     rng = random.Random(0)
     n_read, lines = 0, []
-    for n in range(800):
+    for n in range(count):
         name = list(SAMPLES)[n % len(SAMPLES)]
         data = save_sample(tmp_path, name).read_bytes()
         for _ in range(rng.randint(1, 3)):
@@ -152,7 +147,7 @@ def test_mutated_files_are_read_or_end_in_one_line_a_problem(tmp_path):
         except own.TableError as error:
             lines += str(error).split("\n")
     assert all(line.startswith((str(tmp_path), "and ")) for line in lines)
-    assert 100 < n_read < 700
+    assert count / 8 < n_read < count * 7 / 8
 
 
 ALPHABETICAL = [("a", "b"), ("a", "c"), ("b", "c")]

@@ -481,6 +481,7 @@ BAD_OPTIONS = {
 }
 
 
+@pytest.mark.heavy
 def test_one_pool_is_decided_as_its_judge_and_bad_input_ends_with_one_line(
     judged, tmp_path, capsys
 ):

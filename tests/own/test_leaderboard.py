@@ -213,7 +213,7 @@ def test_repeats_do_not_narrow_an_interval():
     np.testing.assert_array_equal(again["n_verdicts"], 2 * once["n_verdicts"])
 
 
-@heavy
+@pytest.mark.nightly
 def test_the_order_of_covariates_changes_no_interval():
     verdicts, items = written()
     items["lines"] = items["words"] + np.random.default_rng(1).normal(size=len(items))
@@ -374,6 +374,7 @@ def test_the_answer_counts_ranks_from_outside_the_plausible_ones():
         assert answer in boards.report("Board", []).answer[0]
 
 
+@pytest.mark.heavy
 def test_a_model_outside_the_others_is_pointed_out():
     """D's answers are four times as long as the others': its rank hangs on the transform."""
     tables = written(

@@ -12,6 +12,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from support.marks import heavy, nightly
 from support.metamorphic import (
     CHANGES,
     FORMS,
@@ -92,23 +93,17 @@ def check(name, base, folder, rng, trials):
         assert not faults, (changes, len(faults), faults[:5])
 
 
-# The joint model and the rarer commands take minutes.
-EACH_TIME = ("doctor", "judge", "gate", "fit", "identify", "leaderboard")
-MARKED = [
-    pytest.param(name, marks=pytest.mark.heavy if name in EACH_TIME else pytest.mark.nightly)
-    for name in COMMANDS
+CASES = [
+    *((name, 5, 3) for name in ("doctor", "judge")),
+    *(heavy(name, 12, 2) for name in ("gate", "fit", "identify", "leaderboard")),
+    *(nightly(name, 12, COMMANDS[name][1]) for name in COMMANDS),
 ]
 
 
-@pytest.mark.parametrize("name", MARKED)
-def test_rewritten_tables_give_the_same_result(name, tmp_path):
+@pytest.mark.parametrize(("name", "n_pools", "trials"), CASES)
+def test_rewritten_tables_give_the_same_result(name, n_pools, trials, tmp_path):
     rng = np.random.default_rng(zlib.crc32(name.encode()))
-    check(name, world(0, 12), tmp_path, rng, COMMANDS[name][1])
-
-
-@pytest.mark.parametrize("name", ["doctor", "judge"])
-def test_a_few_rewritten_tables_give_the_same_result(name, tmp_path):
-    check(name, world(1, 5), tmp_path, np.random.default_rng(1), 3)
+    check(name, world(0, n_pools), tmp_path, rng, trials)
 
 
 # --- import
@@ -135,9 +130,7 @@ def read_rows(path):
         return list(csv.DictReader(file))
 
 
-@pytest.mark.parametrize(
-    ("n_pools", "trials"), [(4, 4), pytest.param(12, 20, marks=pytest.mark.heavy)]
-)
+@pytest.mark.parametrize(("n_pools", "trials"), [(4, 4), nightly(12, 20)])
 def test_rewritten_tables_are_imported_as_they_are(n_pools, trials, tmp_path):
     """The tables that `jbt import` writes have what the rewritten ones say."""
     rng, base = np.random.default_rng(n_pools), world(1, n_pools)
@@ -190,12 +183,12 @@ def study(other, changes, folder, rng):
     return status
 
 
-@pytest.mark.heavy
-def test_a_study_of_rewritten_items_and_answers_ends_alike(tmp_path):
+@pytest.mark.parametrize("trials", [heavy(2), nightly(6)])
+def test_a_study_of_rewritten_items_and_answers_ends_alike(trials, tmp_path):
     rng = np.random.default_rng(4)
     base = world(2, 3)
     status = study(base, [], tmp_path / "base", rng)
-    for number in range(6):
+    for number in range(trials):
         changes = draw(rng, sorted(OF_ITEMS | OF_ANSWERS), 5)
         other = rewritten(base, [name for name in changes if name in OF_ITEMS], rng)
         other_status = study(other, changes, tmp_path / f"{number}", rng)

@@ -21,7 +21,7 @@ from jbt.own.leaderboards.problem import merge_pools as merge_pools_of
 
 pytestmark = pytest.mark.heavy
 
-MANY = settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 HEADER = ["pool", "judge", "first", "second", "winner", "count", "order"]
 ROWS = [
@@ -291,7 +291,7 @@ def triples(draw) -> list[bytes]:
     return files
 
 
-@settings(MANY, max_examples=50)
+@settings(MANY, max_examples=25)
 @given(triples(), st.booleans())
 def test_mutations_of_three_tables_together(tmp_path_factory, files, merge_pools):
     check_whole(tmp_path_factory.getbasetemp(), files, merge_pools)

@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 from support.explicit_fits import designs, minimum
+from support.marks import heavy, nightly
 
 from jbt import own
 from jbt.types import Prior
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize(("name", "merged"), [("prd", False), ("prd", True), ("llmbar", False)])
+@pytest.mark.parametrize(
+    ("name", "merged"), [heavy("prd", False), heavy("prd", True), nightly("llmbar", False)]
+)
 def test_every_pool_equals_scipy(name, merged, data):
     paths, prior = [data / name / f"{table}.csv" for table in ("verdicts", "items")], Prior(1, 0.1)
     content = "content" if merged else None
@@ -17,18 +19,18 @@ def test_every_pool_equals_scipy(name, merged, data):
     fits = {(f.pool, f.judge): f for f in own.fit(batch, prior=prior, intervals=False)}
     n = 0
     for design in designs(paths, content or "item", merged=merged):
-        every, at_c = np.arange(design.z.shape[1]), design.at_c
-        _, beta = minimum(design, every, np.where(every < at_c, prior.lam, prior.lam_b))
+        n += 1
+        columns, at_c = np.arange(design.z.shape[1]), design.at_c
+        _, beta = minimum(design, columns, np.where(columns < at_c, prior.lam, prior.lam_b))
         found = fits[str(design.pool), str(design.judge)]
         np.testing.assert_allclose(found.theta, beta[design.quality], atol=1e-6)
         kappa = beta[-1] if design.position else np.nan
         ends = [found.c[0], found.kappa]
         assert ends == pytest.approx([beta[at_c], kappa], abs=1e-6, nan_ok=True)
-        n += 1
     assert n == sum(f.n_verdicts > 0 for f in fits.values())
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_what_people_say_of_three_judges_is_told_through_the_qualities(data):
     folder = data / "prd"
     files = [folder / f"{name}.csv" for name in ("verdicts", "items", "anchors")]

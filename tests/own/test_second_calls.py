@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.boards import written
+from support.marks import heavy, nightly
 
 from jbt import own, runtime
 from jbt.estimators import clusters
@@ -36,8 +37,14 @@ CALLS = {
 }
 
 
-@pytest.mark.heavy
-def test_a_second_call_compiles_nothing(caplog):
+@pytest.mark.parametrize(
+    "names",
+    [
+        heavy(("leaderboard", "fit")),
+        nightly(tuple(CALLS), id="every call"),
+    ],
+)
+def test_a_second_call_compiles_nothing(names, caplog):
     def compiled(name, n_pools, models):
         caplog.clear()
         tables = tables_of(n_pools, models)
@@ -46,9 +53,9 @@ def test_a_second_call_compiles_nothing(caplog):
         return [r.getMessage() for r in caplog.records if r.getMessage().startswith("Compiling")]
 
     jax.clear_caches()
-    first = {name: compiled(name, 21, "abcde") for name in CALLS}
+    first = {name: compiled(name, 21, "abcde") for name in names}
     assert min(len(first[name]) for name in ("leaderboard", "fit")) > 2
-    again = {name: compiled(name, 19, "abcde") for name in CALLS}
+    again = {name: compiled(name, 19, "abcde") for name in names}
     again["six models"] = compiled("leaderboard", 16, "abcdef")
     assert not any(again.values()), again
 

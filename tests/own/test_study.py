@@ -3,12 +3,14 @@
 import errno
 import json
 import os
+import random
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from support.marks import heavy, nightly
 
 from jbt import own, runtime
 from jbt.acquisition import Task, run
@@ -48,10 +50,10 @@ def lines(folder):
     ("rule", "repeats", "prices"),
     [
         ("entropy_reduction_fresh", "never", {}),
-        ("entropy_reduction_fresh", "fresh", {}),
-        pytest.param("top_k_aware", "never", {}, marks=pytest.mark.heavy),
-        pytest.param("escalation", "never", PRICES, marks=pytest.mark.heavy),
-        pytest.param("escalation", "fresh", PRICES, marks=pytest.mark.heavy),
+        heavy("entropy_reduction_fresh", "fresh", {}),
+        heavy("escalation", "never", PRICES),
+        nightly("top_k_aware", "never", {}),
+        nightly("escalation", "fresh", PRICES),
     ],
 )
 def test_a_study_is_the_simulators_run(tmp_path, rule, repeats, prices):
@@ -269,6 +271,7 @@ def test_a_range_of_ranks_only_where_the_covariate_is_separated_from_quality(tmp
     assert "default" not in summary.report("t").text()
 
 
+@pytest.mark.heavy
 def test_what_is_identified_is_so_by_the_verdicts_of_each_pool(tmp_path):
     """Renderings of one content in one pool only, two covariates of which they share one."""
     content, same = [f"a{i // 2}" for i in range(N)], [i // 2 for i in range(N)]
@@ -328,7 +331,9 @@ def test_a_kill_at_any_byte_of_the_last_write_loses_nothing_told(folder):
     study, path = own.Study.open(folder), folder / "journal.jsonl"
     study.tell(4, "second", cost=0.25, model="toy 1.0")
     whole, (*kept, _) = path.read_bytes(), lines(folder)
-    ends = range(len(b"".join(kept)), len(whole), 5)  # every byte would do; each takes a while
+    first, last = len(b"".join(kept)), len(whole) - 1
+    # Every byte would do; each takes a while.
+    ends = [first, *sorted(random.Random(0).sample(range(first + 1, last), 4)), last]
     for end in ends:
         path.write_bytes(whole[:end])
         again = own.Study.open(folder)

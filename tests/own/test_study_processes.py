@@ -8,6 +8,7 @@ from collections import Counter
 
 import pandas as pd
 import pytest
+from support.marks import nightly
 from support.study_worker import work
 
 from jbt import own
@@ -60,9 +61,7 @@ def check(folder, notes):
     return told
 
 
-@pytest.mark.parametrize(
-    ("kills", "n_items"), [(10, 50), pytest.param(200, 100, marks=pytest.mark.nightly)]
-)
+@pytest.mark.parametrize(("kills", "n_items"), [(4, 20), nightly(200, 100)])
 def test_three_writers_killed_at_random_moments(tmp_path, processes, kills, n_items):
     folder, draw, killed = begin(tmp_path / "study", n_items), random.Random(0), Counter()
     notes = [tmp_path / f"notes{i}" for i in range(3)]

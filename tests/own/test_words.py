@@ -122,6 +122,7 @@ def test_priors(value):
         Prior(lam_b=value)
 
 
+@pytest.mark.heavy
 def test_words_as_they_are_allowed(files):
     """NumPy's truth values and integers are as good as Python's."""
     read = own.read(*files, covariates=["words"], merge_pools=np.bool_(False))

@@ -90,36 +90,6 @@ def test_half_width_beside_a_reference_is_that_of_the_explicit_design(x64):
     assert np.isinf(width(np.zeros((n, n))))
 
 
-@pytest.mark.heavy
-def test_the_plan_beside_a_reference_foretells_the_interval(x64):
-    """Ten verdicts of a reference in a pool of 8. The information at the truth promises intervals a
-    fifth too short, as the likelihood of ten verdicts is no parabola."""
-
-    def half_widths(key):
-        a, b, c, d = jax.random.split(key, 4)
-        pool, cheap = pools.gaussian(a, 8, sd=1.2), Judge(jnp.ones(1), 0.0)
-        every = 20 * pairs.every_pair(pool)  # many, as the plan takes apparent quality for known
-        made = judges.fresh_comparisons(b, judges.verdict_probability(pool, cheap), every)
-        asked = reference.asked(c, pairs.every_pair(pool), jnp.array(10.0))
-        trusted = judges.verdict_probability(pool, Judge(jnp.zeros(1), 0.0))
-        panel = reference.beside(made, judges.fresh_comparisons(d, trusted, asked))
-        variant = reference.joint_variant(panel, pool.design)
-        found = identifiability.estimate_bias(panel, pool.design, judge=0, variant=variant)
-        expected = planning.expected_half_width_beside(pool, cheap, panel)
-        planned = expected * planning.realised_over_expected(pool, cheap, panel, 10)
-        return (found.high - found.low) / 2, expected, planned, found.status
-
-    keys = jax.random.split(jax.random.key(0), 300)
-    found, expected, planned, status = jax.device_get(jax.jit(jax.vmap(half_widths))(keys))
-    exists = status == Status.CONVERGED
-    assert (exists == np.isfinite(planned)).mean() > 0.97
-    middle = np.median(np.where(exists, found, np.inf))
-    assert np.median(expected) < 0.9 * middle
-    assert np.median(planned) == pytest.approx(middle, rel=0.06)
-    both = exists & np.isfinite(planned)
-    assert np.median(np.abs(np.log(planned[both] / found[both]))) < 0.1
-
-
 def test_what_is_enough():
     half_width = {"half_width": np.array([np.inf, 0.3, 0.2])}
     for wanted, place in ((0.2, 2), (0.3, 1), (0.1, None)):
@@ -151,6 +121,7 @@ def run(plan, options, tmp_path, capsys):
     return shown.out, json.loads(file.read_text())
 
 
+@pytest.mark.heavy
 def test_pairing(tmp_path, capsys):
     options = "--n-contents 6 --budget 60 --pools 4"
     printed, plan = run(["pairing"], f"{options} --half-width 1.6", tmp_path, capsys)
@@ -287,6 +258,7 @@ def variances(pool, judge, shown):
     return [float(v[0]) for v in bias_variances(truth, growth, comparisons, pool.design, twice)]
 
 
+@pytest.mark.heavy
 def test_variances_with_an_interaction_are_those_of_the_explicit_design(x64):
     """Derivatives of all logits by the automatic one, the mean bias as a function of all
     parameters."""
@@ -329,7 +301,7 @@ def test_what_identifies_a_bias_that_may_grow(x64):
     assert np.isinf(variances(pool, judge, pairs.every_pair(pool))[:2]).all()
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_estimates_with_an_interaction_spread_as_planned(x64):
     pool, judge = paired(16, n=16)
     shown, n = 6.0 * pairs.every_pair(pool), 300

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
+from support.marks import heavy, nightly
 
 from jbt.simulation import pools
 from sweeps import crossing
@@ -177,8 +178,13 @@ def begun(sweep):
     return sweep.groups()
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("name", SWEEPS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *map(heavy, [*SWEEPS][:3]),
+        *map(nightly, [*SWEEPS][3:]),
+    ],
+)
 def test_every_sweep_that_draws_pools_takes_kind_and_bound(name, monkeypatch, same_key_again):
     swept = importlib.import_module(f"sweeps.{name}").SWEEP
     asked = []

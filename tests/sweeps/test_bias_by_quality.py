@@ -1,6 +1,6 @@
 """Whether c grows with a model's quality: the fit against SciPy, influence against deletion."""
 
-from functools import partial
+from functools import cache, partial
 from types import SimpleNamespace
 
 import jax
@@ -22,14 +22,16 @@ pytestmark = pytest.mark.heavy
 PROMPTS, MODELS = 120, 4
 
 
-def board(seed=0, interaction=0.3):
-    """Four models against the baseline, the last version; some verdicts are missing."""
+def board(seed=0, interaction=0.3, without=None):
+    """Four models against the baseline, the last version; some verdicts are missing, and all of one
+    prompt if asked."""
     rng = np.random.default_rng(seed)
     quality = np.array([-1.5, -0.5, 0.0, 0.8])
     d = rng.normal(0.2, 0.7, (PROMPTS, MODELS))
     p = expit(quality + (1 + interaction * quality) * d)
     wins = np.clip(p + rng.normal(0, 0.2, p.shape), 0.01, 0.99)
     shown = (rng.uniform(size=p.shape) < 0.9) * 1.0
+    shown[[] if without is None else [without]] = 0
     model = np.tile(np.arange(MODELS), (PROMPTS, 1))
     return Board(
         prompts=[str(i) for i in range(PROMPTS)],
@@ -47,10 +49,16 @@ def board(seed=0, interaction=0.3):
     )
 
 
-def fitted(of, **changes):
-    condition = {k: jax.numpy.asarray(v) for k, v in (bias_by_quality.PLAIN | changes).items()}
-    wins = jax.numpy.asarray(1 - of.wins)
-    return jax.jit(partial(bias_by_quality.analysed, of))(wins, condition)
+@cache
+def program(**board_of):
+    of = board(**board_of)
+    return jax.jit(partial(bias_by_quality.analysed, of)), 1 - of.wins
+
+
+def fitted(changes=None, **board_of):
+    condition = bias_by_quality.PLAIN | (changes or {})
+    analysed, wins = program(**board_of)
+    return analysed(*jax.tree.map(jax.numpy.asarray, (wins, condition)))
 
 
 def naive_optimum(of, *, kept=range(MODELS), majority=False, probit=False, lapse=0.0):
@@ -82,28 +90,24 @@ def naive_optimum(of, *, kept=range(MODELS), majority=False, probit=False, lapse
     ],
 )
 def test_the_fit_is_that_of_scipy(changes, options, x64):
-    of = board()
-    found = fitted(of, **changes)
+    found = fitted(changes)
     assert found["status"] == Status.CONVERGED
-    expected = naive_optimum(of, **options)
+    expected = naive_optimum(board(), **options)
     np.testing.assert_allclose(found["c"], expected[-2], atol=1e-6)
     np.testing.assert_allclose(found["interaction"], expected[-1], atol=1e-6)
 
 
 def test_the_influence_of_a_prompt_is_what_its_deletion_changes(x64):
-    of = board()
-    whole = fitted(of, prompt_precision=1.0)
+    whole = fitted({"prompt_precision": 1.0})
     for prompt in (0, 7):
-        less = board()
-        less.shown[prompt] = 0
-        without = fitted(less, prompt_precision=1.0)
+        without = fitted({"prompt_precision": 1.0}, without=prompt)
         for at, name in enumerate(("c", "interaction")):
             change = float(whole[name] - without[name])
             np.testing.assert_allclose(whole["influence"][prompt, at], change, rtol=0.1, atol=2e-4)
 
 
 def test_models_alone_and_the_slope_over_them(x64):
-    found = fitted(board(seed=1))
+    found = fitted(seed=1)
     own, quality = np.asarray(found["own_c"]), np.asarray(found["quality"])
     assert np.isnan(own[-1])  # the baseline
     of = board(seed=1)

@@ -149,7 +149,7 @@ def test_the_figure_shows_every_frontier_and_the_papers_points(table):
     assert len(right.get_legend_handles_labels()[1]) == 4
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_a_run_beside_a_loop_over_pools(tmp_path):
     """At all 870 verdicts the rule does not matter: one pool after the other, by the estimators."""
     s = dataclasses.replace(

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+from support.marks import heavy, nightly
 
 from jbt import estimators
 from jbt.experiments import run as runs
@@ -70,8 +71,13 @@ KINDS = {
 }
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        heavy("continuous"),
+        *(nightly(kind) for kind in [*KINDS][1:]),
+    ],
+)
 def test_padding_changes_the_draws_alone(kind):
     """Five items of eight, against pools of five: the same means within 4.5 standard errors."""
     many = dataclasses.replace(FEW, pools=2000, k=2, n_items=5, position=0.5, bias=2.0)

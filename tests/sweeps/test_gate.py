@@ -127,6 +127,7 @@ def test_rates_are_ratios_over_pools_with_the_exact_end_for_none_touched():
     assert table.estimate["cp_upper"] == pytest.approx(0.0596, abs=5e-5)
 
 
+@pytest.mark.heavy
 def test_counts_of_a_study_of_the_papers_size():
     t = Table(Gate.columns, dataclasses.replace(SMOKE, seed=3))
     rng = np.random.default_rng(0)

@@ -120,7 +120,7 @@ def test_qualities_of_one_who_knows_the_growth(x64):
     np.testing.assert_allclose(same.membership, view.membership, atol=0.02)
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_without_growth_there_is_nothing_to_know():
     by_name = {group.name: group for group in SMALL.groups()}
     recalls = []

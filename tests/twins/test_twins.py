@@ -135,7 +135,7 @@ def test_calibration_finds_a_judge_again():
     assert found.bias_aware_recall == pytest.approx(means["bias_aware_recall"], abs=0.03)
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_the_file_is_what_calibration_gives():
     """On fewer pools: within what two means over 128 and 512 pools differ by."""
     (again,) = twins.calibrate([PUBLISHED["qwen"]], n_pools=128, rounds=6)

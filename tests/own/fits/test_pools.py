@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support.example_tables import VERDICTS
+from support.marks import heavy, nightly
 from support.problems import design_vectors
 
 from jbt import identifiability, own, runtime
@@ -80,7 +81,7 @@ def paired(seed: int = 0, n: int = 60) -> str:
     return "\n".join(rows) + "\n"
 
 
-@pytest.mark.parametrize("covariates", [[], pytest.param(["words"], marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("covariates", [[], heavy(["words"])])
 def test_intervals_are_those_of_an_explicit_hessian(covariates, tables):
     """theta's is of its distance from the mean of the contents; c's is the profile's."""
     batch = own.load(*tables(paired(), PAIRED), covariates)
@@ -223,8 +224,13 @@ def test_only_what_has_verdicts_is_fitted(position, tables):
         assert batch.pools[j :: len(judges)] == alone.pools
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("position", ["auto", "yes"])
+@pytest.mark.parametrize(
+    "position",
+    [
+        heavy("auto"),
+        nightly("yes"),
+    ],
+)
 def test_pools_without_verdicts_change_no_result(position, tables):
     """The results are those of each judge read alone."""
     v, i = tables(*own_pools())

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
+from support.marks import heavy, nightly
 
 from jbt import cli, identifiability, own, runtime
 from jbt.own.fits import batch as batches
@@ -229,8 +230,13 @@ def alone(tables, written, items, *_, **options):
     return batch, own.fit_judges(batch)
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize(("sd", "slope"), [(0.4, 0.5), (2.5, 0.0), (1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("sd", "slope"),
+    [
+        heavy(0.4, 0.5),
+        *(nightly(*case) for case in ((2.5, 0.0), (1.0, 1.0))),
+    ],
+)
 def test_neither_the_spread_of_quality_nor_its_slope_moves_c(sd, slope, tables):
     """200 pools: with sd held at 1 and quality that has nothing to do with x, c is off by more than
     4 standard errors in each of these."""
@@ -243,7 +249,7 @@ def test_neither_the_spread_of_quality_nor_its_slope_moves_c(sd, slope, tables):
     assert estimates(fit, "sd") == pytest.approx(sd, rel=0.2)
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_renderings_that_hardly_differ_measure_nothing(tables):
     """Two renderings .02 apart: the verdicts identify c, and nearly all of it is the prior's."""
     written, items, _ = simulated(6, {None: longer(1.0)}, slope=0.5, kappa=0.3)
@@ -309,7 +315,7 @@ def test_evidence_is_summed_over_pools(tables):
     assert (sums.min(-1) < -0.01).all()
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_many_pools_of_few_verdicts_do_not_shrink_c(tables):
     """6,000 pools of ten verdicts, of the model's own prior, whose c is known to +-0.01: the mode
     over everything at once is near 0.73. What Laplace's approximation leaves is 0.01."""
@@ -411,7 +417,7 @@ def test_anchors_tell_what_the_prior_chose(tables):
     assert x.low < sd < x.high
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_a_coin_has_no_discrimination_and_no_bias(tables):
     """Held at the discrimination of the others, it is biased against what the anchors favour."""
     coin = {**PANEL, "y": lambda pool, x, quality: 0 * x}
@@ -599,6 +605,7 @@ def test_names_that_judges_cannot_have(change, options, message, tables, tmp_pat
         assert error.count("\n") == 1
 
 
+@pytest.mark.heavy
 def test_the_answer_names_defaults_beside_what_is_measured(tables):
     """One judge's c is a default of the prior, as it saw no two renderings of a content."""
     written, items, _ = simulated(8, {"x": longer(1.0), "y": longer(1.0)}, content=(0, 1, 0))

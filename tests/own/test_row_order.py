@@ -29,24 +29,6 @@ def batch_of(tables):
     return own.load(tables["verdicts"], tables["items"], ["words"], transform="log")
 
 
-@pytest.mark.heavy
-def test_memberships_of_a_fit(orders):
-    printed = []
-    for tables in orders:
-        fits = own.fit(batch_of(tables), k=1)
-        printed.append(
-            {
-                (fit.pool, fit.judge, content.content): content.membership
-                for fit in fits
-                for content in fit.ranking
-            }
-        )
-    for other in printed[1:]:
-        assert other == pytest.approx(printed[0], abs=1e-9)
-    by_fit = pd.Series(printed[0]).groupby(level=[0, 1]).sum()
-    np.testing.assert_allclose(by_fit, 1, atol=1e-12)
-
-
 @pytest.mark.parametrize("labels", ["disputed", "members"])
 def test_labels_to_ask_for(orders, labels):
     asked = []
@@ -57,7 +39,7 @@ def test_labels_to_ask_for(orders, labels):
         pd.testing.assert_frame_equal(other, asked[0])
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_what_a_study_asks_and_shows(orders, tmp_path):
     shown = []
     for number, tables in enumerate(orders):

@@ -185,6 +185,7 @@ def test_reports_list_every_refit_and_every_budget():
     assert reports((30, 20), 8).tolist() == [8, 16, 20, 24, 30]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["masked", *(f"turns {bad}" for bad in (jnp.nan, jnp.inf))])
 def test_a_score_that_is_not_finite_is_flagged_where_the_pair_is_available(name):
     task = binary_task(jax.random.key(3))

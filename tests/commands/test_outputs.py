@@ -148,6 +148,7 @@ def test_queries_are_written_over_once_their_answers_are_told(folder, capsys):
     assert "winner" not in pd.read_csv("asked.csv")
 
 
+@pytest.mark.heavy
 def test_a_study_does_not_begin_over_files_of_the_user(tmp_path, capsys):
     items = tmp_path / "mine.csv"
     items.write_text("item,text\na,x\nb,x\n")

@@ -162,6 +162,7 @@ def test_horseshoe_is_stationary_and_shrinks_the_small_more(learned):
     assert (np.asarray(found.prior.lam_b)[-1, :2] > lam_b).all()
 
 
+@pytest.mark.heavy
 def test_fixed_point_is_the_naive_loop_for_one_tau2_and_for_one_of_c_alone(x64):
     made = pools.gaussian(jax.random.key(2), N)
     oracle = judges.frozen_draw(jax.random.key(3), made, Judge(jnp.full(1, 0.5), 3.0))

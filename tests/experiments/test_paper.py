@@ -155,7 +155,10 @@ VARIANTS: dict[str, list[dict]] = {
 """Settings, beside those of the full preset, under which every number of the paper has its row."""
 
 
-LARGE = ("gate", "acquisition", "stochastic_judge", "paired", "prior_sensitivity", "judge_regions")
+LARGE = (
+    *("gate", "acquisition", "stochastic_judge", "paired", "prior_sensitivity"),
+    *("judge_regions", "crossing_factors"),
+)
 """Sweeps whose table of the full preset takes seconds."""
 
 

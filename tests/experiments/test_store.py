@@ -387,6 +387,7 @@ def files_of(out):
     return [file for file in sorted(place.rglob("*")) if file.is_file()]
 
 
+@pytest.mark.heavy
 def test_any_changed_byte_is_found(finished):
     """Of numbers, labels, notes and metadata; one byte of each file, and the file's end."""
     for number, file in enumerate(files_of(finished)):

@@ -98,6 +98,7 @@ def first_of(fits):
     return jax.tree.map(lambda v: v[i], batch), jax.tree.map(lambda v: v[i], found.parameters)
 
 
+@pytest.mark.heavy
 def test_estimators_take_a_panel_and_fixed_coefficients_stay_where_they_are_put(fits, x64):
     (panel, design, prior, _), _ = first_of(fits)
     for name, estimate in estimators.ESTIMATORS.items():

@@ -111,6 +111,7 @@ def test_products_and_map_equal_scipy_where_some_orders_are_unknown(x64):
     assert abs(found[-1]) > 0.01
 
 
+@pytest.mark.heavy
 def test_many_problems_at_once_share_what_they_share(x64):
     """Bootstrap weights on one set of rows, other owners of the qualities, and sets of rows of
     their own: as one by one."""

@@ -76,6 +76,7 @@ def test_unanimous_wins_rank_where_they_are_many(verdicts, position, expected):
         assert "(won 90 of 90)" in boards.report("", []).text()
 
 
+@pytest.mark.heavy
 def test_it_is_the_sign_test_over_prompts():
     """A judge each for every number of prompts won and lost, under a prior that decides every
     difference. A prompt counts once, and is won if all its verdicts are."""

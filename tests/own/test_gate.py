@@ -210,6 +210,7 @@ def test_what_the_first_labels_say_stays_as_more_come(tmp_path, form):
             pd.testing.assert_frame_equal(of, expected, check_dtype=False)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("k", [1, 3])
 def test_a_top_of_rankings_is_that_of_the_simulated_gate(tmp_path, k):
     """With ties, the same contents as `jbt.gate.exact_top` takes in the same order."""
@@ -266,6 +267,7 @@ def test_over_pools_one_label_of_each_keeps_the_level(tmp_path):
     assert np.mean([p_value(d.n_right, 120 - d.n_right) <= 0.05 for d in judges]) > 0.15
 
 
+@pytest.mark.heavy
 def test_betting_over_pools_keeps_the_level_whatever_the_order_of_the_file(tmp_path):
     """40 pools of a population whose mean is 1/2, those where bias-aware is often right first."""
     rng, n, judges = np.random.default_rng(5), 40, 40

@@ -27,6 +27,7 @@ def n_bytes(tree) -> int:
     return sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("as_rows", [False, True])
 def test_estimates_bound_what_is_allocated(as_rows, asked, tables, monkeypatch):
     """They are of the same size as the arrays of which they warn, or somewhat larger."""
@@ -54,6 +55,7 @@ def test_estimates_bound_what_is_allocated(as_rows, asked, tables, monkeypatch):
     assert n_bytes(together.rows.difference) <= asked("biases of")
 
 
+@pytest.mark.heavy
 def test_rankings_are_estimated_by_pairs_and_judges(asked, tables):
     batch = own.load(*tables(), ["words"])
     rankings = Rankings.of(batch.tables, batch, 1)

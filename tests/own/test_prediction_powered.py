@@ -148,6 +148,7 @@ def test_labels_of_every_pair_leave_nothing_to_the_judge():
     assert "ppi: no certain rank for D" in boards.report("", []).text()
 
 
+@pytest.mark.heavy
 def test_it_is_unbiased_where_the_judge_is_not():
     """Mean over 40 studies within 4 standard errors of the labels' win rate."""
     theta, i, j = np.array(list(QUALITY.values())), *np.triu_indices(4, 1)

@@ -29,6 +29,7 @@ def batch_of(tables):
     return own.load(tables["verdicts"], tables["items"], ["words"], transform="log")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("labels", ["disputed", "members"])
 def test_labels_to_ask_for(orders, labels):
     asked = []

@@ -60,6 +60,7 @@ def test_a_second_call_compiles_nothing(names, caplog):
     assert not any(again.values()), again
 
 
+@pytest.mark.heavy
 def test_padding_changes_no_number(x64):
     rng, n, m, prior = np.random.default_rng(0), 100, 5, Prior(0.5, 0.2)
     first = rng.integers(0, m, n)

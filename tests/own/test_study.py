@@ -194,6 +194,7 @@ def test_pools_get_verdicts_in_turn_and_the_rest_when_one_is_exhausted(tmp_path)
     assert asked[:12].count("b") == 6
 
 
+@pytest.mark.heavy
 def test_a_rule_of_ones_own_sees_what_was_asked(tmp_path):
     def least_shown(view, key):
         return -(view.shown + view.shown.T) + 0 * view.probability
@@ -259,6 +260,7 @@ def test_no_more_to_gain(tmp_path):
     assert study.n_told < N * (N - 1)
 
 
+@pytest.mark.heavy
 def test_a_range_of_ranks_only_where_the_covariate_is_separated_from_quality(tmp_path):
     unpaired = told_by(opened(tmp_path / "a", budget=20), np.arange(N) / 2).summary()
     assert unpaired.ranking.best.isna().all()
@@ -285,6 +287,7 @@ def test_what_is_identified_is_so_by_the_verdicts_of_each_pool(tmp_path):
     assert frame["single", "one"].to_dict() == {"words": False, "same": False, "kappa": True}
 
 
+@pytest.mark.heavy
 def test_the_tables_of_a_study_serve_every_other_analysis(tmp_path):
     study = told_by(opened(tmp_path, judges=["one"]), np.arange(float(N)))
     tables = study.tables()

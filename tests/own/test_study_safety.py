@@ -64,6 +64,7 @@ def known(folder):
 # --- locks
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("answer", ["another query", "the one that is chosen again"])
 def test_an_answer_is_told_while_queries_are_chosen(tmp_path, monkeypatch, answer):
     """Choosing may take as long as compiling does: `tell` waits for nothing of it, and what was

@@ -286,6 +286,7 @@ def test_variances_with_an_interaction_are_those_of_the_explicit_design(x64):
     np.testing.assert_allclose(variances(pool, judge, shown), explicit, rtol=1e-6)
 
 
+@pytest.mark.heavy
 def test_what_identifies_a_bias_that_may_grow(x64):
     """One content twice identifies its own bias alone; comparisons within contents each bias, hence
     the mean one, and c where all are rendered twice; nothing does unpaired."""

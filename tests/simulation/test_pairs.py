@@ -25,6 +25,7 @@ def test_every_pair_leaves_out_padding_and_the_diagonal(pool):
     np.testing.assert_array_equal(shown, expected)
 
 
+@pytest.mark.heavy
 def test_choices_of_comparisons(same_key_again):
     pool = pools.paired(jax.random.key(0), 5, n_twice=2)
     every, within, across = (

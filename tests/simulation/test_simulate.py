@@ -134,7 +134,10 @@ def test_what_does_not_fit_in_any_chunk_is_said_in_one_line(monkeypatch):
 
 @pytest.mark.parametrize(
     ("sweep", "expected_kernels"),
-    [(crossing.SWEEP, 1), pytest.param(crossing_factors.SWEEP, 2, marks=pytest.mark.nightly)],
+    [
+        pytest.param(crossing.SWEEP, 1, marks=pytest.mark.heavy),
+        pytest.param(crossing_factors.SWEEP, 2, marks=pytest.mark.nightly),
+    ],
 )
 def test_one_trace_a_static_shape(sweep, expected_kernels):
     """A whole grid of settings and several chunks run on one compilation of each shape."""

@@ -114,6 +114,7 @@ def test_ties_do_not_unbalance_the_elaboration():
     assert realised.min() > 0.7
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["gaussian", "statement_bank"])
 def test_covariates_are_drawn_again_until_they_keep_to_the_bound(kind):
     of = functools.partial(

@@ -114,12 +114,14 @@ def test_wrong_values_are_told_by_their_names(changes, message):
         explore(**changes)
 
 
+@pytest.mark.heavy
 def test_grids_of_numpy_and_whole_numbers_pass():
     explored = explore(rho=np.linspace(0, 0.4, 2), bias=np.int64(2))
     assert explored.sweep.rho == (0.0, 0.4)
     assert explored.sweep.bias == 2.0
 
 
+@pytest.mark.heavy
 def test_an_estimator_that_is_registered_later_is_in_it(monkeypatch):
     explore()
     monkeypatch.setitem(estimators.ESTIMATORS, "mine", estimators.naive)

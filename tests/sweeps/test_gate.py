@@ -67,6 +67,7 @@ def test_a_legitimate_covariate_leaves_the_verdicts_as_they_are():
     assert (aware[..., 0] - naive[..., 0]).mean() > 0 > (aware[..., 1] - naive[..., 1]).mean()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["gaussian", "statement_bank"])
 def test_another_covariate_in_the_place_of_style(kind):
     s = dataclasses.replace(LEGITIMATE, pool=kind, n_items=30, k=5)
@@ -152,6 +153,7 @@ def test_counts_of_a_study_of_the_papers_size():
     np.testing.assert_allclose(ends, naive)
 
 
+@pytest.mark.heavy
 def test_the_size_at_one_half_is_simulated_as_it_is_computed():
     rules = gate.Rules((5, 20, 60), sets=4000)
     found = np.asarray(

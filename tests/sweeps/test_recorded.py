@@ -202,6 +202,7 @@ def test_the_correction_s_weights_are_scipy_s(lam, x64):
     np.testing.assert_allclose(found, best, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.heavy
 def test_no_pair_is_corrected_by_its_own_label():
     """Labels that nothing tells: learning from oneself would agree with all of them."""
     rng = np.random.default_rng(3)

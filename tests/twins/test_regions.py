@@ -78,6 +78,7 @@ def test_the_search_finds_only_judges_that_agree():
     assert (regions.misfits(again["observed"].swapaxes(0, 1), LLAMA) < 2.5 * LIMIT).all()
 
 
+@pytest.mark.heavy
 def test_statements_are_as_many_as_quality_says():
     pool = twins.paper_pool()(jax.random.key(0), {})
     held = np.asarray(pools.statements(jax.random.key(1), pool))

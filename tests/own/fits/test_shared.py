@@ -263,6 +263,7 @@ def test_renderings_that_hardly_differ_measure_nothing(tables):
     assert np.isnan(c_of(fit).low)
 
 
+@pytest.mark.heavy
 def test_one_pool_that_decides_alone_has_no_interval(tables):
     """Only the first of six pools renders a content twice: c is its c, whatever the others'."""
     written, items, _ = simulated(6, {None: longer(1.0)}, slope=0.5, kappa=0.3)
@@ -288,6 +289,7 @@ def test_pools_may_tell_together_what_none_tells_alone(tables):
         assert "c" in batch.pools[0].prior_selected
 
 
+@pytest.mark.heavy
 def test_items_of_their_own_tell_nothing_and_add_no_evidence(tables):
     batch = own.load(*tables(verdicts(), ITEMS), ["words"], content=None)
     fit = own.fit_judges(batch)

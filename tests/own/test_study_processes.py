@@ -61,7 +61,7 @@ def check(folder, notes):
     return told
 
 
-@pytest.mark.parametrize(("kills", "n_items"), [(4, 20), nightly(200, 100)])
+@pytest.mark.parametrize(("kills", "n_items"), [(4, 50), nightly(200, 100)])
 def test_three_writers_killed_at_random_moments(tmp_path, processes, kills, n_items):
     folder, draw, killed = begin(tmp_path / "study", n_items), random.Random(0), Counter()
     notes = [tmp_path / f"notes{i}" for i in range(3)]

@@ -15,17 +15,20 @@ from numpy.random import Generator, default_rng
 from scipy.special import expit
 from scipy.stats import norm
 
-from benchmarks.calibration import Cell, Run, cells_of, claim, grid, ranks, said
+from benchmarks.calibration import Cell, Run, cells_of, claim, grid, kept, ranks, said
 from jbt import own
 from jbt.own.fits.judges import Judges
 from jbt.own.leaderboards import growth
 from jbt.own.leaderboards.davidson import DavidsonProblem
 from jbt.own.leaderboards.intervals import intervals
-from jbt.own.leaderboards.problem import Fitted, Problem, Settings, Setup, about_the_mean, places
+from jbt.own.leaderboards.one_comparison import ALPHA
+from jbt.own.leaderboards.problem import Fitted, Problem, Settings, Setup, places
+from jbt.own.leaderboards.report import Leaderboard
 from jbt.types import Prior, Rows, Variant
 
 MODELS, C, KAPPA = 6, 0.6, 0.3
 BOARD = "jbt leaderboard, jbt identify --merge-pools"
+BOARD_OF_ONE = "jbt leaderboard, on one comparison"
 BEST, RANK = "theta, best of 6", "rank, third of 6"
 
 
@@ -248,98 +251,116 @@ def leaderboard(run, sizes, varied, sd=1.0):
 
 
 @claim(
-    "`jbt leaderboard`, c growing with quality",
-    [
-        s | {"gamma": gamma}
-        for gamma in (0.0, 0.3)
-        for s in ({"prompts": 15}, {"models": 4}, {"models": 12})
-    ]
-    + [
-        {"gamma": 0.3, "prompts": 300},
-        {"gamma": -0.3},
-        {"gamma": 0.0, "sd": 0.2},
-        {"gamma": 0.3, "sd": 0.4},
-        {"gamma": 0.3, "sd": 2.0},
-        {"gamma": 0.3, "models": 3},
-        *grid(gamma=[0.0, 0.3], prompts=600, models=12, verdicts=1),
-        {"gamma": 0.3, "sd_c": 0.5},
-        *grid(gamma=[0.0, 0.3], apart=0.7),
-        {"gamma": 0.3, "sd_x": 2.0},
-        *grid(gamma=[0.0, 0.3], prompts=300, models=12, star=1.0),
-    ],
-    most=300,
+    "`jbt leaderboard`, on one comparison",
+    grid(prompts=[15, 60, 200], varied=[{}, {"sd": 1.2, "df": 2.5}, {"sd": 0.8, "sd_model": 0.5}])
+    + grid(prompts=[60, 400], varied=[{"sd": 0.7, "erratic": 0.8}, {"concave": 0.5}])
+    + grid(prompts=[60, 200], varied=[{"sd": 0.8, "sd_prompt": 0.5}, {"gamma": 0.3}])
+    + grid(prompts=60, varied=[{"sd": 2.0}, {"sd": 3.0}])
+    + grid(prompts=200, varied=[{"lapses": 0.15}]),
+    most=1000,
 )
-def leaderboard_quality(
-    run,
-    gamma,
-    prompts=80,
-    models=6,
-    sd=1.0,
-    verdicts=20,
-    sd_c=0.0,
-    sd_x=0.5,
-    apart=0.0,
-    star=None,
-):
-    """c of the stronger and of the weaker half of the models, gamma, and with --interaction c,
-    theta and ranks.
+def one_comparison(run, prompts, varied):
+    """c, theta and gamma of a judge on one comparison, and whether c differs between models.
 
-    Every model answers every prompt, which has verdicts on random ordered pairs, or on each model
-    against the first. x is an answer's own part plus one of its prompt, and the judge's bias is
-    (c + gamma theta) x about the mean of x over all prompts: the fit takes x about the prompt's.
-    Where the fit is not the truth, its target is the estimate from very many prompts, with halves
-    by the true qualities.
+    Every prompt has one verdict on each pair of six models. Truths are the judge's own numbers; of
+    a bias that is not linear, gamma alone is.
 
     Args:
-      sd: standard deviation of quality, logits.
-      verdicts: on a prompt (count).
-      sd_c, sd_x: standard deviations of c, and of a prompt's part of x, between prompts.
-      apart: standard deviation of the log of the factor of qualities on a prompt.
-      star: standard deviation of a prompt's effect where all are compared with the first model.
+      varied: arguments of `on_one_comparison`.
     """
-    theta, middle = sd * normal_scores(models), models // 2
-
-    def draw(prompts):
-        x = sd_x * rng.normal(size=(prompts, 1)) + rng.normal(size=(prompts, models))
-        c = C + sd_c * rng.normal(size=(prompts, 1))
-        phi = theta * np.exp(apart * rng.normal(size=(prompts, 1))) + (c + gamma * theta) * x
-        prompt = np.repeat(np.arange(prompts), verdicts)
-        second, first = random_pairs(rng, len(prompt), models)
-        effect = np.full(prompts, KAPPA)
-        if star is not None:
-            first = np.zeros_like(first)
-            second = 1 + np.tile(np.arange(verdicts) % (models - 1), prompts)
-            effect = star * rng.normal(size=prompts)
-        pair = np.stack([first, second])
-        share = won(rng, phi[prompt, first] - phi[prompt, second] + effect[prompt])
-        sides = about_the_mean(prompt, prompt * models + pair, x[prompt, pair][..., None])
-        return problem_of(prompt, pair, x, share, position=star is None, sides=sides)
-
-    def study(prompts):
-        (entry,), growing = growth.bias_by_quality(draw(prompts).fit(), ["x"])
-        assert growing is not None
-        parts = entry.parts.loc[list(halves), ["estimate", "low", "high"]].to_numpy(float)
-        return dict(zip(halves.values(), parts, strict=True)), printed(growing, names)
-
-    halves = {"stronger": "c of the stronger half", "weaker": "c of the weaker half"}
-    halves |= {"gamma": "gamma"}
-    rng, names = run.rng, {"c of an average model": models, "theta, the best": 0}
-    names |= {"theta, a middle model": middle, "rank, a middle model": middle}
-    many = study(20_000)
-    results = [study(prompts) for _ in range(run.studies)]
+    words = {
+        "sd": "quality varies between prompts (sd {})",
+        "df": "t with {} degrees",
+        "sd_model": "c between models (sd {})",
+        "sd_prompt": "c between prompts (sd {})",
+        "erratic": "weak models vary more (log sd by {})",
+        "concave": "a concave effect of length, and shorter weak models",
+        "gamma": "gamma {}",
+        "lapses": "{} of verdicts are guesses",
+    }
     setting = said(
-        f"gamma {gamma:g}, {prompts} prompts, {models} models",
-        verdicts == 1 and "one verdict on a prompt",
-        sd != 1 and f"sd of quality {sd:g}",
-        sd_c and f"sd of c {sd_c:g} between prompts",
-        sd_x != 0.5 and f"x of prompts apart by sd {sd_x:g}",
-        apart and f"prompts differ in difficulty (sd {apart:g} of its log)",
-        star and f"all against one, difficulty of prompts sd {star:g}",
+        f"{prompts} prompts",
+        *(words[name].format(f"{value:g}") for name, value in varied.items()),
+        not varied and "nothing varies",
     )
-    commands = BOARD, "jbt leaderboard --interaction"
-    for command, truth, found in zip(commands, many, zip(*results, strict=True), strict=True):
-        truth = {name: values[0] for name, values in truth.items()}
-        yield from cells_of(command, setting, found, truth)
+    boards = (on_one_comparison(run.rng, prompts, **varied) for _ in range(run.studies))
+    found = [one for board in boards if (one := board.one_comparison)]
+    theta, names = normal_scores(), {"c": "c", "growth": "gamma"}
+    truth = {
+        "c": C,
+        "gamma": varied.get("gamma", 0.0),
+        BEST: theta[0],
+        "theta, third of 6": theta[2],
+    }
+    if "concave" in varied:
+        truth = {"gamma": 0.0}
+    results = []
+    for one in found:
+        rows = {name: getattr(one, table).iloc[0] for table, name in names.items()}
+        rows |= {BEST: one.theta.iloc[0], "theta, third of 6": one.theta.iloc[2]}
+        results.append(
+            {name: row[["estimate", "low", "high"]].tolist() for name, row in rows.items()}
+        )
+    for c in cells_of(f"{BOARD_OF_ONE}", setting, results, truth):
+        miss = "guesses draw all logits towards 0" * ("lapses" in varied)
+        yield dataclasses.replace(c, note=miss, may_miss=bool(miss))
+    if not {"sd_model", "gamma", "concave", "lapses"} & set(varied):
+        held = np.array([one.c["p_models"].item() > ALPHA for one in found])
+        yield kept(f"c differs between models ({BOARD_OF_ONE})", setting, held, one_sided=True)
+
+
+def on_one_comparison(
+    rng: Generator,
+    prompts: int,
+    *,
+    sd: float = 0.0,
+    df: float = np.inf,
+    sd_model: float = 0.0,
+    sd_prompt: float = 0.0,
+    erratic: float = 0.0,
+    concave: float = 0.0,
+    gamma: float = 0.0,
+    lapses: float = 0.0,
+) -> Leaderboard:
+    """A leaderboard of six models, by one verdict on each pair of answers to each prompt.
+
+    Args:
+      sd, df: of what a model's quality on a prompt differs by: standard deviation, and degrees of
+        freedom of Student's t.
+      sd_model, sd_prompt: standard deviations of c between models (mean 0) and prompts.
+      erratic: decrease of the log of `sd` with a standard deviation of quality.
+      concave: curvature of the effect of length; weak models are then shorter (correlation .7).
+      gamma: change of c with a logit of quality.
+      lapses: share of verdicts that are guesses.
+    """
+    theta, shape = normal_scores(), (prompts, MODELS)
+    corr = 0.7 if concave else 0.0
+    length = corr * theta + np.sqrt(1 - corr**2) * rng.normal(size=shape)
+    x = length - length.mean(1, keepdims=True)
+    of_model = sd_model * rng.normal(size=MODELS)
+    c = C + of_model - of_model.mean() + sd_prompt * rng.normal(size=(prompts, 1))
+    effect = c * length if not concave else C * (1 - np.exp(-concave * length)) / concave
+    noise = rng.normal(size=shape)
+    if np.isfinite(df):
+        noise = rng.standard_t(df, shape) / np.sqrt(df / (df - 2))
+    phi = theta + gamma * theta * x + sd * np.exp(-erratic * theta) * noise + effect
+    first, second = np.array(list(itertools.combinations(range(MODELS), 2))).T
+    chance = lapses / 2 + (1 - lapses) * expit(phi[:, first] - phi[:, second])
+    share = (rng.random(chance.shape) < chance) * 1.0
+    prompt, pair = np.indices(share.shape).reshape(2, -1)
+    verdicts = {
+        "pool": prompt,
+        "first": first[pair],
+        "second": second[pair],
+        "p_first": share.ravel(),
+    }
+    pool, item = np.indices(shape).reshape(2, -1)
+    items = pd.DataFrame({"pool": pool, "item": item, "words": length.ravel()})
+    tables = own.read(pd.DataFrame(verdicts), items, covariates=["words"])
+    (board,) = own.leaderboard(
+        tables, ["words"], standardise=False, position="no", prior=Prior(1.0, 0.1)
+    )
+    return board
 
 
 @claim(

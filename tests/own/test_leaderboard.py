@@ -36,7 +36,6 @@ KINDS = {
     "Bradley-Terry": ({"log_nu": -1}, {}, ("c", "kappa")),
     "no covariate": ({}, {"covariates": (), "position": "no"}, ()),
     "Davidson": ({"log_nu": 0.3}, {"ties": "davidson"}, ("c", "log nu", "kappa")),
-    "interaction": ({"gamma": 0.4}, {"interaction": True}, ("c", "gamma", "kappa")),
     "relative": (
         {"words": lambda rng, shape: rng.uniform(1, 5, shape)},
         {"difference": "relative", "position": "no"},
@@ -53,7 +52,7 @@ KINDS = {
 
 @pytest.mark.parametrize(
     "kind",
-    some_heavy(KINDS, "interaction", "relative", "judge-aware"),
+    some_heavy(KINDS, "relative", "judge-aware"),
 )
 def test_estimates_and_intervals_equal_a_plain_reference(kind):
     world, options, coefficients = KINDS[kind]
@@ -74,7 +73,7 @@ def test_estimates_and_intervals_equal_a_plain_reference(kind):
     np.testing.assert_allclose(theta_naive, naive, atol=1e-8)
     assert board.status == Status.CONVERGED
     assert not board.reasons()
-    assert bool(board.by_quality) == (kind in ("Bradley-Terry", "interaction"))
+    assert bool(board.one_comparison) == (kind == "Bradley-Terry")
     if relative:
         (c,) = board.of_kind("c").itertuples()
         assert c.unit == "root mean square of the relative difference of words"
@@ -290,7 +289,6 @@ JSON = {
         *("rank", "rank_low", "rank_high", "rank_naive"),
         *("win_rate", "average_words", "n_verdicts", "n_won"),
     ],
-    "by_quality": ["covariate", "c", "stronger", "weaker", "gamma"],
 }
 
 
@@ -326,7 +324,7 @@ def test_the_command_writes_what_it_prints(tmp_path, capsys):
 
     assert cli.main(["leaderboard", *options, "--judge", "one"]) == 0
     (alone,) = json.loads(file.read_text())["leaderboards"]
-    sections = ["judge", "c", "kappa", "models", "reasons", "outside", "by_quality"]
+    sections = ["judge", "c", "kappa", "models", "reasons", "outside"]
     assert list(alone) == sections
     assert alone["models"] == boards[0]["models"]
 
@@ -401,6 +399,12 @@ def test_a_model_outside_the_others_is_pointed_out():
         assert ranks[name].to_dict() == models["rank"].to_dict()
 
 
+def test_all_judges_together_have_no_davidson_ties():
+    verdicts, items = written(judges={"one": 1.0, "two": 1.0})
+    with pytest.raises(ValueError, match="davidson does not go with --joint"):
+        ranked(verdicts, items, ties="davidson", joint=True)
+
+
 TWO = pd.DataFrame({"pool": "p", "first": ["x"], "second": ["y"], "winner": ["first"]})
 SIDES = pd.DataFrame({"pool": "p", "item": ["x", "y"], "words": [-1.0, 2.0]})
 
@@ -411,10 +415,6 @@ SIDES = pd.DataFrame({"pool": "p", "item": ["x", "y"], "words": [-1.0, 2.0]})
         (SIDES.assign(content="A"), {}, "only one model"),
         (SIDES, {"difference": "relative"}, "not negative"),
         (SIDES, {"against": "Z"}, "no model 'Z' among the 2"),
-        (SIDES, {"covariates": (), "interaction": True}, "needs a covariate"),
-        (SIDES, {"robust": True, "interaction": True}, "not go with --joint"),
-        (SIDES, {"difference": "relative", "interaction": True}, "not go with --joint"),
-        (SIDES, {"ties": "davidson", "interaction": True}, "davidson does not go with --joint"),
         (SIDES, {"judge_aware": True}, "--judge-aware needs all judges together: add --joint"),
         (SIDES, {"beside": ("ppi",)}, r"no trusted pair \(--anchors\) of two models was judged"),
     ],
@@ -461,7 +461,6 @@ def test_one_c_has_one_interval():
         (c,) = board.of_kind("c").itertuples()
         assert found.judge == board.judge
         assert found.withheld is None
-        assert found.by_quality == board.by_quality[0].record()
         np.testing.assert_allclose(found.c_interval, [c.low, c.high], atol=1e-8)
     joint = boards[-1].of_kind("c")[["low", "high"]].to_numpy()
     np.testing.assert_allclose(together["c_interval"].tolist(), joint, atol=1e-8)

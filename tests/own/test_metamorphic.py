@@ -43,7 +43,6 @@ COMMANDS = {
     "plan prompts": ([], 12),
     "leaderboard": ([], 12),
     "leaderboard, Davidson": (["--ties", "davidson"], 12),
-    "leaderboard, interaction": (["--interaction"], 12),
     "leaderboard, joint": (["--joint"], 8),
     "identify": ([], 8),
     "identify, joint": (["--joint"], 6),

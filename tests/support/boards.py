@@ -174,7 +174,6 @@ def estimates(board):
     coefficients.index = list(map(named, coefficients["kind"], coefficients["judge"]))
     of_slopes = coefficients["kind"] == "discrimination"
     coefficients.loc[of_slopes, ["estimate", "low", "high"]] -= 1
-    parts = [entry.parts.loc[["gamma"]] for entry in board.by_quality]
     models = board.models.set_index("model").rename(columns={"theta": "estimate"})
-    table = pd.concat([models, coefficients, *parts])
+    table = pd.concat([models, coefficients])
     return table[["estimate", "low", "high", "status", "degrees"]]

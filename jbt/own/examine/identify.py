@@ -24,10 +24,9 @@ from jaxtyping import Array, Int
 from jbt import quick_compilation, runtime
 from jbt.identifiability import estimate_bias, grid_around, null_space, profile
 from jbt.kernel.fit import fit_map
-from jbt.own.examine.identify_report import HINT, Identification
+from jbt.own.examine.identify_report import Identification
 from jbt.own.fits.batch import Batch, Group
 from jbt.own.fits.judges import Judges, PanelGroup, known_in_words, only, panels_of
-from jbt.own.leaderboards.growth import bias_by_quality
 from jbt.own.leaderboards.intervals import REASONS, intervals
 from jbt.own.leaderboards.problem import Settings, Setup
 from jbt.own.shared_coefficients.arrays import in_chunks
@@ -129,8 +128,6 @@ def _of_group(
                 "withheld": None,
                 "status": Status(status).name.lower(),
                 "told_by": told_by and told_by[i][g][c],
-                "by_quality": None,
-                "lines": (),
                 "curve": curve,
                 "joint": names is not None,
             }
@@ -196,7 +193,7 @@ def _by_prompts(
     batch: Batch, prior: Prior, judges: Judges | None
 ) -> dict[tuple[str | None, str], dict[str, Any]]:
     """The leaderboard's intervals, whose clusters are the pools of the file, or why there is none,
-    by judge and covariate; and of judges alone how c changes with quality."""
+    by judge and covariate."""
     tables, found = batch.tables, {}
     setup = Setup.of(tables, Settings(**vars(batch.model), prior=prior))
     problems = {(judge,): setup.problem(g) for g, judge in enumerate(tables.judges)}
@@ -212,8 +209,4 @@ def _by_prompts(
             if status != "converged":
                 why = f"{status}, {REASONS[status]}" if status in REASONS else NO_FIT
                 found[key] = {"c_interval": None, "withheld": why}
-        if judges is None and fit.status == Status.CONVERGED:
-            for c in bias_by_quality(fit, setup.covariates)[0]:
-                lines = [*c.sentences(HINT)]
-                found[names[0], c.covariate] |= {"by_quality": c.record(), "lines": lines}
     return found

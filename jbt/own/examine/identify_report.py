@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 DIRECTIONS_SHOWN = 6
 """Number of null directions that a report names."""
 
-HINT = "; jbt leaderboard --interaction ranks with c + gamma theta"
 
 ANY = ("flat", "disconnected")
 """Statuses at which any value of c fits equally well."""
@@ -73,7 +72,7 @@ class Identification:
     def to_frame(self) -> pd.DataFrame:
         """A row for each pool, judge and covariate; with all judges together, the column `joint`
         says which rows are theirs."""
-        table = self.table.drop(columns=["curve", "by_quality", "lines"])
+        table = self.table.drop(columns="curve")
         ends = [interval or (np.nan, np.nan) for interval in table.pop("c_interval")]
         told_by, joint = table.pop("told_by").str.join("; "), table.pop("joint")
         table["null_directions"] = table["null_directions"].str.join("; ")
@@ -83,10 +82,11 @@ class Identification:
     def record(self) -> dict[str, Any]:
         """The content of the JSON file: null where undefined."""
         record: dict[str, Any] = {}
-        for row in self.table.drop(columns=["curve", "lines"]).to_dict("records"):
+        for row in self.table.drop(columns="curve").to_dict("records"):
             entries = record.setdefault("joint" if row.pop("joint") else "pools", [])
-            optional = [name for name in ("told_by", "by_quality") if row[name] is None]
-            entries.append({k: v for k, v in files.plain(row).items() if k not in optional})
+            if row["told_by"] is None:
+                del row["told_by"]
+            entries.append(files.plain(row))
         return record
 
     def figure(self) -> Figure:
@@ -151,10 +151,7 @@ def _answer(table: pd.DataFrame) -> list[str]:
 def _sections(table: pd.DataFrame, ending: str = "") -> list[Section]:
     sections = []
     for covariate, rows in table.groupby("covariate", sort=False):
-        lines = []
-        for name, pools in _by_judge(rows):
-            sentences = _in_short(pools), *pools["lines"].iloc[0]
-            lines += [f"{name}: {sentence}" for sentence in sentences]
+        lines = [f"{name}: {_in_short(pools)}" for name, pools in _by_judge(rows)]
         title = f"c[{covariate}], logits per {rows['unit'].iloc[0]}{ending}"
         sections.append(Section(title, lines))
     directions = Counter(

@@ -26,19 +26,15 @@ so that s_g may be negative. `jbt fit --joint` has a log-normal prior on s_g ins
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from jbt import identifiability
-from jbt.border import files
-from jbt.border.report import with_interval
 from jbt.estimators import clusters
 from jbt.own.fits.judges import Judges
-from jbt.own.leaderboards.intervals import REASONS, centring, intervals
+from jbt.own.leaderboards.intervals import centring
 from jbt.own.leaderboards.problem import Fitted, Problem, maximise, places
 from jbt.own.shared_coefficients.directions import MOVED
 from jbt.types import Design, Status
@@ -48,102 +44,6 @@ EQUAL = 1e-9
 
 TOLERANCE = 1e-9
 """Of the last step of a fit, in posterior standard deviations."""
-
-IN_SHORT = {
-    "few_clusters": "too few prompts",
-    "prior_selected": "the prior decides",
-    "separated": "no maximum",
-}
-"""Why there is no interval, within a line, for some statuses."""
-
-
-@dataclass(frozen=True, eq=False)
-class BiasByQuality:
-    """How one covariate's c changes with the quality of a model, logits per unit."""
-
-    covariate: str
-    parts: pd.DataFrame
-    """As `Intervals.parameters`, a row each: c (of an average model), stronger (c of the models
-    whose theta, fitted with one constant c, lies above the median), weaker (c of the others), gamma
-    (change of c with a logit of quality)."""
-
-    def record(self) -> dict[str, Any]:
-        """The entry of the JSON file."""
-        rows = files.plain(self.parts[["estimate", "low", "high", "status", "degrees"]])
-        return {"covariate": self.covariate, **dict(zip(self.parts.index, rows, strict=True))}
-
-    def sentences(self, hint: str = "") -> Iterator[str]:
-        """The halves and gamma; then, where the interval of gamma leaves out 0, what one constant c
-        does, followed by a hint."""
-        name, parts = f"c[{self.covariate}]", self.parts
-        measured = {part: _measured(row) for part, row in parts.iterrows()}
-        if parts["low"].drop("c").isna().all():
-            why = REASONS.get(parts["status"]["gamma"], "the fit did not converge")
-            yield f"no interval: {name} by quality: {why}"
-            return
-        yield (
-            f"{name} of the stronger half of the models {measured['stronger']}, of the weaker half "
-            f"{measured['weaker']}; slope of c on quality (gamma) {measured['gamma']} per logit"
-        )
-        if parts["low"]["gamma"] > 0 or parts["high"]["gamma"] < 0:
-            yield f"one constant c {self._consequence()}{hint}"
-
-    def _consequence(self) -> str:
-        """What one constant c does to whom, by the signs of gamma and of an average model's c."""
-        low, high = self.parts["low"], self.parts["high"]
-        rising = low["gamma"] > 0
-        if low["c"] > 0 or high["c"] < 0:
-            weak_first = rising == (low["c"] > 0)
-            too_much, too_little = ("weak", "strong") if weak_first else ("strong", "weak")
-            return f"corrects {too_much} models too much and {too_little} ones too little"
-        too_low, too_high = ("strong", "weak") if rising else ("weak", "strong")
-        return f"is too low for {too_low} models and too high for {too_high} ones"
-
-
-def _measured(part: pd.Series) -> str:
-    """The estimate with its interval, or with the status that explains why there is none."""
-    if part["status"] == "flat":
-        return "not identified"
-    estimate = with_interval(part["estimate"], part["low"], part["high"], "+.2f")
-    if np.isfinite(part["low"]):
-        return estimate
-    return f"{estimate} (no interval: {IN_SHORT.get(part['status'], part['status'])})"
-
-
-def bias_by_quality(
-    fit: Fitted, covariates: Sequence[str]
-) -> tuple[list[BiasByQuality], Fitted | None]:
-    """Measure each covariate's c by quality, and return the fit that it comes from; nothing where
-    differences are relative, nothing identifies gamma, or a fit does not converge.
-
-    Args:
-      fit: of one judge, with one constant c.
-      covariates: names.
-    """
-    if fit.problem.sides is None or not covariates:
-        return [], None
-    growing = fit_growth(fit)
-    if growing.status != Status.CONVERGED:
-        return [], growing
-    halves = fit_halves(fit)
-    if halves.status != Status.CONVERGED:
-        return [], growing
-    whole, parts = intervals(growing).parameters, intervals(halves).parameters
-    at, half = growing.problem.at, halves.problem.at
-    return [
-        BiasByQuality(
-            name,
-            pd.concat(
-                {
-                    "c": whole.iloc[at["c"][d]],
-                    "stronger": parts.iloc[half["stronger"][[d]]],
-                    "weaker": parts.iloc[half["weaker"][[d]]],
-                    "gamma": whole.iloc[at["gamma"][[d]]],
-                }
-            ).droplevel(1),
-        )
-        for d, name in enumerate(covariates)
-    ], growing
 
 
 def fit_growth(fit: Fitted) -> Fitted:
@@ -160,23 +60,6 @@ def fit_growth(fit: Fitted) -> Fitted:
     if not free[gamma].any():
         return Fitted(tangent, tangent.variant, beta, Status.FLAT)
     return dataclasses.replace(slopes, free=free).fit(beta)
-
-
-def fit_halves(fit: Fitted) -> Fitted:
-    """Fit c to the models whose theta lies above the median (`stronger`), and to the others
-    (`weaker`): a linear model with the covariates of the former, then of the latter."""
-    problem, theta, c = (
-        fit.problem,
-        fit.beta[fit.problem.at["theta"]],
-        fit.beta[fit.problem.at["c"]],
-    )
-    stronger = (theta > np.median(theta[problem.n_verdicts > 0])).astype(float)
-    columns = np.hstack([split(problem, half) for half in (stronger, 1 - stronger)])
-    at = places(theta=theta.shape, stronger=(len(c),), weaker=(len(c),), kappa=(1,))
-    assert problem.sides is not None
-    halves = problem.with_columns(columns, at)
-    halves = dataclasses.replace(halves, sides=problem.sides[:, :, :0])
-    return Slopes.of(halves).fit(np.r_[theta, c.ravel(), c.ravel(), fit.beta[-1]])
 
 
 def fit_discriminations(fit: Fitted, judges: Judges) -> Fitted:

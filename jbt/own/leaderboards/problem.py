@@ -49,9 +49,6 @@ class Choices:
     robust: bool = False
     """Print ranks under log1p, no transform and relative differences of the covariates, and with
     ties dropped, beside those asked for."""
-    interaction: bool = False
-    """Rank with a bias that changes with quality, c + gamma theta; no ranking where the verdicts do
-    not identify gamma."""
     against: str | None = None
     """Give win rates against this model; default the mean over all others."""
     judge_aware: bool = False
@@ -80,19 +77,11 @@ class Settings(Choices, Model):
                 raise ValueError(f"beside names {name!r} twice")
         check_word("difference", self.difference, get_args(Difference))
         unknown = self.against is not None and self.against not in tables.contents
-        not_plain = joint or self.robust or self.difference != "plain"
         excluded = {
             "there is only one model: nothing to rank": tables.items["content"].nunique() < 2,
             f"no model {self.against!r} among the {len(tables.contents)} of the items": unknown,
-            "an interaction needs a covariate (--covariates)": self.interaction
-            and not self.covariates,
-            "--interaction does not go with --joint, --robust or --difference relative: it is "
-            "fitted, and its intervals were simulated, for plain differences and one judge": (
-                self.interaction and not_plain
-            ),
             "--judge-aware needs all judges together: add --joint": self.judge_aware and not joint,
-            "--ties davidson does not go with --joint or --interaction": tables.ties == "davidson"
-            and (joint or self.interaction),
+            "--ties davidson does not go with --joint": tables.ties == "davidson" and joint,
         }
         for message, applies in excluded.items():
             if applies:
@@ -381,6 +370,11 @@ class Setup:
         at = places(theta=(m,), c=(d, 1), kappa=(1,))
         prior = self.settings.prior
         return Problem.of(self._rows(verdicts), variant, prior, at, source, sides=sides)
+
+    def absolute(self, judge: int, problem: Problem) -> np.ndarray:
+        """[2, R, D] covariates of both sides of the rows of `problem(judge)`."""
+        x = self.x[self._verdicts(judge)[["first", "second"]].to_numpy().T]
+        return np.pad(x, ((0, 0), (0, len(problem.source) - x.shape[1]), (0, 0)))
 
     def together(self, judges: Judges) -> Problem:
         """The problem of all judges: theta [M], c [D, J], kappa [J]. Rows have a column for each

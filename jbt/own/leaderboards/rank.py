@@ -16,8 +16,9 @@ from jbt.kernel import metrics
 from jbt.own.fits.judges import JOINT, Judges
 from jbt.own.leaderboards.checks import check_anchors, judged_items, outside, under_other_choices
 from jbt.own.leaderboards.davidson import problem_of
-from jbt.own.leaderboards.growth import bias_by_quality, estimated, fit_discriminations
+from jbt.own.leaderboards.growth import estimated, fit_discriminations
 from jbt.own.leaderboards.intervals import intervals
+from jbt.own.leaderboards.one_comparison import OneComparison, one_comparison
 from jbt.own.leaderboards.prediction_powered import LabelledWinRates, labelled_win_rates
 from jbt.own.leaderboards.problem import Fitted, Problem, Settings, Setup, merge_pools
 from jbt.own.leaderboards.report import Leaderboard, Leaderboards
@@ -48,11 +49,11 @@ def leaderboard(
         judges, for one more leaderboard of all judges together.
       prior: default `Prior()`.
       settings: the other fields of `problem.Settings`: transform, standardise, position,
-        difference, robust, interaction, against, judge_aware, beside.
+        difference, robust, against, judge_aware, beside.
 
     Returns:
-      A leaderboard for each judge, then that of all judges together. A judge without a maximum, or
-      with interaction one whose verdicts do not identify gamma, has a status and no ranking.
+      A leaderboard for each judge, then that of all judges together. A judge without a maximum has
+      a status and no ranking.
 
     Raises:
       ValueError: fewer than two models; see also `Settings.check_with`, `covariate_values` and
@@ -87,12 +88,6 @@ def _of_judge(setup: Setup, judge: int, labelled: LabelledWinRates | None) -> Le
     """The leaderboard of one judge."""
     tables, problem = setup.tables, problem_of(setup, judge)
     naive, fit = _naive_and_aware(problem)
-    evidence = _evidence(fit)
-    by_quality = []
-    if fit.status == Status.CONVERGED:
-        by_quality, growing = bias_by_quality(fit, setup.covariates)
-        if setup.settings.interaction and growing is not None:
-            fit, evidence = growing, {}
     seen = tables.items.iloc[judged_items(tables, judge)].groupby("content")
     columns: dict[Any, Any] = {
         f"average_{name}": seen[name].mean().reindex(range(len(tables.contents)))
@@ -104,12 +99,19 @@ def _of_judge(setup: Setup, judge: int, labelled: LabelledWinRates | None) -> Le
         )
     return Leaderboard(
         judge=tables.judges[judge],
-        **_results(setup, naive, fit, evidence, columns=columns),
-        by_quality=by_quality,
+        **_results(setup, naive, fit, _evidence(fit), columns=columns),
+        vary=lambda: _one_comparison(setup, judge, fit),
         anchors=check_anchors(tables, judge, setup.x, fit.theta, naive.theta),
         outside=outside(setup, judge),
         labelled=labelled,
     )
+
+
+def _one_comparison(setup: Setup, judge: int, fit: Fitted) -> OneComparison | None:
+    names = setup.covariates, setup.tables.contents
+    absolute, theta = setup.absolute(judge, fit.problem), fit.beta[fit.problem.at["theta"]]
+    with runtime.precision("float64"):
+        return one_comparison(fit.problem, *names, theta, absolute)
 
 
 def _of_all(setup: Setup, judges: Judges) -> Leaderboard:

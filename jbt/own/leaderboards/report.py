@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from jbt.border.report import Report, Section, each, percent, with_interval
 from jbt.own.fits.judges import JOINT, known_in_words
 from jbt.own.leaderboards import checks
 from jbt.own.leaderboards.checks import AnchorCheck
-from jbt.own.leaderboards.growth import BiasByQuality
 from jbt.own.leaderboards.intervals import LEVEL, REASONS
+from jbt.own.leaderboards.one_comparison import OneComparison
 from jbt.own.leaderboards.prediction_powered import QUANTITY, READING, LabelledWinRates
 from jbt.own.leaderboards.problem import Settings
 from jbt.own.tables import lengths
@@ -34,10 +35,8 @@ SHOWN = 3
 A_ROW = 3
 """Judges side by side in the figure."""
 
-UNKNOWN_GAMMA = (
-    ": the verdicts do not identify gamma, which takes a covariate that varies within models of "
-    "unlike quality; leave --interaction out"
-)
+AVERAGE = "its average effect on win rates over such prompts"
+"""What c of a leaderboard is."""
 
 RANKS = ("rank", "rank_low", "rank_high")
 
@@ -83,8 +82,8 @@ class Leaderboard:
     `Judges.identified_by`), then the columns of `Intervals.parameters`."""
     n_clusters: int
     """Number of pools of the file with a verdict."""
-    by_quality: Sequence[BiasByQuality] = ()
-    """One for each covariate where gamma is identified."""
+    vary: Callable[[], OneComparison | None] = lambda: None
+    """Fits what `one_comparison` says."""
     anchors: AnchorCheck | None = None
     """None without anchors."""
     outside: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -97,6 +96,15 @@ class Leaderboard:
     """For all judges together, those whose c and kappa are known to be 0."""
     agreements: Mapping[str, Agreement] = field(default_factory=dict)
     """Agreement of each other judge with the trusted ones."""
+
+    @cached_property
+    def one_comparison(self) -> OneComparison | None:
+        """The judge's coefficients on one comparison, fitted when first asked for. No report prints
+        them: their coverage is not yet kept for every setting of the calibration. None of all
+        judges together, with Davidson's ties, relative differences, or without covariates or a
+        maximum, and where the leaderboard has no interval for c."""
+        measured = (self.of_kind("c")["status"] == "converged").all()
+        return self.vary() if measured and self.status == Status.CONVERGED else None
 
     def of_kind(self, kind: str) -> pd.DataFrame:
         """The rows of `coefficients` of this kind."""
@@ -173,7 +181,6 @@ class Leaderboard:
         if self.labelled is not None:
             record["beside"] = {"ppi": self.labelled.record()}
         record["outside"] = files.plain(self.outside)
-        record["by_quality"] = [entry.record() for entry in self.by_quality]
         if self.robust is not None:
             record["robust"] = files.plain(self.robust)
         return record
@@ -203,8 +210,7 @@ class Leaderboards(list[Leaderboard]):
             if board.status == Status.CONVERGED:
                 sections += [Section(name, [], table), Section(f"{name}: basis", list(basis))]
             else:
-                why = UNKNOWN_GAMMA * (self.settings.interaction and board.status == Status.FLAT)
-                lines = [f"no ranking: {board.status.name.lower()}{why}"]
+                lines = [f"no ranking: {board.status.name.lower()}"]
                 sections.append(Section(name, lines, table))
             if board.robust is not None:
                 ranks = board.robust.rename(columns={"ties_dropped": "ties dropped"})
@@ -307,11 +313,6 @@ def _conventions(board: Leaderboard, settings: Settings) -> Iterator[str]:
         )
     if board.labelled is not None:
         yield READING
-    if settings.interaction:
-        yield (
-            "--interaction: the bias is c + gamma theta, with c that of an average model; theta is "
-            "the quality of a model at each prompt's average of the covariates"
-        )
 
 
 def _shown(board: Leaderboard, against: str | None) -> pd.DataFrame:
@@ -365,9 +366,8 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
     """Method of the intervals, c and kappa, why intervals are missing, evidence for the
     correction."""
     models, table, joint = board.models, board.coefficients, board.judge == JOINT
-    halves = [entry.parts.drop("c") for entry in board.by_quality]
     biases = table[table["kind"].isin(["c", "kappa"] if joint else ["c"])]
-    parts = pd.concat([part[["status", "degrees"]] for part in (biases, *halves, models)])
+    parts = pd.concat([part[["status", "degrees"]] for part in (biases, models)])
     degrees = parts["degrees"][parts["status"] == "converged"]
     if len(degrees):
         ends = {f"{degrees.min():.0f}": None, f"{degrees.max():.0f}": None}
@@ -380,10 +380,7 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
         for c in each(board.of_kind("c")):
             evidence = f"; profile range over c +- 1: {c.profile_range:.1f} nats"
             evidence = evidence if _known(c.profile_range) else ""
-            yield f"c[{c.covariate}] {_logits(c)} per {c.unit}{evidence}"
-    hint = "" if settings.interaction else "; --interaction ranks with c + gamma theta"
-    for entry in board.by_quality:
-        yield from entry.sentences(hint)
+            yield f"c[{c.covariate}] {_logits(c)} per {c.unit}, {AVERAGE}{evidence}"
     if joint:
         yield known_in_words(board.trusted)
         yield from agreement_in_words(board.agreements)

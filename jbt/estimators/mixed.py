@@ -1,0 +1,619 @@
+"""Verdicts with random effects: what varies between clusters (prompts), or between models.
+
+    logit P(the first of row r wins) = b_r . beta + a_r . z_g,    z_g ~ N(0, diag(sd^2))
+
+beta are the coefficients that all clusters share (qualities, c, kappa), z_g the effects of the
+cluster g of the row: the quality of each of its units (answers to one prompt) beyond the model's,
+and the change of a coefficient there. Coefficients may also share a standard deviation among
+themselves (c of each model about the mean: `crossed`). Every sd is estimated.
+
+Without them, what varies is absorbed by the coefficients: they are then those of the average over
+clusters, nearer to 0 by about sqrt(1 + .35 var(logit)) than those of one comparison.
+
+The effects of a cluster are integrated out by Laplace's approximation and the next terms of its
+expansion (Shun and McCullagh 1995, equation 14), which few verdicts a unit need: with 15 verdicts
+on 6 answers and sd 1.2, Laplace's alone finds 1.07. Those that clusters share are integrated out
+together with beta, by the determinant of their information (restricted likelihood). The prior of
+each sd has density sd exp(-sd), which keeps a sd that the verdicts say little about from 0 (Chung
+et al. 2013).
+
+Gradients are exact but for that determinant, whose change with the sds is taken at fixed weights of
+the verdicts. The search for the sds begins with the information in the clusters' scores (Berndt et
+al. 1974); their errors are of differences of the gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from jaxtyping import Array, Float
+
+from jbt import quick_compilation
+from jbt.kernel import padding
+from jbt.stats.cluster_jackknife import NO_DIFFERENCE
+from jbt.types import Status
+
+LEVEL = 0.95
+"""Coverage of every interval."""
+
+START = -1.0
+"""Log sd at which every fit starts."""
+
+INNER_STEPS, INNER_TOLERANCE = 30, 1e-6
+"""Of Newton's method for the effects of a cluster: most steps, and the last one's length in
+standard deviations of the effects."""
+
+MAX_STEPS, TOLERANCE, LAST = 30, 1e-2, 1e-4
+"""Of Newton's method; tolerance of the last step, in posterior standard deviations, during the
+search and at its end."""
+
+CLOSE = 0.05
+"""Distance of the log sds from the maximum that counts as converged, in standard deviations."""
+
+DIFFERENCE = 0.02
+"""Step of the log sds in finite differences."""
+
+LARGEST_TERMS = 0.25
+"""Nats within which the terms of a cluster are bounded: where few verdicts meet a large sd, the
+expansion diverges."""
+
+LONGEST, LARGEST = 0.7, 2.0
+"""Longest step of a log sd, and the log sd beyond which the search gives up."""
+
+LEAST_INFORMATION = 0.1
+"""About a log sd, where the search ended at no maximum."""
+
+SHORTEST = 1 / 64
+"""Least share of a step that is tried."""
+
+PRIORS_SHARE = 0.5
+"""Share of the information about a log sd above which the prior chose it: then it is not
+identified, and is fixed at 0."""
+
+
+FEWEST_ROWS = 8
+"""Rows to which smaller clusters are padded."""
+
+WEIGHT = 0.2
+"""p (1 - p) of a verdict, about, for the information that verdicts can give about a variance."""
+
+LEAST_PLANNED = 4.0
+"""Least such information with which a variance is estimated: it is then known to half a logit^2."""
+
+AT_ONCE = 2**22
+"""Most entries of the clusters' matrices held at once."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Mixed:
+    """R rows of verdicts in G clusters, with K coefficients."""
+
+    fixed: Any
+    """[R, K] sparse, columns of the coefficients."""
+    precision: np.ndarray
+    """[K] of the coefficients' prior about 0; not used for those in `crossed`."""
+    shown: np.ndarray
+    """[R] number of verdicts of each row."""
+    wins: np.ndarray
+    """[R] how many of them the first won, a tie being half a win."""
+    cluster: np.ndarray
+    """[R] integers."""
+    units: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Name of an effect -> [2, R] the units that are the first and the second of each row: whose
+    effects are added and subtracted; negative where there is none. Units of different clusters are
+    different units."""
+    slopes: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Name of an effect -> [R] its column: a coefficient of a cluster's own."""
+    crossed: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Name of an effect -> places among the K of the coefficients that share its sd."""
+
+    @property
+    def effects(self) -> list[str]:
+        """Names of the H effects, those of clusters first."""
+        return [*self.units, *self.slopes, *self.crossed]
+
+    def without(self, names: Sequence[str]) -> Mixed:
+        """The problem with some sds fixed at 0."""
+        kept = {
+            kind: {name: v for name, v in getattr(self, kind).items() if name not in names}
+            for kind in ("units", "slopes", "crossed")
+        }
+        dropped = [self.crossed[name] for name in self.crossed if name in names]
+        gone = np.concatenate([np.zeros(0, int), *dropped])
+        columns, precision = np.ones(len(self.precision)), self.precision.copy()
+        columns[gone], precision[gone] = 0, 1
+        fixed = self.fixed.multiply(columns).tocsr()
+        return replace(self, fixed=fixed, precision=precision, **kept)
+
+
+class _Block(NamedTuple):
+    """Clusters of similar size, padded with rows without verdicts."""
+
+    clusters: np.ndarray
+    """[n] numbers of the clusters."""
+    rows: np.ndarray
+    """[n, r] rows of the problem; R at padding."""
+    columns: np.ndarray
+    """[n, r, q] of the effects, sds 1; 0 at padding."""
+    effect: np.ndarray
+    """[q] the effect of each column."""
+    data: tuple[np.ndarray, np.ndarray]
+    """Shown and wins [n, r]."""
+
+
+@dataclass(frozen=True, eq=False)
+class MixedFit:
+    """The maximum, and what intervals need."""
+
+    problem: Mixed
+    beta: Float[np.ndarray, " K"]
+    sd: Mapping[str, float]
+    """Of each effect; 0 where it is not identified."""
+    status: Status
+    evidence: float
+    """Log of the restricted likelihood of the sds at the maximum, nats; but for a constant that
+    problems with the same `fixed` and `precision` share, whatever their effects."""
+    given: Float[np.ndarray, "K K"]
+    """Covariance of beta at these sds."""
+    inverse: Float[np.ndarray, "P P"]
+    """Covariance of the P = K + H (beta, log sds)."""
+    parts: list[_Part]
+
+    @property
+    def log_sd_error(self) -> dict[str, float]:
+        """Standard error of the log sd of each effect; infinite where it is not identified."""
+        errors = np.sqrt(np.diagonal(self.inverse)[len(self.beta) :])
+        found = dict(zip(self.problem.effects, errors.tolist(), strict=True))
+        return {name: found.get(name, np.inf) for name in self.sd}
+
+    def intervals(self, along: Float[np.ndarray, "C K"]) -> pd.DataFrame:
+        """Combinations of the coefficients with 95 % intervals by the jackknife over clusters.
+
+        To one Newton step, leaving a cluster out moves a combination by its score times what the
+        combination's direction becomes without the cluster's information (CR3, as in
+        `jbt.stats.row_jackknife`). To this variance over clusters comes that of crossed
+        coefficients, which no cluster shows: of a slope on quality, that the models are a few. The
+        intervals are about the estimates without the prior's pull.
+
+        Returns:
+          A row for each combination: estimate, low, high, degrees (of Student's t: Satterthwaite's
+          for clusters with the fitted information), prior_share (of the prior in the posterior
+          variance, see `clusters.prior_part`).
+        """
+        from scipy import special
+
+        k = along.shape[1]
+        along = along * (np.asarray(abs(self.problem.fixed).sum(0)).ravel() > 0)
+        direction = self.inverse[:, :k] @ along.T  # [K + H, C]
+        squares, kept, kept_squares, n = np.zeros((4, len(along)))
+        for part in self.parts:
+            change, share = part.left_out(self.given, direction)
+            squares += (change**2).sum(0)
+            kept, kept_squares = kept + share.sum(0), kept_squares + (share**2).sum(0)
+            n = n + len(change)
+        posterior = np.einsum("ck,kc->c", along, direction[:k])
+        variance = squares * (n - 1) / n
+        # Verdicts of a judge symmetric by construction do not show the error: then the model's.
+        variance = np.where(variance > NO_DIFFERENCE * posterior, variance, posterior)
+        degrees = np.where(kept_squares > 0, kept**2 / np.maximum(kept_squares, 1e-300), 0)
+        precision = self.problem.precision.copy()
+        variances, degrees = [variance], [degrees]
+        for name, places in self.problem.crossed.items():
+            precision[places] = 0
+            variances.append((direction[places] ** 2).sum(0) / self.sd[name] ** 2)
+            degrees.append(np.full(len(along), max(1.0, len(places) - 2)))
+        variance, parts = sum(variances), zip(variances, degrees, strict=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            degrees = variance**2 / sum(v**2 / df for v, df in parts)
+        estimate = along @ self.beta
+        about = estimate + direction[:k].T @ (precision * self.beta)
+        se = np.sqrt(variance)
+        degrees = np.where(degrees > 0, degrees, np.nan)
+        half = special.stdtrit(degrees, (1 + LEVEL) / 2) * se
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = (precision[:, None] * direction[:k] ** 2).sum(0) / posterior
+        columns = {"low": about - half, "high": about + half, "degrees": degrees}
+        return pd.DataFrame({"estimate": estimate, **columns, "prior_share": share})
+
+
+class _Part(NamedTuple):
+    """A block's clusters at the maximum."""
+
+    fixed: Any
+    """[n r, K] sparse, the rows of the problem's `fixed`; during the search scaled by the crossed
+    sds."""
+    residual: np.ndarray
+    """[n, r] gradient of the marginal log-likelihood in the rows' logits."""
+    weight: np.ndarray
+    """[n, r, r] minus its second derivative."""
+    score: np.ndarray
+    """[n, H] gradient in the log sds."""
+
+    def left_out(self, inverse: np.ndarray, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How far combinations move without each cluster, and the cluster's part of their variance
+        [n, C]."""
+        n, r = self.residual.shape
+        k = len(inverse)
+        shared = (self.fixed @ direction[:k]).reshape(n, r, -1)
+        step = max(1, AT_ONCE // (r * max(k, r)))
+        change, share = [], []
+        for start in range(0, n, step):
+            some = slice(start, start + step)
+            fixed = self.fixed[start * r : min(n, start + step) * r]
+            left = (fixed @ inverse).reshape(-1, r, k)
+            dense = fixed.toarray().reshape(-1, r, k)
+            leverage = left @ dense.transpose(0, 2, 1) @ self.weight[some]
+            moved = np.linalg.solve(np.eye(r) - leverage, shared[some])
+            change.append(np.einsum("nr,nrc->nc", self.residual[some], moved))
+            share.append(np.einsum("nrc,nrs,nsc->nc", shared[some], self.weight[some], moved))
+        of_sds = self.score @ direction[k:]
+        return np.concatenate(change) + of_sds, np.concatenate(share).clip(0)
+
+
+def fit(problem: Mixed) -> MixedFit:
+    """Fit the coefficients and the sds (float64 must be on). Effects whose sd the verdicts do not
+    identify are left out."""
+    lost = unseen(problem)
+    if not lost:
+        found = _maximise(problem)
+        if found.status == Status.CONVERGED:
+            log_sds = slice(len(problem.precision), None)
+            known = np.diagonal(np.linalg.inv(found.inverse[log_sds, log_sds]))
+            # The prior's part: minus the second derivative of log sd - sd.
+            shares = zip(found.sd.items(), known, strict=True)
+            lost = [name for (name, sd), total in shares if sd > PRIORS_SHARE * total]
+        if not lost:
+            return found
+    rest = fit(problem.without(lost))
+    return replace(rest, sd={name: rest.sd.get(name, 0.0) for name in problem.effects})
+
+
+def unseen(problem: Mixed) -> list[str]:
+    """Effects of clusters that verdicts of such numbers cannot show: it takes two verdicts that
+    share an effect. The information about a variance near 0 is half the sum, over ordered pairs of
+    different verdicts of a cluster, of (a_r . a_s)^2 p_r (1 - p_r) p_s (1 - p_s)."""
+    information = np.zeros(_n_local(problem))
+    for block in _blocks(problem):
+        shown = block.data[0]
+        for h in range(len(information)):
+            columns = block.columns[:, :, block.effect == h]
+            squares = (columns @ columns.transpose(0, 2, 1)) ** 2
+            pairs = np.einsum("nr,nrs,ns->", shown, squares, shown)
+            same = np.einsum("nrr,nr->", squares, shown)
+            information[h] += (pairs - same) * WEIGHT**2 / 2
+    names = problem.effects[: len(information)]
+    return [name for name, of_it in zip(names, information, strict=True) if of_it < LEAST_PLANNED]
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """The posterior at some log sds and coefficients. Crossed coefficients are in units of their
+    sd."""
+
+    beta: np.ndarray
+    """[K]"""
+    objective: float
+    """Log-posterior of the coefficients but for a constant."""
+    gradient: np.ndarray
+    """[K] of the objective."""
+    information: np.ndarray
+    """[K, K] minus its second derivative, without the expansion's part."""
+    score: np.ndarray
+    """[H] gradient in the log sds of their marginal log-posterior, but for how the information
+    changes with them."""
+    modes: list[np.ndarray]
+    """[n, q] of each block, the effects of the clusters, in units of their sd."""
+    parts: list[_Part]
+
+    def of_scores(self, log_sd: np.ndarray) -> np.ndarray:
+        """[H, H] information about the log sds by the clusters' scores. The second derivative in a
+        log sd has the score as a term, too."""
+        scores = np.concatenate([part.score for part in self.parts])
+        of_verdicts = self.score - 1 + np.exp(log_sd)
+        return scores.T @ scores + np.diag(np.maximum(-2 * of_verdicts, 0) + np.exp(log_sd))
+
+
+@dataclass(eq=False)
+class _Search:
+    """The score of the log sds at the best coefficients, each time from the last ones found."""
+
+    problem: Mixed
+    blocks: list[_Block]
+    last: _Point | None = None
+
+    def at(self, log_sd: np.ndarray, tolerance: float = TOLERANCE) -> _Point:
+        """The best coefficients at some log sds."""
+        k = len(self.problem.precision)
+        if self.last is None:
+            beta = np.zeros(k)
+            modes = [np.zeros((len(b.clusters), len(b.effect))) for b in self.blocks]
+        else:
+            beta, modes = self.last.beta, self.last.modes
+        top = _evaluate(self.problem, self.blocks, beta, log_sd, modes)
+        for _ in range(MAX_STEPS):
+            step = np.linalg.solve(top.information, top.gradient)
+            if top.gradient @ step < tolerance**2:
+                break
+            length = 1.0
+            while length > SHORTEST:
+                beta = top.beta + length * step
+                trial = _evaluate(self.problem, self.blocks, beta, log_sd, top.modes)
+                if trial.objective >= top.objective - tolerance**2:
+                    top = trial
+                    break
+                length /= 4
+            else:
+                break
+        self.last = top
+        return top
+
+    def ascend(self, log_sd: np.ndarray) -> np.ndarray:
+        """The log sds at which the score is 0: Newton's method with the information of the
+        clusters' scores, corrected by what the score's change shows (symmetric rank one: Nocedal
+        and Wright 2006, section 6.2). Steps are judged by the score alone, as it is the gradient of
+        no objective."""
+        top, length = self.at(log_sd), 1.0
+        information = top.of_scores(log_sd)
+        for _ in range(MAX_STEPS):
+            values, vectors = np.linalg.eigh(information)
+            step = vectors @ (vectors.T @ top.score / np.abs(values).clip(LEAST_INFORMATION))
+            slope = top.score @ step
+            if slope < TOLERANCE**2:
+                break
+            step *= min(length, LONGEST / np.abs(step).max())
+            trial = self.at(log_sd + step)
+            missed = top.score - trial.score - information @ step
+            if abs(missed @ step) > 0.01 * np.linalg.norm(missed) * np.linalg.norm(step):
+                information = information + np.outer(missed, missed) / (missed @ step)
+            # As steep a descent beyond the maximum: the step was too long.
+            if trial.score @ step < -top.score @ step:
+                length /= 2
+                continue
+            log_sd, top, length = log_sd + step, trial, min(1.0, 2 * length)
+            if log_sd.max() > LARGEST:
+                break
+        return log_sd
+
+
+def _maximise(problem: Mixed) -> MixedFit:
+    search = _Search(problem, _blocks(problem))
+    k, log_sd = len(problem.precision), np.full(len(problem.effects), START)
+    if len(log_sd):
+        log_sd = search.ascend(log_sd)
+    top = search.at(log_sd, LAST)
+    left = top.gradient @ np.linalg.solve(top.information, top.gradient)
+    converged = bool(left < CLOSE**2)
+    scale, sds = _scale(problem, log_sd), np.exp(log_sd)
+    follows, curvature = np.zeros((k, len(sds))), np.zeros((len(sds), len(sds)))
+    for h, change in enumerate(DIFFERENCE * np.eye(len(sds))):
+        other = search.at(log_sd + change)
+        moved = _scale(problem, log_sd + change) * other.beta - scale * top.beta
+        follows[:, h] = moved / DIFFERENCE
+        curvature[h] = (top.score - other.score) / DIFFERENCE
+    values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
+    of_sds = (vectors / values.clip(LEAST_INFORMATION)) @ vectors.T
+    if len(sds):
+        converged &= bool(top.score @ of_sds @ top.score < CLOSE**2 and values[0] > 0)
+    given = scale[:, None] * np.linalg.inv(top.information) * scale
+    inverse = np.block(
+        [[given + follows @ of_sds @ follows.T, follows @ of_sds], [of_sds @ follows.T, of_sds]]
+    )
+    return MixedFit(
+        problem,
+        scale * top.beta,
+        dict(zip(problem.effects, sds.tolist(), strict=True)),
+        Status.CONVERGED if converged else Status.NOT_CONVERGED,
+        top.objective - float(np.linalg.slogdet(top.information)[1]) / 2,
+        given,
+        inverse,
+        [part._replace(fixed=part.fixed.multiply(1 / scale).tocsr()) for part in top.parts],
+    )
+
+
+def _scale(problem: Mixed, log_sd: np.ndarray) -> np.ndarray:
+    """[K] the sd of each crossed coefficient, else 1."""
+    scale = np.ones(len(problem.precision))
+    for places, rho in zip(problem.crossed.values(), log_sd[_n_local(problem) :], strict=True):
+        scale[places] = np.exp(rho)
+    return scale
+
+
+def _n_local(problem: Mixed) -> int:
+    """Number of effects of clusters."""
+    return len(problem.units) + len(problem.slopes)
+
+
+def _evaluate(
+    problem: Mixed,
+    blocks: list[_Block],
+    beta: np.ndarray,
+    log_sd: np.ndarray,
+    modes: list[np.ndarray],
+) -> _Point:
+    from scipy import sparse
+
+    k, h, local = len(beta), len(log_sd), _n_local(problem)
+    scale = _scale(problem, log_sd)
+    columns = sparse.vstack([problem.fixed.multiply(scale), sparse.csr_array((1, k))]).tocsr()
+    logits = np.append(problem.fixed @ (scale * beta), 0)
+    log_likelihood, of_verdicts = 0.0, np.zeros((k, k))
+    gradient, score = np.zeros(k), np.zeros(h)
+    parts, new_modes = [], []
+    for block, mode in zip(blocks, modes, strict=True):
+        sds = np.exp(log_sd)[block.effect]
+        arrays = logits[block.rows], sds, block.columns, *block.data, mode
+        value, residual, of_sd, weight, mode = _in_chunks(*arrays)
+        fixed = columns[block.rows.ravel()]
+        of_clusters = np.zeros((len(mode), h))
+        np.add.at(of_clusters.T, block.effect, (of_sd * sds).T)
+        n, r = residual.shape
+        for name, place in zip(problem.crossed, range(local, h), strict=True):
+            chosen = problem.crossed[name]
+            moved = (fixed[:, chosen] @ beta[chosen]).reshape(n, r)
+            of_clusters[:, place] = (residual * moved).sum(1)
+        weights = sparse.bsr_array((weight, np.arange(n), np.arange(n + 1)), shape=(n * r, n * r))
+        of_verdicts += (fixed.T @ (weights @ fixed)).toarray()
+        gradient += fixed.T @ residual.ravel()
+        score += of_clusters.sum(0)
+        log_likelihood += value
+        parts.append(_Part(fixed, residual, weight, of_clusters))
+        new_modes.append(mode)
+
+    precision = problem.precision.copy()
+    for places in problem.crossed.values():
+        precision[places] = 1
+    information = of_verdicts + np.diag(precision)
+    known = np.linalg.solve(information, of_verdicts)
+    for name, place in zip(problem.crossed, range(local, h), strict=True):
+        score[place] -= known[np.ix_(problem.crossed[name], problem.crossed[name])].trace()
+    objective = log_likelihood - (precision * beta**2).sum() / 2
+    score += 1 - np.exp(log_sd)
+    gradient -= precision * beta
+    return _Point(beta, objective, gradient, information, score, new_modes, parts)
+
+
+def _blocks(problem: Mixed) -> list[_Block]:
+    """The clusters with a verdict, those of similar numbers of rows and units together."""
+    real = np.flatnonzero(problem.shown > 0)
+    _, cluster = np.unique(problem.cluster[real], return_inverse=True)
+    order = np.argsort(cluster, kind="stable")
+    rows, cluster = real[order], cluster[order]
+    n_rows = np.bincount(cluster)
+    place = np.arange(len(rows)) - np.repeat(np.cumsum(n_rows) - n_rows, n_rows)
+    local = []
+    for sides in problem.units.values():
+        pairs = np.stack([np.tile(cluster, 2), sides[:, rows].ravel()])
+        found, at = np.unique(pairs, axis=1, return_inverse=True)
+        first = np.searchsorted(found[0], np.arange(len(n_rows)))
+        at = np.where(pairs[1] >= 0, at.ravel() - first[np.tile(cluster, 2)], -1)
+        local.append((at.reshape(2, -1), np.bincount(found[0])))
+    n_units = np.stack([count for _, count in local] or [np.ones_like(n_rows)]).max(0)
+    sizes, blocks = _rounded(np.maximum(n_rows, FEWEST_ROWS)), []
+    for r in np.unique(sizes).tolist():
+        members = np.flatnonzero(sizes == r)
+        q = int(_rounded(n_units[members]).max())
+        number = np.full(len(n_rows), -1)
+        number[members] = np.arange(len(members))
+        chosen = number[cluster] >= 0
+        at = number[cluster[chosen]], place[chosen]
+        index = np.full((len(members), r), len(problem.shown))
+        index[at] = rows[chosen]
+        columns, effect = [], []
+        for h, (sides, _) in enumerate(local):
+            column = np.zeros((len(members), r, q))
+            for unit, sign in zip(sides[:, chosen], (1, -1), strict=True):
+                has = unit >= 0
+                np.add.at(column, (at[0][has], at[1][has], unit[has]), sign)
+            columns.append(column)
+            effect += [h] * q
+        for h, values in enumerate(problem.slopes.values(), len(local)):
+            columns.append(np.append(values, 0)[index][:, :, None])
+            effect.append(h)
+        columns = np.concatenate([*columns, np.zeros((len(members), r, 0))], 2)
+        data = np.append(problem.shown, 0.0)[index], np.append(problem.wins, 0.0)[index]
+        blocks.append(_Block(members, index, columns, np.array(effect, int), data))
+    return blocks
+
+
+def _rounded(n: np.ndarray) -> np.ndarray:
+    """The least 2^i, or above 32 the least 2^i or 1.5 2^i, that is not smaller: few programs then
+    serve all clusters."""
+    power = 2 ** np.ceil(np.log2(np.maximum(n, 1)))
+    return np.where((n <= 0.75 * power) & (power > 32), 0.75 * power, power).astype(int)
+
+
+def _in_chunks(*arrays: np.ndarray) -> tuple[Any, ...]:
+    logits, sds, columns, shown, wins, mode = arrays
+    n, r, q = columns.shape
+    step = max(1, AT_ONCE // (r * max(q, r)))
+    results = []
+    for start in range(0, n, step):
+        some = slice(start, start + step)
+        chunk = [v[some] for v in (logits, columns, shown, wins, mode)]
+        size = step if n > step else padding.size(n)
+        fill = size - len(chunk[0])
+        padded = [np.pad(v, [(0, fill)] + [(0, 0)] * (v.ndim - 1)) for v in chunk]
+        got = jax.device_get(_terms(sds, *padded))
+        results.append([got[0], *(v[: size - fill] for v in got[1:])])
+    value = float(sum(result[0] for result in results))
+    return value, *(np.concatenate(parts) for parts in list(zip(*results, strict=True))[1:])
+
+
+@quick_compilation.jit
+def _terms(sds: Array, *clusters: Array) -> tuple[Array, ...]:
+    """Of every cluster the marginal log-likelihood (the sum), its gradient in the logits and in the
+    sds of the columns, minus its second derivative in the logits, and the modes."""
+    gradients = jax.value_and_grad(_marginal, (0, 1), has_aux=True)
+
+    def one(logits: Array, *cluster: Array) -> tuple[Array, ...]:
+        (value, (weight, mode)), (residual, of_sd) = gradients(logits, sds, *cluster)
+        return value, residual, of_sd, weight, mode
+
+    value, *rest = jax.vmap(one)(*clusters)
+    return value.sum(), *rest
+
+
+def _marginal(
+    logits: Float[Array, " r"],
+    sds: Float[Array, " q"],
+    columns: Float[Array, "r q"],
+    shown: Float[Array, " r"],
+    wins: Float[Array, " r"],
+    start: Float[Array, " q"],
+) -> tuple[Float[Array, ""], tuple[Float[Array, "r r"], Float[Array, " q"]]]:
+    """The marginal log-likelihood of one cluster; minus its second derivative in the logits without
+    the determinant's part, and the mode of the effects in units of their sd."""
+    eye = jnp.eye(len(sds), dtype=logits.dtype)
+
+    def density(mode: Array, logits: Array, scaled: Array) -> Array:
+        eta = logits + scaled @ mode
+        won, lost = jax.nn.log_sigmoid(eta), jax.nn.log_sigmoid(-eta)
+        return (wins * won + (shown - wins) * lost).sum() - (mode**2).sum() / 2
+
+    def newton(mode: Array, logits: Array, scaled: Array) -> Array:
+        p = jax.nn.sigmoid(logits + scaled @ mode)
+        hessian = eye + (scaled * (shown * p * (1 - p))[:, None]).T @ scaled
+        return jnp.linalg.solve(hessian, scaled.T @ (wins - shown * p) - mode)
+
+    scaled = columns * sds
+    known = jax.lax.stop_gradient((logits, scaled))
+
+    def inner(state: tuple[Array, ...]) -> tuple[Array, ...]:
+        mode, height, length, _, count = state
+        step = length * newton(mode, *known)
+        new = density(mode + step, *known)
+        good = new >= height - INNER_TOLERANCE
+        length = jnp.where(good, jnp.minimum(1, 2 * length), length / 4)
+        mode, height = jnp.where(good, mode + step, mode), jnp.where(good, new, height)
+        return mode, height, length, jnp.abs(step).max(initial=0), count + 1
+
+    def going(state: tuple[Array, ...]) -> Array:
+        return (state[3] > INNER_TOLERANCE) & (state[4] < INNER_STEPS)
+
+    one = jnp.ones((), logits.dtype)
+    first = start, density(start, *known), one, jnp.inf * one, jnp.zeros((), int)
+    mode = jax.lax.stop_gradient(jax.lax.while_loop(going, inner, first)[0])
+    # At the mode one more step changes nothing but the derivative, which is then the mode's.
+    mode = mode + newton(mode, logits, scaled)
+    eta = logits + scaled @ mode
+    p = jax.nn.sigmoid(eta)
+    weight = shown * p * (1 - p)
+    root = jnp.linalg.cholesky(eye + (scaled * weight[:, None]).T @ scaled)
+    half = jax.scipy.linalg.solve_triangular(root, scaled.T, lower=True)
+    spread = half.T @ half  # posterior covariance of the rows' logits
+    laplace = density(mode, logits, scaled) - jnp.log(jnp.diagonal(root)).sum()
+    third, fourth = weight * (1 - 2 * p), weight * (1 - 6 * p * (1 - p))
+    own = jnp.diagonal(spread)
+    skew = third * own
+    expansion = (
+        -(fourth * own**2).sum() / 8 + skew @ spread @ skew / 8 + third @ spread**3 @ third / 12
+    )
+    marginal_weight = jnp.diag(weight) - weight[:, None] * spread * weight
+    bounded = LARGEST_TERMS * jnp.tanh(expansion / LARGEST_TERMS)
+    return laplace + bounded, (marginal_weight, jax.lax.stop_gradient(mode))

@@ -1,0 +1,385 @@
+"""What a judge does on one comparison, where quality and bias vary.
+
+    logit P(first wins) = phi_first - phi_second + kappa,
+    phi = theta_m + u_mp + (c + v_p + w_m) . x
+
+for the answer of model m to prompt p: the model's quality theta, what its quality on this prompt
+differs from that by (u), and what the judge's bias on this prompt (v) and for this model (w)
+differs from c by. x is about its mean over the prompt's answers. u, v and w are normal with sds
+that are estimated (`estimators.mixed`).
+
+A leaderboard's own c is another number: the average effect on win rates over such prompts. What
+varies between prompts makes it smaller than this one, by a factor of about
+1 / sqrt(1 + .35 var(logit)).
+
+Whether c grows with quality (gamma) is judged here, too,
+
+    phi = theta_m + u_mp + (c + gamma theta_m + v_p + w_m) . x + a . (x of the answer)^2
+
+Both fits have a sd of u for each model, or for six groups of models by quality, where every group
+identifies its own. Without it, answers of weak models that vary more look like a c that differs
+between models, or a gamma; without the square, a bias that is not linear in x does
+(`benchmarks.calibration one_comparison`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import sparse, special
+
+from jbt.border import files
+from jbt.border.report import each, with_interval
+from jbt.estimators import mixed
+from jbt.own.leaderboards.intervals import FEWEST_DEGREES, PRIOR_SHARE
+from jbt.own.leaderboards.problem import Problem
+from jbt.own.shared_coefficients.arrays import places
+from jbt.types import Status
+
+MOST = 10_000
+"""Different verdicts beyond which a random part of the prompts is taken, as it takes a minute."""
+
+WIDEST = 300
+"""Most different verdicts of a prompt that is taken: time grows with the cube of it."""
+
+GROUPS = 6
+"""Groups of models by quality that may each have a sd of u."""
+
+OF_THETA = 20.0
+"""Fewest degrees of freedom of theta on one comparison. With 15 prompts the prior holds too much of
+theta to print it in most studies, and in the others it is covered in .5 to .8."""
+
+SHOWN = 0.5
+"""Largest standard error of the log of a standard deviation that is printed. Where nothing varies
+it is about .7, as the prior alone keeps the standard deviation from 0."""
+
+ALPHA = 0.05
+"""Level at which c differs between models."""
+
+UNITS = "quality of a model between prompts"
+"""Name of an effect, or its beginning."""
+
+MODELS = " between models"
+"""Ends the name of an effect that prompts share."""
+
+ENDS = ["estimate", "low", "high"]
+
+
+@dataclass(frozen=True, eq=False)
+class OneComparison:
+    """The judge's coefficients on one comparison, and what varies."""
+
+    status: Status
+    """CONVERGED, NOT_CONVERGED, or FLAT where the verdicts of a prompt do not show what varies."""
+    c: pd.DataFrame
+    """A row for each covariate: covariate, estimate, low, high of c of the average model, logits
+    per unit of the leaderboard's c; p_models, the p-value of the hypothesis that c is the same for
+    all models (likelihood ratio)."""
+    growth: pd.DataFrame
+    """covariate, estimate, low, high of gamma, change of c with a logit of quality."""
+    spread: pd.DataFrame
+    """A row for each effect: effect (in words), sd in logits (for c, per unit), log_error (standard
+    error of its log)."""
+    theta: pd.DataFrame
+    """A row for each model with a verdict: model, and estimate, low, high of its quality, logits
+    about the mean over the models."""
+    n_prompts: int
+    """Prompts that the fit took (count)."""
+    is_part: bool
+    """Whether these are a part of the prompts."""
+
+    def record(self) -> dict[str, Any]:
+        """The entry of the JSON file."""
+        return {
+            "status": self.status.name.lower(),
+            "c": files.plain(self.c),
+            "gamma": files.plain(self.growth),
+            "spread": files.plain(self.spread),
+            "models": files.plain(self.theta),
+            "n_prompts": self.n_prompts,
+            "is_part": self.is_part,
+        }
+
+    def sentences(self, units: Sequence[str]) -> Iterator[str]:
+        """c, what varies, and whether c differs between models or grows with quality.
+
+        Args:
+          units: of c, as the leaderboard has them.
+        """
+        if self.status == Status.FLAT:
+            yield "not identified: the verdicts of a prompt do not show what varies between prompts"
+            return
+        if self.status != Status.CONVERGED:
+            yield "not estimated: the fit of what varies did not converge"
+            return
+        yield (
+            "the judge's verdict on two given answers: where qualities or c vary between prompts "
+            "or models, c is larger here than its average effect above, by which models are ranked"
+        )
+        part = f", by {self.n_prompts} of the prompts" if self.is_part else ""
+        for c, unit in zip(each(self.c), units, strict=True):
+            yield f"c[{c.covariate}] {_logits(c)} per {unit}{part}"
+        shown = self.spread[self.spread["log_error"] <= SHOWN]
+        of_quality = shown["effect"].str.startswith(UNITS)
+        sds = [f"{effect.effect} {effect.sd:.2f}" for effect in each(shown[~of_quality])]
+        if of_quality.any():
+            ends = [f"{sd:.2f}" for sd in sorted(shown["sd"][of_quality])]
+            several = f" to {ends[-1]}, by model" * (len(ends) > 1)
+            sds.insert(0, f"{UNITS} {ends[0]}{several}")
+        yield f"what varies (standard deviations): {', '.join(sds) or 'too little to be measured'}"
+        for gamma in each(self.growth):
+            yield (
+                f"gamma: c[{gamma.covariate}] changes by {_logits(gamma)} with a logit of quality; "
+                "above 0, stronger models are paid more"
+            )
+        for c in each(self.c[self.c["p_models"] < ALPHA]):
+            yield (
+                f"c[{c.covariate}] differs between models (p = {c.p_models:.2g}), so that theta "
+                "above is not at equal covariates; theta with a c for each model is in --json"
+            )
+
+
+def _logits(estimate: Any) -> str:
+    interval = with_interval(estimate.estimate, estimate.low, estimate.high, "+.2f")
+    return f"{interval} logits" + " (no interval)" * bool(np.isnan(estimate.low))
+
+
+def one_comparison(
+    problem: Problem,
+    covariates: Sequence[str],
+    models: Sequence[str],
+    theta: np.ndarray,
+    absolute: np.ndarray,
+    *,
+    most: int = MOST,
+    seed: int = 0,
+) -> OneComparison | None:
+    """Fit what varies, with the judge's coefficients on one comparison; None without covariates,
+    where differences are relative, so that an answer has none of its own, and with fewer than two
+    prompts of at most `WIDEST` different verdicts, which alone are taken.
+
+    Args:
+      problem: of one judge (Bradley-Terry's).
+      covariates, models: [D] and [M] names.
+      theta: [M] qualities, by whose order models are grouped.
+      absolute: [2, R, D] covariates of both sides, not about the prompt's mean.
+      most: different verdicts beyond which a random part of the prompts is taken (count).
+      seed: of that part.
+    """
+    if problem.sides is None or not covariates:
+        return None
+    merged, prompts = _merged(problem, absolute), problem.n_clusters
+    rows = _rows(merged, most, seed)
+    n_prompts = len(np.unique(merged.cluster[rows]))
+    if n_prompts < 2:
+        return None
+    design = _Design(problem, covariates, merged.take(rows))
+    names = pd.DataFrame({"covariate": list(covariates)})
+    nothing = names.assign(**dict.fromkeys(ENDS, np.nan))
+    result = OneComparison(
+        Status.NOT_CONVERGED,
+        c=nothing.assign(p_models=np.nan),
+        growth=nothing,
+        spread=pd.DataFrame({"effect": [], "sd": [], "log_error": []}),
+        theta=design.named(models).assign(**dict.fromkeys(ENDS, np.nan)),
+        n_prompts=n_prompts,
+        is_part=n_prompts < prompts,
+    )
+    try:
+        plain = mixed.fit(design.mixed(order=theta))
+        if plain.status != Status.CONVERGED:
+            return result
+        of_one = plain.beta[design.at["theta"]]
+        of_one = of_one - of_one[design.known].mean()
+        if not any(sd for name, sd in plain.sd.items() if not name.endswith(MODELS)):
+            return replace(result, status=Status.FLAT)
+        growing = mixed.fit(design.mixed(order=theta, growth=of_one))
+        p_models = [_p_models(plain, _between_models(name)) for name in covariates]
+    except np.linalg.LinAlgError:  # the ranking does not depend on this fit
+        return result
+    growth = nothing
+    if growing.status == Status.CONVERGED:
+        growth = names.join(_ends(growing, np.eye(len(growing.beta))[design.at["gamma"]]))
+    return replace(
+        result,
+        status=Status.CONVERGED,
+        c=names.join(_ends(plain, design.average())).assign(p_models=p_models),
+        growth=growth,
+        spread=pd.DataFrame({"sd": plain.sd, "log_error": plain.log_sd_error})
+        .rename_axis("effect")
+        .reset_index(),
+        theta=design.named(models).join(_ends(plain, design.about_the_mean(), OF_THETA)),
+    )
+
+
+def _p_models(fit: mixed.MixedFit, effect: str) -> float:
+    """p-value of the hypothesis that an effect's sd is 0; NaN where a fit did not converge."""
+    if effect not in fit.problem.crossed:
+        return 1.0
+    same = mixed.fit(fit.problem.without([effect]))
+    if same.status != Status.CONVERGED or len(same.problem.effects) < len(fit.problem.effects) - 1:
+        return np.nan
+    ratio = max(0.0, 2 * (fit.evidence - same.evidence))
+    # Half the time the likelihood is highest at no variation: there the ratio is 0.
+    return float(special.chdtrc(1, ratio)) / 2 if ratio else 1.0
+
+
+class _Verdicts(NamedTuple):
+    """Different verdicts: rows of one pair, covariates and order in a prompt are one."""
+
+    cluster: np.ndarray
+    """[R] prompt."""
+    models: np.ndarray
+    """[2, R]"""
+    ordered: np.ndarray
+    """[R]"""
+    sides: np.ndarray
+    """[2, R, D] covariates about the prompt's mean."""
+    absolute: np.ndarray
+    """[2, R, D]"""
+    shown: np.ndarray
+    """[R] number of verdicts."""
+    wins: np.ndarray
+    """[R]"""
+
+    def take(self, rows: np.ndarray) -> _Verdicts:
+        return _Verdicts(*(v[:, rows] if v.shape[0] == 2 and v.ndim > 1 else v[rows] for v in self))
+
+
+def _merged(problem: Problem, absolute: np.ndarray) -> _Verdicts:
+    rows, sides = problem.rows, problem.sides
+    assert sides is not None
+    shown = np.asarray(rows.shown)
+    real = np.flatnonzero(shown > 0)
+    models = np.stack([np.asarray(rows.first), np.asarray(rows.second)])
+    ordered = np.asarray(rows.ordered)
+    key = np.column_stack([problem.source, models.T, ordered, *sides])[real]
+    _, one, which = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    kept, which = real[one], which.ravel()
+    return _Verdicts(
+        problem.source[kept],
+        models[:, kept],
+        ordered[kept],
+        sides[:, kept],
+        absolute[:, kept],
+        np.bincount(which, shown[real]),
+        np.bincount(which, np.asarray(rows.wins)[real]),
+    )
+
+
+def _rows(verdicts: _Verdicts, most: int, seed: int) -> np.ndarray:
+    """Rows of all prompts that are not too wide, or of a random part with at most `most` rows."""
+    _, prompt, count = np.unique(verdicts.cluster, return_inverse=True, return_counts=True)
+    order = np.random.default_rng(seed).permutation(np.flatnonzero(count <= WIDEST))
+    return np.flatnonzero(np.isin(prompt, order[count[order].cumsum() <= most]))
+
+
+def _ends(fit: mixed.MixedFit, along: np.ndarray, fewest: float = FEWEST_DEGREES) -> pd.DataFrame:
+    """Intervals, withheld with fewer degrees of freedom and as those of the leaderboard are."""
+    found = fit.intervals(along)
+    withheld = ~(found["degrees"] >= fewest) | ~(found["prior_share"] <= PRIOR_SHARE)
+    found.loc[withheld, ["low", "high"]] = np.nan
+    return found[ENDS]
+
+
+def _between_models(covariate: str) -> str:
+    return f"c[{covariate}]{MODELS}"
+
+
+@dataclass(frozen=True, eq=False)
+class _Design:
+    """The columns of the fits."""
+
+    source: Problem
+    covariates: Sequence[str]
+    verdicts: _Verdicts
+
+    @cached_property
+    def at(self) -> dict[str, np.ndarray]:
+        m, d = self.source.design.n_contents, len(self.covariates)
+        return places(theta=(m,), c=(d,), kappa=(1,), w=(d, m), gamma=(d,), square=(d,))
+
+    def incidence(self, values: np.ndarray | float = 1.0) -> Any:
+        """[R, M] values [2, R] of the first side, and minus those of the second."""
+        models, n = self.verdicts.models, len(self.verdicts.shown)
+        first, second = np.broadcast_to(values, (2, n))
+        cells = np.tile(np.arange(n), 2), models.ravel()
+        m = self.source.design.n_contents
+        return sparse.csr_array((np.r_[first, -second], cells), shape=(n, m))
+
+    def mixed(self, order: np.ndarray, growth: np.ndarray | None = None) -> mixed.Mixed:
+        """The problem.
+
+        Args:
+          order: [M] by which models are grouped.
+          growth: [M] qualities about their mean, for a problem with gamma and the square of x.
+        """
+        verdicts, d = self.verdicts, len(self.covariates)
+        sides, models = verdicts.sides, verdicts.models
+        columns = [
+            self.incidence(),
+            sparse.csr_array(sides[0] - sides[1]),
+            sparse.csr_array((verdicts.ordered * bool(self.source.variant.kappa))[:, None]),
+            *(self.incidence(sides[:, :, i]) for i in range(d)),
+        ]
+        prior, m = self.source.prior, self.source.design.n_contents
+        n_more = 0
+        if growth is not None:
+            grown, squares = growth[models][:, :, None] * sides, verdicts.absolute**2
+            columns += [sparse.csr_array(v[0] - v[1]) for v in (grown, squares)]
+            n_more = 2 * d
+        lam, lam_b = (np.asarray(v, float).max() for v in (prior.lam, prior.lam_b))
+        slopes = (sides[0] - sides[1]).T
+        problem = mixed.Mixed(
+            fixed=sparse.hstack(columns).tocsr(),
+            precision=np.r_[np.full(m, lam), np.full(d + 1 + d * m + n_more, lam_b)],
+            shown=verdicts.shown,
+            wins=verdicts.wins,
+            cluster=verdicts.cluster,
+            units={UNITS: models},
+            slopes={
+                f"c[{name}] between prompts": column
+                for name, column in zip(self.covariates, slopes, strict=True)
+            },
+            crossed={
+                _between_models(name): self.at["w"][i] for i, name in enumerate(self.covariates)
+            },
+        )
+        group = (order.argsort().argsort() * min(m, GROUPS) // m)[models]
+        units = {
+            f"{UNITS}, group {g + 1} of {min(m, GROUPS)} by quality": np.where(
+                group == g, models, -1
+            )
+            for g in range(min(m, GROUPS))
+        }
+        grouped = replace(problem, units=units)
+        return problem if set(mixed.unseen(grouped)) & set(units) else grouped
+
+    @cached_property
+    def known(self) -> np.ndarray:
+        """[M] whether each model has a verdict."""
+        return np.isin(np.arange(self.source.design.n_contents), self.verdicts.models)
+
+    def named(self, models: Sequence[str]) -> pd.DataFrame:
+        return pd.DataFrame({"model": np.array(models, object)[self.known]})
+
+    def average(self) -> np.ndarray:
+        """[D, K] combinations that are c of the average model."""
+        known = self.known
+        along = np.zeros((len(self.covariates), self.at["gamma"][0]))
+        for i, combination in enumerate(along):
+            combination[self.at["c"][i]] = 1
+            combination[self.at["w"][i]] = known / known.sum()
+        return along
+
+    def about_the_mean(self) -> np.ndarray:
+        """[models, K] combinations that are theta of the known models about their mean."""
+        known = self.known
+        along = np.zeros((known.sum(), self.at["gamma"][0]))
+        along[:, : len(known)] = np.eye(len(known))[known] - known / known.sum()
+        return along

@@ -1,0 +1,152 @@
+"""The judge's own coefficients on one comparison, and judges' discriminations, on a leaderboard."""
+
+import itertools
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+from support.boards import QUALITY, written
+
+from jbt import own
+from jbt.own.fits.judges import Judges
+from jbt.types import Status
+
+pytestmark = pytest.mark.heavy
+
+
+def ranked(verdicts, items, covariates=("words",), **options):
+    tables = own.read(verdicts, items, covariates=covariates)
+    return own.leaderboard(tables, covariates, **options)
+
+
+def test_a_bias_that_grows_with_quality():
+    (growing,) = ranked(*written(40, gamma=0.8), standardise=False)
+    one = growing.one_comparison
+    gamma = one.growth.iloc[0]
+    assert gamma["low"] > 0
+    assert gamma["high"] > 0.8
+    text = "\n".join(one.sentences(["x"]))
+    assert "gamma: c[words] changes by +" in text
+    assert one.c["p_models"].item() < 0.05
+    assert "c[words] differs between models (p = " in text
+
+
+def test_verdicts_that_show_no_variation_have_no_own_coefficients():
+    """One verdict a prompt."""
+    verdicts, items = written(60)
+    (board,) = ranked(verdicts.groupby("pool").sample(1, random_state=0), items)
+    assert board.status == Status.CONVERGED
+    one = board.one_comparison
+    assert one.status == Status.FLAT
+    (line,) = one.sentences(["x"])
+    assert line.startswith("not identified")
+
+
+def test_of_many_verdicts_a_random_part_of_the_prompts_is_taken():
+    from jbt import runtime
+    from jbt.own.leaderboards.one_comparison import one_comparison
+    from jbt.own.leaderboards.problem import Settings, Setup
+
+    tables = own.read(*written(40), covariates=["words"])
+    setup = Setup.of(tables, Settings(covariates=("words",)))
+    with runtime.precision("float64"):
+        problem = setup.problem(0)
+        names = setup.covariates, tables.contents
+        absolute, theta = setup.absolute(0, problem), np.arange(4.0)
+        parts = [
+            one_comparison(
+                problem, *names, theta, absolute, most=len(tables.verdicts) // 2, seed=seed
+            )
+            for seed in (0, 0, 1)
+        ]
+        whole = one_comparison(problem, *names, theta, absolute)
+    assert [one.n_prompts for one in (*parts, whole)] == [20, 20, 20, 40]
+    pd.testing.assert_frame_equal(parts[0].c, parts[1].c)
+    assert parts[0].c["estimate"].item() != parts[2].c["estimate"].item()
+    assert ", by 20 of the prompts" in "".join(parts[0].sentences(["x"]))
+    assert "of the prompts" not in "".join(whole.sentences(["x"]))
+
+
+def test_repeated_verdicts_are_verdicts():
+    verdicts, items = written(30)
+    (once,) = ranked(verdicts.loc[verdicts.index.repeat(3)], items)
+    (counted,) = ranked(verdicts.assign(count=3), items)
+    for name in ("c", "growth", "theta", "spread"):
+        one, other = (getattr(board.one_comparison, name) for board in (once, counted))
+        pd.testing.assert_frame_equal(one, other, atol=1e-6)
+
+
+def test_a_fit_that_fails_leaves_the_ranking(monkeypatch):
+    def fail(problem):
+        raise np.linalg.LinAlgError("Singular matrix")
+
+    monkeypatch.setattr("jbt.estimators.mixed.fit", fail)
+    (board,) = ranked(*written())
+    assert board.one_comparison.status == Status.NOT_CONVERGED
+    (line,) = board.one_comparison.sentences(["x"])
+    assert line == "not estimated: the fit of what varies did not converge"
+
+
+@pytest.mark.parametrize("judge", ["transitive on each prompt", "of one prompt", "sure"])
+def test_verdicts_that_fits_find_hard(judge):
+    """They end soon, with a status and no exception."""
+    verdicts, items = written(20)
+    key = list(zip(verdicts["pool"], verdicts["first"], strict=True))
+    other = list(zip(verdicts["pool"], verdicts["second"], strict=True))
+    quality = pd.Series(
+        np.random.default_rng(0).normal(size=len(items)),
+        index=pd.MultiIndex.from_frame(items[["pool", "item"]]),
+    )
+    first_wins = quality[key].to_numpy() > quality[other].to_numpy()
+    if judge == "transitive on each prompt":
+        verdicts["winner"] = np.where(first_wins, "first", "second")
+    elif judge == "sure":
+        verdicts["winner"] = np.where(verdicts["first"] < verdicts["second"], "first", "second")
+        verdicts["count"] = 1000
+    else:
+        verdicts = verdicts[verdicts["pool"] == "p0"].sample(2000, replace=True, random_state=0)
+    (board,) = ranked(verdicts, items)
+    if board.one_comparison is not None:
+        json.dumps(board.one_comparison.record(), allow_nan=False)
+        assert list(board.one_comparison.sentences(["x"]))
+
+
+@pytest.mark.parametrize("options", [{"difference": "relative"}, {"covariates": ()}])
+def test_where_answers_have_no_covariates_of_their_own(options):
+    verdicts, items = written()
+    items["words"] = items["words"].abs()
+    (board,) = ranked(verdicts, items, **options)
+    assert board.one_comparison is None
+
+
+def joint(verdicts, items, anchors=None, **options):
+    tables = own.read(verdicts, items, anchors, covariates=["words"])
+    together = tables.with_anchors()
+    return own.leaderboard(tables, ["words"], together=(together, Judges.of(together)), **options)[
+        -1
+    ]
+
+
+@pytest.mark.heavy
+def test_trusted_labels_are_the_unit_of_discrimination():
+    world = written(30, judges={"sharp": 1.0, "blunt": 0.3})
+    equal, aware = joint(*world), joint(*world, judge_aware=True)
+    assert equal.of_kind("discrimination").empty
+    (blunt,) = aware.of_kind("discrimination").itertuples()
+    assert blunt.low < 0.3 < blunt.high < 1
+    entry = {"judge": "blunt", "estimate": blunt.estimate, "low": blunt.low, "high": blunt.high}
+    assert aware.record()["discriminations"] == [entry]
+    # At s = 1 the blunt judge draws theta towards 0.
+    assert np.ptp(equal.models["theta"]) < 0.9 * np.ptp(aware.models["theta"])
+    rng, anchors = np.random.default_rng(1), []
+    for p, (a, b) in itertools.product(range(30), itertools.combinations(QUALITY, 2)):
+        right = rng.random() < expit(2 * (QUALITY[a] - QUALITY[b]))  # labels twice as sharp
+        anchors.append((f"p{p}", *((a, b) if right else (b, a))))
+    anchors = pd.DataFrame(anchors, columns=["pool", "better", "worse"])
+    labelled = joint(*world, anchors, judge_aware=True).of_kind("discrimination")
+    ends = labelled.set_index("judge")[["low", "high"]]
+    assert list(ends.index) == ["sharp", "blunt"]
+    assert ends["low"]["sharp"] < 0.5 < ends["high"]["sharp"] < 1
+    assert ends["low"]["blunt"] < 0.15 < ends["high"]["blunt"]

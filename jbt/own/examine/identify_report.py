@@ -51,10 +51,7 @@ class Identification:
     undefined too;
 
     joint; told_by: then, whose verdicts on the pool identify c, see `Judges.identified_by`, empty
-    where nobody's do; else None;
-
-    by_quality: how c (MAP) changes with quality, see `BiasByQuality.record`, and lines, the same in
-    sentences, where pools of a file are merged and identify it; else None."""
+    where nobody's do; else None."""
     judges: Sequence[str] = ()
     """What is known about the judges together, in sentences."""
 

@@ -8,14 +8,15 @@ and the change of a coefficient there. Coefficients may also share a standard de
 themselves (c of each model about the mean: `crossed`). Every sd is estimated.
 
 Without them, what varies is absorbed by the coefficients: they are then those of the average over
-clusters, nearer to 0 by about sqrt(1 + .35 var(logit)) than those of one comparison.
+clusters, nearer to 0 than those of one comparison by a factor of about
+1 / sqrt(1 + .35 var(logit)).
 
 The effects of a cluster are integrated out by Laplace's approximation and the next terms of its
-expansion (Shun and McCullagh 1995, equation 14), which few verdicts a unit need: with 15 verdicts
-on 6 answers and sd 1.2, Laplace's alone finds 1.07. Those that clusters share are integrated out
-together with beta, by the determinant of their information (restricted likelihood). The prior of
-each sd has density sd exp(-sd), which keeps a sd that the verdicts say little about from 0 (Chung
-et al. 2013).
+expansion (Shun and McCullagh 1995), which few verdicts a unit need: with 15 verdicts on 6 answers
+and sd 1.2, Laplace's alone finds 1.07. In each cluster these terms are bounded. Effects that
+clusters share are integrated out together with beta, by the determinant of their information
+(restricted likelihood). The prior of each sd has density sd exp(-sd), which keeps a sd that the
+verdicts say little about from 0 (Chung et al. 2013).
 
 Gradients are exact but for that determinant, whose change with the sds is taken at fixed weights of
 the verdicts. The search for the sds begins with the information in the clusters' scores (Berndt et

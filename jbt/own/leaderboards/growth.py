@@ -1,5 +1,5 @@
-"""A leaderboard whose judge has a bias that changes with quality, or judges with discriminations of
-their own.
+"""The fit of a slope of a bias on quality, by which a leaderboard of all judges together estimates
+their discriminations.
 
     logit = phi_first - phi_second + kappa,    phi = theta + (c + gamma theta) . x
 

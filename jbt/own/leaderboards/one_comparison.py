@@ -42,7 +42,7 @@ from jbt.own.shared_coefficients.arrays import places
 from jbt.types import Status
 
 MOST = 10_000
-"""Different verdicts beyond which a random part of the prompts is taken, as it takes a minute."""
+"""Different verdicts beyond which a random part of the prompts is taken (half a minute)."""
 
 WIDEST = 300
 """Most different verdicts of a prompt that is taken: time grows with the cube of it."""

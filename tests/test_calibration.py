@@ -1,10 +1,20 @@
 """Intervals cover at their nominal level: the benchmark's own cells, with fewer studies."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from benchmarks.calibration import CLAIMS, TITLES, Cell, cell, claim, grid
-from benchmarks.calibration.__main__ import KEPT, NAMES, NOT_KEPT, PAGE, cells_of, page, row
+from benchmarks.calibration.__main__ import (
+    KEPT,
+    NAMES,
+    NOT_KEPT,
+    PAGE,
+    added,
+    cells_of,
+    page,
+    row,
+)
 
 
 def test_a_cell_knows_whether_its_coverage_can_be_on_target():
@@ -36,6 +46,19 @@ def test_a_claim_counts_the_intervals_that_hold_the_truth(monkeypatch):
     assert (far.note, far.may_miss, near.may_miss) == ("far", True, False)
     assert far.median_width == pytest.approx(2)
     assert list(mean(1000, 0)) == [near, far]
+
+
+def test_studies_of_several_seeds_add_up(tmp_path):
+    files = []
+    for seed, (studies, printed, covered) in enumerate([(10, 8, 6), (30, 30, 27)]):
+        files.append(tmp_path / f"{seed}.csv")
+        counted = Cell("i", "s", studies, printed, covered, median_width=1.0 + seed)
+        pd.DataFrame([row(counted)]).to_csv(files[-1], index=False, float_format="%.4g")
+    (found,) = added(files).to_dict("records")
+    expected = row(Cell("i", "s", 40, 38, 33, median_width=(8 * 1 + 30 * 2) / 38))
+    assert found == pytest.approx(expected, nan_ok=True)
+    with pytest.raises(ValueError, match="two of these are equal"):
+        added([files[0], files[0]])
 
 
 def test_the_page_is_that_of_the_kept_rows():

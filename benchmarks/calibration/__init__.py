@@ -1,6 +1,7 @@
 """Measure the coverage of every interval and rate that jbt prints.
 
     python -m benchmarks.calibration [NAME ...] [--studies N] [--seed N] [--out DIR] [--keep]
+    python -m benchmarks.calibration NAME --add DIR ... [--keep]
     python -m benchmarks.calibration --page
 
 A claim is a function that simulates studies of one kind of interval in one setting (`claim`). Its
@@ -9,7 +10,8 @@ jbt prints the interval, and those of them in which the interval holds the truth
 
 Every NAME writes DIR/NAME.csv (default results/calibration/). With --keep the rows replace those of
 docs/calibration, from which the page docs/calibration.md is made; --page makes it of the rows kept
-and simulates nothing.
+and simulates nothing. Long claims run in parts: each with a --seed and an --out of its own, then
+--add adds them up.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ import importlib
 import platform
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -127,6 +128,28 @@ def row(cell: Cell) -> dict[str, object]:
     }
 
 
+def added(paths: Sequence[Path]) -> pd.DataFrame:
+    """The rows of a claim's runs with different seeds, their studies added up.
+
+    Raises:
+      ValueError: two files are the same, so that a seed would count twice.
+    """
+    if len({path.read_text() for path in paths}) < len(paths):
+        raise ValueError(f"two of these are equal: {', '.join(map(str, paths))}")
+    rows = pd.concat(map(pd.read_csv, paths), ignore_index=True)
+    rows["note"] = rows["note"].astype(object).fillna("")
+    same = ["interval", "setting", "nominal", "one_sided", "note"]
+    sums = []
+    for key, runs in rows.groupby(same, sort=False):
+        printed = (runs["studies"] * runs["printed"]).round()
+        covered = (printed * runs["coverage"]).round().sum()
+        counts = int(runs["studies"].sum()), int(printed.sum()), int(covered)
+        interval, setting, nominal, one_sided, note = cast(tuple[Any, ...], key)
+        width = (runs["median_width"] * printed).sum() / max(counts[1], 1)
+        sums.append(row(Cell(interval, setting, *counts, nominal, bool(one_sided), width, note)))
+    return pd.DataFrame(sums)
+
+
 def page(folder: Path = KEPT) -> str:
     """The page made from all CSV files in a folder."""
     paths = sorted(folder.glob("*.csv"))
@@ -196,6 +219,19 @@ def _reason(note: str) -> str:
     return next((text for start, text in REASONS.items() if re.match(start, note)), note)
 
 
+def _said(rows: Iterable[dict[Any, Any]]) -> Iterator[dict[Any, Any]]:
+    """The rows, each printed as it comes."""
+    for r in rows:
+        print(
+            f"{r['interval']} | {r['setting']} | {r['studies']} studies | "
+            f"printed {r['printed']:.3f} | "
+            f"covers {r['coverage']:.3f} [{r['ci_low']:.3f}, {r['ci_high']:.3f}]"
+            f"{'' if r['on_target'] else '  MISSED'}",
+            flush=True,
+        )
+        yield r
+
+
 def main() -> None:
     known = sorted(CLAIMS)
     parser = argparse.ArgumentParser(description=calibration.__doc__)
@@ -205,6 +241,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/calibration"))
     parser.add_argument(
         "--keep", action="store_true", help="keep the rows, and make docs/calibration.md of them"
+    )
+    parser.add_argument(
+        "--add",
+        type=Path,
+        nargs="+",
+        metavar="DIR",
+        help="simulate nothing: add up the rows that runs with other seeds wrote to these folders",
     )
     parser.add_argument(
         "--page", action="store_true", help="only make docs/calibration.md of the kept rows"
@@ -220,17 +263,12 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     print(f"jbt {jbt.__version__}, jax {jax.__version__}, Python {platform.python_version()}")
     for name in options.names or known:
-        begin, rows = time.perf_counter(), []
-        for cell in cells_of(name, options.studies, options.seed):
-            rows.append(row(cell))
-            r = rows[-1]
-            print(
-                f"{cell.interval} | {cell.setting} | printed {r['printed']:.3f} | "
-                f"covers {r['coverage']:.3f} [{r['ci_low']:.3f}, {r['ci_high']:.3f}]"
-                f"{'' if cell.on_target else '  MISSED'}",
-                flush=True,
-            )
-        table = pd.DataFrame(rows).to_csv(index=False, float_format="%.4g")
+        begin = time.perf_counter()
+        if options.add:
+            rows = added([folder / f"{name}.csv" for folder in options.add]).to_dict("records")
+        else:
+            rows = map(row, cells_of(name, options.studies, options.seed))
+        table = pd.DataFrame(_said(rows)).to_csv(index=False, float_format="%.4g")
         for folder in (options.out, *([KEPT] if options.keep else [])):
             files.write_together({folder / f"{name}.csv": table})
         print(f"{name}: {time.perf_counter() - begin:.0f} s", flush=True)

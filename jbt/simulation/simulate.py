@@ -124,7 +124,7 @@ class Simulation:
         if self._batch and batch is not None:
             self._batch = min(self._batch, batch)
         self._unit = n_devices * (self._batch or 1)
-        self._size = _round_up(min(size, len(self.pool_ids)) if on_cpu else size, self._unit)
+        self._size = _round_up(min(size, len(self.pool_ids)), self._unit)
         self._experiment = experiment
         self._mesh = Mesh(np.array(local[:n_devices]), ("pools",))
         self._dtype = dtype

@@ -30,6 +30,9 @@ from jbt import runtime, stats
 Settings = Sequence[Mapping[str, Any]]
 """Arguments of a claim's function, one mapping for each setting."""
 
+COMPARED = "for comparison"
+"""Ends the name of intervals that jbt does not print, whose misses are no fault of it."""
+
 ROUNDING = 1e-9
 """An interval that ends this close to the truth holds it."""
 

@@ -18,9 +18,10 @@ from scipy.stats import norm
 from benchmarks.calibration import Cell, Run, cells_of, claim, grid, kept, ranks, said
 from jbt import own
 from jbt.own.fits.judges import Judges
-from jbt.own.leaderboards import growth
+from jbt.own.leaderboards import growth, lack_of_fit
 from jbt.own.leaderboards.davidson import DavidsonProblem
 from jbt.own.leaderboards.intervals import intervals
+from jbt.own.leaderboards.lack_of_fit import QUALITY
 from jbt.own.leaderboards.one_comparison import ALPHA
 from jbt.own.leaderboards.problem import Fitted, Problem, Settings, Setup, places
 from jbt.own.leaderboards.report import Leaderboard
@@ -268,21 +269,7 @@ def one_comparison(run, prompts, varied):
     Args:
       varied: arguments of `on_one_comparison`.
     """
-    words = {
-        "sd": "quality varies between prompts (sd {})",
-        "df": "t with {} degrees",
-        "sd_model": "c between models (sd {})",
-        "sd_prompt": "c between prompts (sd {})",
-        "erratic": "weak models vary more (log sd by {})",
-        "concave": "a concave effect of length, and shorter weak models",
-        "gamma": "gamma {}",
-        "lapses": "{} of verdicts are guesses",
-    }
-    setting = said(
-        f"{prompts} prompts",
-        *(words[name].format(f"{value:g}") for name, value in varied.items()),
-        not varied and "nothing varies",
-    )
+    setting = in_words(prompts, varied)
     boards = (on_one_comparison(run.rng, prompts, **varied) for _ in range(run.studies))
     found = [one for board in boards if (one := board.one_comparison)]
     theta, names = normal_scores(), {"c": "c", "growth": "gamma"}
@@ -307,6 +294,53 @@ def one_comparison(run, prompts, varied):
     if not {"sd_model", "gamma", "concave", "lapses"} & set(varied):
         held = np.array([one.c["p_models"].item() > ALPHA for one in found])
         yield kept(f"c differs between models ({BOARD_OF_ONE})", setting, held, one_sided=True)
+
+
+@claim(
+    "`jbt leaderboard`: tests of what it leaves out",
+    grid(
+        prompts=[15, 60, 200],
+        varied=[
+            {},
+            {"sd": 1.2},
+            {"sd": 1.2, "df": 2.5},
+            {"sd": 0.7, "erratic": 0.8},
+            {"sd": 0.8, "sd_prompt": 0.5},
+            {"sd": 0.8, "sd_model": 0.5},
+        ],
+    ),
+    most=1000,
+)
+def left_out(run, prompts, varied):
+    """Tests without a false alarm, where nothing is left out along their effects; populations as of
+    `one_comparison`."""
+    boards = (on_one_comparison(run.rng, prompts, **varied) for _ in range(run.studies))
+    p = pd.concat([board.left_out.set_index("effect")["p"] for board in boards], axis=1)
+    varies = {QUALITY: varied, "c[words] between models": "sd_model" in varied}
+    for effect, of_studies in p.iterrows():
+        if not varies.get(str(effect)):
+            name = f"{effect} (jbt leaderboard, score test)"
+            held = of_studies.to_numpy() > lack_of_fit.ALPHA
+            yield kept(name, in_words(prompts, varied), held, one_sided=True)
+
+
+def in_words(prompts: int, varied: Mapping[str, float]) -> str:
+    """A population of `on_one_comparison`."""
+    words = {
+        "sd": "quality varies between prompts (sd {})",
+        "df": "t with {} degrees",
+        "sd_model": "c between models (sd {})",
+        "sd_prompt": "c between prompts (sd {})",
+        "erratic": "weak models vary more (log sd by {})",
+        "concave": "a concave effect of length, and shorter weak models",
+        "gamma": "gamma {}",
+        "lapses": "{} of verdicts are guesses",
+    }
+    return said(
+        f"{prompts} prompts",
+        *(words[name].format(f"{value:g}") for name, value in varied.items()),
+        not varied and "nothing varies",
+    )
 
 
 def on_one_comparison(

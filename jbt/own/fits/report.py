@@ -71,7 +71,10 @@ def report(analysis: Analysis, title: str, lead: Sequence[str], *, per_pool: boo
     elif len(analysis.coefficients):
         sds = zip(judges["judge"], judges["sd"], strict=True)
         spread = ", ".join(f"{_of(judge)}{sd:.3g}" for judge, sd in sds)
-        lines = [f"standard deviation of quality, 1 / sqrt(lam), logits: {spread}"]
+        lines = [
+            "c and kappa: average effects in such pools",
+            f"standard deviation of quality, 1 / sqrt(lam), logits: {spread}",
+        ]
         table = _coefficients(analysis.coefficients)
         sections.append(Section("Each judge, all pools together", lines, table))
     of_c = analysis.coefficients[analysis.coefficients["quantity"] == "c"]
@@ -81,6 +84,7 @@ def report(analysis: Analysis, title: str, lead: Sequence[str], *, per_pool: boo
         for line in _evidence(coefficients, one_pool)
     ]
     evidence += [line for g in range(len(judges)) for line in _ties(analysis, g)]
+    evidence += [_dependence(judge, one_pool) for judge in each(judges.dropna(subset="p_pairs"))]
     sections.append(Section("What these numbers rest on", evidence, _verdicts(judges)))
     if not one_pool:
         lines = [_pools(analysis, g) for g in range(len(judges))]
@@ -232,8 +236,8 @@ def _differs(name: str, p_alike: float) -> Iterator[str]:
     """Report that a coefficient differs between pools, where the test finds it."""
     if p_alike < ALIKE:
         yield (
-            f"{name} differs between pools by more than chance (p = {p_alike:.2g}): the common "
-            "estimate is drawn towards 0, and its interval covers less than 95 %"
+            f"{name} differs between pools by more than chance (p = {p_alike:.2g}): its average "
+            "effect is nearer to 0 than the judge's c on one comparison"
         )
 
 
@@ -263,6 +267,18 @@ def _ties(analysis: Analysis, g: int) -> Iterator[str]:
     else:
         effect = f"they move {', '.join(moves) or 'nothing'}"
     yield f"{_of(judge['judge'])}{n}; left out, {effect}; {top}"
+
+
+def _dependence(judge: Any, one_pool: bool) -> str:
+    """Whether verdicts of a pair are independent."""
+    agree = f"{_of(judge.judge)}verdicts of a pair agree with each other"
+    test = f"its qualities say (score test, p = {judge.p_pairs:.2g})"
+    if judge.p_pairs >= ALIKE:
+        return f"{agree} no more than {test}"
+    return (
+        f"{agree} more than {test}: intervals of one pool, which take verdicts as independent, are "
+        f"too narrow{'' if one_pool else '; those over all pools allow for it'}"
+    )
 
 
 def _verdicts(judges: pd.DataFrame) -> pd.DataFrame:
@@ -376,9 +392,10 @@ def _legend(batch: Batch, fits: list[PoolFit], k: int) -> Iterator[str]:
         )
     if len(batch.tables.pools) > 1:
         yield (
-            "Each judge, all pools together: one c and one kappa; each pool has its own qualities, "
-            "which are integrated out. The evidence is how far the profile log-likelihood falls "
-            "within 1 of c."
+            "Each judge, all pools together: one c and one kappa, their average effects in such "
+            "pools; on one comparison c is larger where it differs between pools, or renderings of "
+            "a content differ in quality. Each pool has its own qualities, which are integrated "
+            "out. The evidence is how far the profile log-likelihood falls within 1 of c."
         )
     else:
         yield f"P(top {k}): the posterior probability of being among the {k} best."

@@ -18,6 +18,7 @@ from jbt.own.leaderboards.checks import check_anchors, judged_items, outside, un
 from jbt.own.leaderboards.davidson import problem_of
 from jbt.own.leaderboards.growth import estimated, fit_discriminations
 from jbt.own.leaderboards.intervals import intervals
+from jbt.own.leaderboards.lack_of_fit import lack_of_fit
 from jbt.own.leaderboards.one_comparison import OneComparison, one_comparison
 from jbt.own.leaderboards.prediction_powered import LabelledWinRates, labelled_win_rates
 from jbt.own.leaderboards.problem import Fitted, Problem, Settings, Setup, merge_pools
@@ -101,6 +102,7 @@ def _of_judge(setup: Setup, judge: int, labelled: LabelledWinRates | None) -> Le
         judge=tables.judges[judge],
         **_results(setup, naive, fit, _evidence(fit), columns=columns),
         vary=lambda: _one_comparison(setup, judge, fit),
+        test=lambda: lack_of_fit(fit, setup.covariates),
         anchors=check_anchors(tables, judge, setup.x, fit.theta, naive.theta),
         outside=outside(setup, judge),
         labelled=labelled,

@@ -13,7 +13,7 @@ import pandas as pd
 from jbt.border import files
 from jbt.border.report import Report, Section, each, percent, with_interval
 from jbt.own.fits.judges import JOINT, known_in_words
-from jbt.own.leaderboards import checks
+from jbt.own.leaderboards import checks, lack_of_fit
 from jbt.own.leaderboards.checks import AnchorCheck
 from jbt.own.leaderboards.intervals import LEVEL, REASONS
 from jbt.own.leaderboards.one_comparison import OneComparison
@@ -84,6 +84,8 @@ class Leaderboard:
     """Number of pools of the file with a verdict."""
     vary: Callable[[], OneComparison | None] = lambda: None
     """Fits what `one_comparison` says."""
+    test: Callable[[], pd.DataFrame] = pd.DataFrame
+    """Tests what `left_out` says."""
     anchors: AnchorCheck | None = None
     """None without anchors."""
     outside: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -105,6 +107,11 @@ class Leaderboard:
         maximum, and where the leaderboard has no interval for c."""
         measured = (self.of_kind("c")["status"] == "converged").all()
         return self.vary() if measured and self.status == Status.CONVERGED else None
+
+    @cached_property
+    def left_out(self) -> pd.DataFrame:
+        """Tests of what the model leaves out, see `lack_of_fit`; empty for all judges together."""
+        return self.test()
 
     def of_kind(self, kind: str) -> pd.DataFrame:
         """The rows of `coefficients` of this kind."""
@@ -180,6 +187,7 @@ class Leaderboard:
         record["reasons"] = self.reasons()
         if self.labelled is not None:
             record["beside"] = {"ppi": self.labelled.record()}
+        record["left_out"] = files.plain(self.left_out)
         record["outside"] = files.plain(self.outside)
         if self.robust is not None:
             record["robust"] = files.plain(self.robust)
@@ -409,6 +417,7 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
     if board.labelled is not None:
         yield from board.labelled.notes
     yield from _outside(board.outside)
+    yield from lack_of_fit.sentences(board.left_out)
     if not joint and len(board.of_kind("c")):
         yield from _evidence(board)
 

@@ -1,0 +1,110 @@
+"""Whether a leaderboard's model describes a judge's verdicts: Bradley-Terry with one quality a
+model, c times the covariates, and a position bias.
+
+What the model leaves out is tested (`stats.score_tests`): that a model's answers differ in quality
+from prompt to prompt, by draws of independent verdicts; and, where verdicts on a prompt may depend
+on each other, by signs of whole prompts: that pairs of models deviate from what their qualities say
+(as cycles do), that c differs between models, and that the effect of a covariate is not linear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jbt.own.leaderboards.problem import Fitted
+from jbt.stats.score_tests import Residuals, contrast, grouped, part
+from jbt.types import Status
+
+FEWEST_PROMPTS = 10
+"""Fewest prompts: with fewer, so few signs can be drawn that p is hardly ever small."""
+
+ALPHA = 0.05
+"""Level of all tests of a leaderboard together (Bonferroni)."""
+
+QUALITY, PAIRS = "quality of a model between prompts", "pairs of models"
+
+MEANING = {
+    QUALITY: "verdicts on a prompt depend on each other, which intervals allow for",
+    PAIRS: (
+        "some models win against others more often than one quality each allows; theta is an "
+        "average over the opponents that a model met"
+    ),
+    "c[": "theta is not at equal covariates: c of some models is another",
+    "curvature": "the effect is not linear; another --transform may fit (--robust ranks by each)",
+}
+"""Beginning of an effect's name -> what it means that it is left out."""
+
+
+def lack_of_fit(fit: Fitted, covariates: Sequence[str], seed: int = 0) -> pd.DataFrame:
+    """Test what a leaderboard's model leaves out.
+
+    Args:
+      fit: of one judge, Bradley-Terry's.
+      covariates: [D] names.
+      seed: of the draws, and of the part of the prompts that is tested.
+
+    Returns:
+      A row for each test: effect (in words), p. None without a maximum, with Davidson's ties, or
+      with few prompts.
+    """
+    from scipy import sparse, special
+
+    problem, rng = fit.problem, np.random.default_rng(seed)
+    enough = problem.n_clusters >= FEWEST_PROMPTS
+    if fit.status != Status.CONVERGED or fit.inverse is not None or not enough:
+        return pd.DataFrame({"effect": [], "p": []})
+    kept = part(problem.source, np.asarray(problem.rows.shown), rng)
+    rows, free = problem.rows, problem.free
+    models = np.stack([np.asarray(rows.first), np.asarray(rows.second)])[:, kept]
+    shown, wins = (np.asarray(v)[kept] for v in (rows.shown, rows.wins))
+    biases = np.column_stack([np.asarray(rows.difference), np.asarray(rows.ordered)])[kept]
+    x = sparse.hstack([contrast(models), sparse.csr_array(biases * free[-biases.shape[1] :])])
+    beta = fit.beta[[*np.unique(models), *range(problem.design.n_contents, len(fit.beta))]]
+    residuals = Residuals(x.tocsr(), shown, wins, special.expit(x @ beta))
+    sides = None if problem.sides is None else problem.sides[:, kept]
+    prompt = np.unique(problem.source[kept], return_inverse=True)[1]
+    tests = [
+        (name, residuals.p_value(z, rng, None if name == QUALITY else prompt))
+        for name, z in _left_out(models, prompt, sides, covariates)
+    ]
+    return pd.DataFrame(tests, columns=pd.Index(["effect", "p"]))
+
+
+def sentences(tests: pd.DataFrame) -> Iterator[str]:
+    """All tests in one line, then what is found."""
+    if tests.empty:
+        return
+    each = ", ".join(f"{t.effect} p = {t.p:.2g}" for t in tests.itertuples())
+    yield f"what Bradley-Terry leaves out, by score tests: {each}"
+    for effect in tests["effect"][tests["p"] < ALPHA / len(tests)]:
+        (meaning,) = (text for start, text in MEANING.items() if effect.startswith(start))
+        yield f"{effect}: {meaning}"
+
+
+def _left_out(
+    models: np.ndarray, prompt: np.ndarray, sides: np.ndarray | None, covariates: Sequence[str]
+) -> Iterator[tuple[str, Any]]:
+    """Each effect, and its columns [R, Q].
+
+    Args:
+      models: [2, R], of both sides.
+      prompt: [R]
+      sides: [2, R, D] covariates about the mean over the prompt's answers; None where no covariate
+        belongs to one answer.
+    """
+    if np.bincount(prompt).max() > 1:
+        yield QUALITY, contrast(models + (1 + models.max()) * prompt)
+    low, high = models.min(0), models.max(0)
+    pair = low + (1 + models.max()) * high
+    if len(np.unique(pair)) >= len(np.unique(models)):  # else no cycle
+        yield PAIRS, grouped(pair, np.sign(models[1] - models[0]))
+    if sides is None:
+        return
+    for i, name in enumerate(covariates):
+        yield f"c[{name}] between models", contrast(models, sides[:, :, i])
+        squares = sides[0, :, i] ** 2 - sides[1, :, i] ** 2
+        yield f"curvature of {name}", grouped(np.zeros_like(prompt), squares)

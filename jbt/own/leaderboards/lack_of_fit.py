@@ -33,7 +33,10 @@ MEANING = {
         "some models win against others more often than one quality each allows; theta is an "
         "average over the opponents that a model met"
     ),
-    "c[": "theta is not at equal covariates: c of some models is another",
+    "c[": (
+        "theta is not at equal covariates: c of some models is another, or the quality of their "
+        "answers varies more"
+    ),
     "curvature": "the effect is not linear; another --transform may fit (--robust ranks by each)",
 }
 """Beginning of an effect's name -> what it means that it is left out."""

@@ -24,7 +24,9 @@ def test_the_residuals_of_a_refit_hold_nothing_of_its_columns():
 def test_two_groups_are_compared_as_by_pearson(shares):
     group = np.repeat([0, 1], 400)
     won = np.concatenate([np.arange(400) < share * 400 for share in shares]) * 1.0
-    fit = Residuals(sparse.csr_array(np.ones((800, 1))), np.ones(800), won, np.full(800, won.mean()))
+    fit = Residuals(
+        sparse.csr_array(np.ones((800, 1))), np.ones(800), won, np.full(800, won.mean())
+    )
     counts = [[won[group == g].sum(), 400 - won[group == g].sum()] for g in (0, 1)]
     exact = stats.chi2_contingency(counts, correction=False).pvalue
     for cluster in (None, np.arange(800)):

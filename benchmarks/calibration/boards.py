@@ -22,7 +22,6 @@ from jbt.own.leaderboards import growth, lack_of_fit
 from jbt.own.leaderboards.davidson import DavidsonProblem
 from jbt.own.leaderboards.intervals import intervals
 from jbt.own.leaderboards.lack_of_fit import PAIRS, QUALITY
-from jbt.own.leaderboards.one_comparison import ALPHA
 from jbt.own.leaderboards.problem import Fitted, Problem, Settings, Setup, places
 from jbt.own.leaderboards.report import Leaderboard
 from jbt.types import Prior, Rows, Variant
@@ -261,7 +260,7 @@ def leaderboard(run, sizes, varied, sd=1.0):
     most=1000,
 )
 def one_comparison(run, prompts, varied):
-    """c, theta and gamma of a judge on one comparison, and whether c differs between models.
+    """c, theta and gamma of a judge on one comparison.
 
     Every prompt has one verdict on each pair of six models. Truths are the judge's own numbers; of
     a bias that is not linear, gamma alone is.
@@ -291,9 +290,6 @@ def one_comparison(run, prompts, varied):
     for c in cells_of(f"{BOARD_OF_ONE}", setting, results, truth):
         miss = "guesses draw all logits towards 0" * ("lapses" in varied)
         yield dataclasses.replace(c, note=miss, may_miss=bool(miss))
-    if not {"sd_model", "gamma", "concave", "lapses"} & set(varied):
-        held = np.array([one.c["p_models"].item() > ALPHA for one in found])
-        yield kept(f"c differs between models ({BOARD_OF_ONE})", setting, held, one_sided=True)
 
 
 @claim(

@@ -157,9 +157,6 @@ class MixedFit:
     sd: Mapping[str, float]
     """Of each effect; 0 where it is not identified."""
     status: Status
-    evidence: float
-    """Log of the restricted likelihood of the sds at the maximum, nats; but for a constant that
-    problems with the same `fixed` and `precision` share, whatever their effects."""
     given: Float[np.ndarray, "K K"]
     """Covariance of beta at these sds."""
     inverse: Float[np.ndarray, "P P"]
@@ -410,7 +407,6 @@ def _maximise(problem: Mixed) -> MixedFit:
         scale * top.beta,
         dict(zip(problem.effects, sds.tolist(), strict=True)),
         Status.CONVERGED if converged else Status.NOT_CONVERGED,
-        top.objective - float(np.linalg.slogdet(top.information)[1]) / 2,
         given,
         inverse,
         [part._replace(fixed=part.fixed.multiply(1 / scale).tocsr()) for part in top.parts],

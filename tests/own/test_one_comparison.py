@@ -29,8 +29,6 @@ def test_a_bias_that_grows_with_quality():
     assert gamma["high"] > 0.8
     text = "\n".join(one.sentences(["x"]))
     assert "gamma: c[words] changes by +" in text
-    assert one.c["p_models"].item() < 0.05
-    assert "c[words] differs between models (p = " in text
 
 
 def test_verdicts_that_show_no_variation_have_no_own_coefficients():

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import sparse, special
+from scipy import sparse
 
 from jbt.border import files
 from jbt.border.report import each, with_interval
@@ -58,9 +58,6 @@ SHOWN = 0.5
 """Largest standard error of the log of a standard deviation that is printed. Where nothing varies
 it is about .7, as the prior alone keeps the standard deviation from 0."""
 
-ALPHA = 0.05
-"""Level at which c differs between models."""
-
 UNITS = "quality of a model between prompts"
 """Name of an effect, or its beginning."""
 
@@ -78,8 +75,7 @@ class OneComparison:
     """CONVERGED, NOT_CONVERGED, or FLAT where the verdicts of a prompt do not show what varies."""
     c: pd.DataFrame
     """A row for each covariate: covariate, estimate, low, high of c of the average model, logits
-    per unit of the leaderboard's c; p_models, the p-value of the hypothesis that c is the same for
-    all models (likelihood ratio)."""
+    per unit of the leaderboard's c."""
     growth: pd.DataFrame
     """covariate, estimate, low, high of gamma, change of c with a logit of quality."""
     spread: pd.DataFrame
@@ -106,7 +102,7 @@ class OneComparison:
         }
 
     def sentences(self, units: Sequence[str]) -> Iterator[str]:
-        """c, what varies, and whether c differs between models or grows with quality.
+        """c, what varies, and whether c grows with quality.
 
         Args:
           units: of c, as the leaderboard has them.
@@ -136,11 +132,6 @@ class OneComparison:
             yield (
                 f"gamma: c[{gamma.covariate}] changes by {_logits(gamma)} with a logit of quality; "
                 "above 0, stronger models are paid more"
-            )
-        for c in each(self.c[self.c["p_models"] < ALPHA]):
-            yield (
-                f"c[{c.covariate}] differs between models (p = {c.p_models:.2g}), so that theta "
-                "above is not at equal covariates; theta with a c for each model is in --json"
             )
 
 
@@ -183,7 +174,7 @@ def one_comparison(
     nothing = names.assign(**dict.fromkeys(ENDS, np.nan))
     result = OneComparison(
         Status.NOT_CONVERGED,
-        c=nothing.assign(p_models=np.nan),
+        c=nothing,
         growth=nothing,
         spread=pd.DataFrame({"effect": [], "sd": [], "log_error": []}),
         theta=design.named(models).assign(**dict.fromkeys(ENDS, np.nan)),
@@ -199,7 +190,6 @@ def one_comparison(
         if not any(sd for name, sd in plain.sd.items() if not name.endswith(MODELS)):
             return replace(result, status=Status.FLAT)
         growing = mixed.fit(design.mixed(order=theta, growth=of_one))
-        p_models = [_p_models(plain, _between_models(name)) for name in covariates]
     except np.linalg.LinAlgError:  # the ranking does not depend on this fit
         return result
     growth = nothing
@@ -208,25 +198,13 @@ def one_comparison(
     return replace(
         result,
         status=Status.CONVERGED,
-        c=names.join(_ends(plain, design.average())).assign(p_models=p_models),
+        c=names.join(_ends(plain, design.average())),
         growth=growth,
         spread=pd.DataFrame({"sd": plain.sd, "log_error": plain.log_sd_error})
         .rename_axis("effect")
         .reset_index(),
         theta=design.named(models).join(_ends(plain, design.about_the_mean(), OF_THETA)),
     )
-
-
-def _p_models(fit: mixed.MixedFit, effect: str) -> float:
-    """p-value of the hypothesis that an effect's sd is 0; NaN where a fit did not converge."""
-    if effect not in fit.problem.crossed:
-        return 1.0
-    same = mixed.fit(fit.problem.without([effect]))
-    if same.status != Status.CONVERGED or len(same.problem.effects) < len(fit.problem.effects) - 1:
-        return np.nan
-    ratio = max(0.0, 2 * (fit.evidence - same.evidence))
-    # Half the time the likelihood is highest at no variation: there the ratio is 0.
-    return float(special.chdtrc(1, ratio)) / 2 if ratio else 1.0
 
 
 class _Verdicts(NamedTuple):

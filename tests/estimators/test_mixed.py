@@ -10,7 +10,7 @@ from scipy import optimize, sparse
 from scipy.special import expit, log_expit
 
 from jbt import runtime
-from jbt.estimators import mixed
+from jbt.estimators import cluster_likelihood, mixed
 from jbt.types import Status
 
 MODELS = 4
@@ -79,7 +79,7 @@ def test_the_marginal_likelihood_is_that_of_quadrature(sd):
     columns, shown = sd * columns.T, np.full(10, 2.0)
     wins, logits = rng.binomial(2, 0.6, 10) * 1.0, rng.normal(size=10)
     arrays = map(jnp.asarray, (logits, np.ones(3), columns, shown, wins, np.zeros(3)))
-    value, _ = mixed._marginal(*arrays)
+    value, _ = cluster_likelihood._marginal(*arrays)
     assert float(value) == pytest.approx(by_quadrature(logits, columns, shown, wins), abs=0.01)
 
 
@@ -90,10 +90,12 @@ def test_gradients_are_those_of_finite_differences():
 
     def value(logits, sds):
         data = map(jnp.asarray, (columns, shown, wins, np.zeros(3)))
-        return float(mixed._marginal(jnp.asarray(logits), jnp.asarray(sds), *data)[0])
+        return float(cluster_likelihood._marginal(jnp.asarray(logits), jnp.asarray(sds), *data)[0])
 
     data = [jnp.asarray(v)[None] for v in (logits, columns, shown, wins, np.zeros(3))]
-    total, of_logits, of_sds, *_ = jax.device_get(mixed._terms(jnp.asarray(sds), *data))
+    total, of_logits, of_sds, *_ = jax.device_get(
+        cluster_likelihood._terms(jnp.asarray(sds), *data)
+    )
     assert total == pytest.approx(value(logits, sds))
     expected = optimize.approx_fprime(logits, lambda v: value(v, sds), 1e-6)
     np.testing.assert_allclose(of_logits[0], expected, atol=1e-5)

@@ -88,6 +88,8 @@ class OneComparison:
     """Prompts that the fit took (count)."""
     is_part: bool
     """Whether these are a part of the prompts."""
+    fit: mixed.MixedFit | None = None
+    """The fit that all but `growth` are of, if it converged."""
 
     def record(self) -> dict[str, Any]:
         """The entry of the JSON file."""
@@ -197,6 +199,7 @@ def one_comparison(
         growth = names.join(_ends(growing, np.eye(len(growing.beta))[design.at["gamma"]]))
     return replace(
         result,
+        fit=plain,
         status=Status.CONVERGED,
         c=names.join(_ends(plain, design.average())),
         growth=growth,

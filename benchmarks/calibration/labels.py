@@ -4,7 +4,9 @@ shares of `jbt judge`."""
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
+import jax
 import numpy as np
 import pandas as pd
 from numpy.random import Generator, default_rng
@@ -13,7 +15,7 @@ from scipy.stats import hypergeom, norm
 
 from benchmarks.calibration import cells_of, claim, correlated, grid, kept, ranks, said
 from jbt import own
-from jbt.gate import critical_values
+from jbt.gate import betting, critical_values, p_value
 from jbt.own.leaderboards.prediction_powered import intervals
 
 LABELS = 40
@@ -98,29 +100,109 @@ def right_and_disputed(
     return np.concatenate(parts, axis=1)
 
 
-@claim("`jbt gate --rule sign`", grid(pools=[1, LABELS], errors=list(ERRORS)))
+@claim("`jbt gate`", grid(pools=[1, LABELS], errors=list(ERRORS)))
 def gate(run, pools, errors):
     """Rate at which the sign test enables a correction that is right on exactly half of the
-    disputed pairs, by the errors of the labels, which are drawn without replacement from one pool,
-    or one from each of many."""
+    disputed pairs, by the errors of the labels, which are drawn without replacement from the
+    disputed pairs of one pool, or of many together."""
     rng = default_rng([run.seed, 1 + (pools > 1)])
     studies = run.studies if pools == 1 else min(run.studies, 1000)
     critical = critical_values(ALPHA, LABELS)
-    labelled, disputed = right_and_disputed(rng, studies * pools, **ERRORS[errors])
-    if pools == 1:
-        n = np.minimum(LABELS, disputed)
-        rate = hypergeom(np.maximum(disputed, 1), labelled, n).sf(critical[n] - 1)
-        what, held = f"in a pool, {LABELS} disputed pairs", rng.random(studies) >= rate
-        note = f"{(rate > ALPHA + 1e-9).mean():.0%} of pools have a rate above {ALPHA:g}"
-        note += f"; {BROKEN}" * bool(rate.mean() > ALPHA)
-    else:
-        right = (rng.random(len(labelled)) * disputed < labelled) & (disputed > 0)
-        right, n = (v.reshape(-1, LABELS).sum(1) for v in (right, disputed > 0))
-        what, held = f"over {LABELS} pools, one disputed pair of each", right < critical[n]
-        note = BROKEN * bool(held.mean() < 1 - ALPHA)
-    interval = f"jbt gate --rule sign, false enables {what}"
+    counts = right_and_disputed(rng, studies * pools, **ERRORS[errors])
+    labelled, disputed = counts.reshape(2, -1, pools).sum(2)
+    n = np.minimum(LABELS, disputed)
+    rate = hypergeom(np.maximum(disputed, 1), labelled, n).sf(critical[n] - 1)
+    note = f"{(rate > ALPHA + 1e-9).mean():.0%} of studies have a rate above {ALPHA:g}"
+    note += f"; {BROKEN}" * bool(rate.mean() > ALPHA)
     proved = errors.startswith(("true", "each wrong"))
+    where = "in a pool" if pools == 1 else f"over {pools} pools"
+    interval = f"jbt gate --rule sign, false enables {where}, {LABELS} disputed pairs"
+    held = rng.random(studies) >= rate
     yield kept(interval, errors, held, one_sided=True, note=note, may_miss=not proved)
+
+
+UNLIKE = {
+    "30 pools alike": ((30, 10, 12, 0.5),),
+    "30 pools alike, right in half of them": ((15, 10, 12, 1.0), (15, 10, 12, 0.0)),
+    "4 large pools wrong, 26 small right": ((4, 30, 39, 0.0), (26, 5, 6, 1.0)),
+    "4 large pools wrong, 26 small right, right on 21 % of pairs": (
+        (4, 30, 98, 0.0),
+        (26, 5, 4, 1.0),
+    ),
+    "4 large pools right, 26 small wrong": ((4, 30, 39, 1.0), (26, 5, 6, 0.0)),
+    "4 pools wrong, 6 right, half of their pairs disputed": (
+        (4, 10, 30, 0.0),
+        (6, 10, 20, 1.0),
+    ),
+}
+"""Kinds of pools: how many, contents of each, disputed pairs of each, share of them on which
+bias-aware is right: half of all pairs or less."""
+
+
+def discordant(rng: Generator, kinds: Any, labels: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """[n, pools] discordant labels right and wrong in n studies: of `labels` pairs of each pool, or
+    all its pairs if fewer; or of pairs drawn from all that are disputed."""
+    size, disputed, share = (
+        np.repeat([kind[i] for kind in kinds], [kind[0] for kind in kinds]) for i in (1, 2, 3)
+    )
+    right, every = np.rint(disputed * share).astype(int), size * (size - 1) // 2
+    wrong = disputed - right
+    if labels[0] == "disputed":
+        of_all = rng.multivariate_hypergeometric(np.r_[right, wrong], labels[1], n)
+        return of_all[:, : len(size)], of_all[:, len(size) :]
+    asked = np.minimum(labels[1], every)
+    of_right = rng.hypergeometric(right, every - right, asked, (n, len(size)))
+    of_wrong = rng.hypergeometric(wrong, every - right - wrong, asked - of_right)
+    return of_right, of_wrong
+
+
+def enabled(rng: Generator, kinds: Any, labels: Any, rule: str, n: int) -> tuple[float, float]:
+    """The share of n studies in which a rule enables over pools, and in which the sign test on one
+    discordant label of each pool would."""
+    right, wrong = discordant(rng, kinds, labels, n)
+    one = rng.random(right.shape) * (right + wrong) < right
+    by_pool = p_value(one.sum(1), (right + wrong > 0).sum(1) - one.sum(1)) <= ALPHA
+    if labels[0] == "pairs":  # as many as give every pair the same chance
+        every = np.repeat([m * (m - 1) // 2 for _, m, *_ in kinds], [kind[0] for kind in kinds])
+        share = np.minimum(labels[1] / every, 1)
+        right, wrong = (rng.binomial(v, share.min() / share) for v in (right, wrong))
+    right, wrong = right.sum(1), wrong.sum(1)
+    if rule == "sign":
+        return float((p_value(right, wrong) <= ALPHA).mean()), float(by_pool.mean())
+    at = np.arange((right + wrong).max() + 1)
+    turn = np.where(at < (right + wrong)[:, None], rng.random((n, len(at))), 2.0)
+    # In a random order; the zeros after the last label win no bet.
+    bets = np.take_along_axis(1.0 * (at < right[:, None]), turn.argsort(1), 1)
+    population = float(sum(pools * disputed for pools, _, disputed, _ in kinds))
+    wealth = jax.jit(jax.vmap(betting.wealth, in_axes=(0, None)))(bets, population)
+    return float((wealth.max(1) >= 1 / ALPHA).mean()), float(by_pool.mean())
+
+
+@claim(
+    "`jbt gate`",
+    grid(
+        kinds=list(UNLIKE),
+        labels=[("pairs", 3), ("pairs", 6), ("pairs", 45), ("disputed", 20), ("disputed", 40)],
+        rule="sign",
+    )
+    + grid(kinds=list(UNLIKE), labels=[("pairs", 6), ("disputed", 40)], rule="sign_sequential"),
+    name="gate",
+)
+def gate_over_pools(run, kinds, labels, rule):
+    """Rate at which a rule enables over unlike pools a correction that is right on at most half of
+    all their disputed pairs; and, in a note, how often it enables one that is right on 70 % of
+    those of each pool."""
+    pools = UNLIKE[kinds]
+    better = [(*kind[:3], 0.7) for kind in pools]
+    rate, one = enabled(run.rng, pools, labels, rule, run.studies)
+    power, one_power = enabled(run.rng, better, labels, rule, run.studies)
+    kind, count = labels
+    words = f"{count} pairs of each pool" if kind == "pairs" else f"{count} disputed pairs of all"
+    note = f"enables what is right on 70 % of each pool in {power:.2f}; by one label of each pool"
+    note += f" {one_power:.2f}, and falsely {one:.3f}"
+    held = np.arange(run.studies) >= round(rate * run.studies)
+    interval = f"jbt gate --rule {rule}, false enables over unlike pools"
+    yield kept(interval, said(kinds, words), held, one_sided=True, note=note)
 
 
 JUDGES = {

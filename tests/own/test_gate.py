@@ -14,7 +14,7 @@ from scipy.stats import binom
 from jbt import cli, own
 from jbt.gate import betting, critical_values, exact_top, p_value
 from jbt.own.gates import decide as deciding
-from jbt.own.gates.decide import of_members, of_pairs, one_a_pool, pairs_alone
+from jbt.own.gates.decide import at_one_rate, of_members, of_pairs, one_a_pool, pairs_alone
 from jbt.own.gates.rankings import Rankings, seeded
 from jbt.own.gates.report import ENABLE, KEEP_OFF
 from jbt.types import Status
@@ -176,7 +176,7 @@ def test_members_are_matched_without_reuse(tmp_path):
     rows = (f"p,i{i},{int(i in (0, 4, 5, 6))}" for i in (0, 1, 4, 5, 6))
     tables = write(tmp_path, {"p": 8}, MEMBERS, *rows)
     rankings = ranked(tables, [9, 8, 7, 6, 1, 2, 3, 4], [1, 2, 3, 4, 9, 8, 7, 6], k=4)
-    outcomes, counts = of_members(rankings, "members", 0)
+    outcomes, counts = of_members(rankings, 0)
     assert len(outcomes) == 2  # as many as the smaller side has labels
     assert sorted(outcomes["right"]) == [0.5, 1]
     assert [counts[n].item() for n in ("n_disputed", "n_labelled", "gain")] == [8, 5, 2]
@@ -197,10 +197,15 @@ def test_what_the_first_labels_say_stays_as_more_come(tmp_path, form):
 
     def said(n):
         first = labelled(rankings, **{form: getattr(tables, form)[:n]})
-        outcomes_of = of_pairs if form == "anchors" else of_members
-        outcomes, _ = outcomes_of(first, form, 0, in_order=True)
+        if form == "anchors":
+            outcomes, counts = of_pairs(first, "disputed", 0)
+            rate = pd.DataFrame(np.ones((3, 2))).rename_axis("judge").rename_axis("pool", axis=1)
+            counting = at_one_rate(outcomes, rate.stack() * counts["rate"])
+        else:
+            outcomes = of_members(first, 0, in_order=True)[0]
+            counting = one_a_pool(outcomes, rankings, 0)
         ordered = outcomes.sort_values(["judge", "pool", "at"]).reset_index(drop=True)
-        return ordered, one_a_pool(outcomes, rankings, 0).reset_index(drop=True)
+        return ordered, counting.reset_index(drop=True)
 
     n = len(rows) - 1
     for whole, part in zip(said(n), zip(*map(said, range(n)), strict=True), strict=True):
@@ -245,7 +250,7 @@ def test_matched_members_keep_the_level_where_recall_does_not_rise(tmp_path):
     tables = write(tmp_path, sizes, *rows)
     estimate = np.tile(np.arange(32.0), n)
     rankings = ranked(tables, estimate, -estimate, k=16)
-    right, wrong = tally(rankings, of_members(rankings, "members", 0)[0])[:, 0]
+    right, wrong = tally(rankings, of_members(rankings, 0)[0])[:, 0]
     assert (right + wrong).mean() > 2
     for alpha in (0.15, 0.3, 0.4):
         critical = critical_values(alpha, 5)
@@ -253,34 +258,41 @@ def test_matched_members_keep_the_level_where_recall_does_not_rise(tmp_path):
         assert 0 < (p_value(right, wrong) <= alpha).mean() <= exact + 3 * np.sqrt(exact / n)
 
 
-def test_over_pools_one_label_of_each_keeps_the_level(tmp_path):
-    """500 judges, 20 pools of 6 labels that all say the same: half of the pools either way."""
-    n, rng = 500, np.random.default_rng(2)
-    sizes = {f"p{g}": 7 for g in range(20)}
-    tables = write(tmp_path, sizes, PAIRS, *(f"{p},i0,i{i}" for p in sizes for i in range(1, 7)))
-    sign = rng.choice([-1, 1], (n, 20))
-    aware = np.repeat(sign, 7, axis=1) * np.tile(-np.arange(7.0), 20)
-    _, judges = decided(ranked(tables, -aware, aware))
-    assert {(d.n_discordant, d.n_used) for d in judges} == {(120, 20)}
-    assert np.mean([d.decision == ENABLE for d in judges]) < 0.05 + 3 * np.sqrt(0.05 / n)
-    # Taken for independent, the labels would enable far more often.
-    assert np.mean([p_value(d.n_right, 120 - d.n_right) <= 0.05 for d in judges]) > 0.15
+def test_over_unlike_pools_every_pair_has_the_same_chance_to_count(tmp_path):
+    """A pool of 12 contents and 20 of 4, 3 pairs of each labelled, all disputed: bias-aware is
+    right in the small pools, whose 60 labels are of 120 pairs, and wrong in the large one."""
+    rng, sizes = np.random.default_rng(2), {"p": 12} | {f"q{g:02}": 4 for g in range(20)}
+    first = {pool: [*itertools.combinations(range(n), 2)] for pool, n in sizes.items()}
+    rows = [
+        f"{pool},i{a},i{b}"
+        for pool, pairs in first.items()
+        for a, b in (pairs[i] for i in rng.permutation(len(pairs))[:3])
+    ]
+    tables = write(tmp_path, sizes, PAIRS, *rows)
+    estimate = np.concatenate([np.arange(n) * (1 if n == 12 else -1.0) for n in sizes.values()])
+    rankings = ranked(tables, -estimate, estimate)
+    counted = [decided(rankings, seed=seed)[1][0] for seed in range(300)]
+    assert {(d.n_discordant, d.n_right, d.n_disputed) for d in counted} == {(63, 60, 186)}
+    # A pair of a small pool is labelled with chance 1/2, one of the large pool with 3 / 66.
+    n_right = np.array([d.n_used_right for d in counted])
+    assert {d.n_used - d.n_used_right for d in counted} == {3}
+    mean, variance = 60 * (3 / 66) * 2, 60 * (6 / 66) * (60 / 66)
+    assert abs(n_right.mean() - mean) < 4 * np.sqrt(variance / len(counted))
+    (judge,) = decided(labelled(rankings, anchors=tables.anchors[3:]))[1]
+    assert (judge.n_used, judge.n_used_right) == (60, 60)  # the large pool's have no answer
 
 
-@pytest.mark.heavy
-def test_betting_over_pools_keeps_the_level_whatever_the_order_of_the_file(tmp_path):
-    """40 pools of a population whose mean is 1/2, those where bias-aware is often right first."""
-    rng, n, judges = np.random.default_rng(5), 40, 40
-    sizes = {f"p{g}": 2 for g in range(n)}
+def test_betting_over_pools_takes_labels_of_pools_in_a_random_order(tmp_path):
+    """One label of each of 40 pools with 6 disputed pairs, right in the first half of them."""
+    sizes = {f"p{g}": 4 for g in range(40)}
     tables = write(tmp_path, sizes, PAIRS, *(f"{p},i0,i1" for p in sizes))
-    enabled = []
-    for seed in range(15):
-        chance = -np.sort(-rng.choice([0.8, 0.2], n))
-        right = np.where(rng.random((judges, n)) < chance, 1.0, -1)
-        aware = np.repeat(right, 2, axis=1) * np.tile([1.0, 0], n)
-        _, found = decided(ranked(tables, -aware, aware), "sign_sequential", seed=seed)
-        enabled += [d.decision == ENABLE for d in found]
-    assert np.mean(enabled) < 0.08  # in the order of the file more than half
+    aware = np.tile([3.0, 2, 1, 0], 40) * np.repeat([1, -1], 80)
+    rankings = ranked(tables, -aware, aware)
+    enabled = [decided(rankings, "sign_sequential", seed=seed)[1][0] for seed in range(100)]
+    assert {d.n_used for d in enabled} == {40}
+    assert np.mean([d.decision == ENABLE for d in enabled]) < 0.05 + 3 * np.sqrt(0.05 / 100)
+    frames = deciding.decide(rankings, "sign_sequential", 0.05, "disputed", 0)
+    assert frames[1]["decision"].tolist() == [ENABLE]  # in the order of the file
 
 
 # --- decisions
@@ -300,8 +312,9 @@ def test_each_rule_decides(tmp_path):
         "no labels",
     ]
     assert [pools[0].p_value, pools[1].p_value] == [pytest.approx(2**-6), 1]
-    assert (judge.decision, judge.n_used, judge.n_discordant) == (KEEP_OFF, 1, 6)
-    assert judge.reason.endswith("(one a pool), p = 0.5 > 0.05; at least 5 are needed")
+    # One of the 6 pairs of q is labelled too, but it is not disputed: no pair of p is left out.
+    assert (judge.decision, judge.n_used, judge.n_discordant) == (ENABLE, 6, 6)
+    assert judge.reason == pools[0].reason
     assert decided(three, alpha=0.01)[0][0].decision == KEEP_OFF
 
     # Betting: four of six pairs right are more than half, whatever the others are.
@@ -361,27 +374,58 @@ def test_census_enables_where_recall_rises(tmp_path):
 PROMISES = {
     "pairs sign": ["one annotator labels a whole pool", "not the recall of the top 1"],
     "pairs sign_sequential": ["single decision, not repeated", "labels without errors"],
+    "disputed sign_sequential": ["bound of a pool, and over pools, holds whenever"],
     "members sign": ["one probability for good", "(10 members): at k below 5 it never enables"],
     "members sign_sequential": ["single decision, not repeated", "labels without errors"],
-    "members census": ["enabling it over pools raises their mean recall"],
+    "members census": [],
+}
+POPULATIONS = {
+    "pairs": "untied pairs of the 2 pools with labels that the two rankings of a judge order opp",
+    "disputed": "untied pairs of the 3 pools that the two rankings of a judge order oppositely",
+    "members": "about pools like the 2 pools with labels, those with labelled contents of both",
+    "census": "about the 2 pools with labels: if the labels are true, enabling the correction in",
 }
 
 
 @pytest.mark.parametrize("case", PROMISES)
 def test_each_rule_promises_what_it_keeps(tmp_path, case):
-    batch, none = own.Batch.of(write(tmp_path, SIZES)), pd.DataFrame()
-    kind, rule = case.split()
+    batch = own.Batch.of(write(tmp_path, SIZES))
+    labels, rule = case.split()
+    pools = {"pool": list(SIZES), "judge": None, "n_labels": [3, 1, 0], "n_disputed": [9, 0, 1]}
+    of = pd.DataFrame(pools), pd.DataFrame(), labels, rule, 0.05, 1
 
     def promised(n_unanswered):
-        gate = own.Gate(none, none, kind, rule, 0.05, 1, n_unanswered, batch)
+        gate = own.Gate(*of, n_unanswered, batch)
         return "\n".join(gate.guarantee())
 
-    others = {text for texts in PROMISES.values() for text in texts} - {*PROMISES[case]}
+    others = {texts[0] for texts in PROMISES.values() if texts} - {*PROMISES[case]}
     assert all(text in promised(0) for text in PROMISES[case])
-    assert not any(text in promised(0) for text in others - {"not the recall of the top 1"})
+    assert not any(text in promised(0) for text in others)
+    kind = "members" if labels == "members" else "pairs"
     unanswered = rf"left out\): 3; .* the bounds hold only for {kind} that can be answered"
     assert bool(re.search(unanswered, promised(3))) == (rule != "census")
     assert "answer" not in promised(0)
+    sentence = own.Gate(*of, 0, batch).promise()
+    assert POPULATIONS["census" if rule == "census" else labels] in sentence
+
+
+def test_the_report_begins_with_its_population_and_says_where_few_pools_decide(tmp_path):
+    sizes = {"p": 12} | {f"q{g}": 4 for g in range(8)}
+    rows = (f"{pool},i0,i1" for pool in sizes)
+    tables = write(tmp_path, sizes, PAIRS, *rows)
+    n = np.arange(len(tables.items))
+    pools, judges = deciding.decide(ranked(tables, -n, n), "sign", 0.05, "disputed", 0)
+
+    def answer(pools):
+        gate = own.Gate(pools, judges, "disputed", "sign", 0.05, 1, 0, own.Batch.of(tables))
+        return gate.report("Gate", []).answer
+
+    first, few, _ = answer(pools)
+    assert first.startswith("This is about the untied pairs of the 9 pools that the two rankings")
+    assert (
+        few == "j0: half of these pairs lie in 1 of 9 pools, on which the decision mostly depends"
+    )
+    assert len(answer(pools.assign(n_disputed=6))) == 2
 
 
 # --- the commands

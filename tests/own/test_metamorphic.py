@@ -65,7 +65,7 @@ def without_draws(name, result, changes):
             if RENAMED & {*changes}:
                 label["first"], label["second"] = sorted((label["first"], label["second"]))
     if name == "gate" and RENAMED & {*changes}:
-        del result["judges"]  # of one label of each pool, drawn
+        del result["judges"]  # of labels drawn by the names of pools
     return result
 
 

@@ -16,27 +16,30 @@ members. The sign test then enables with probability at most alpha
   Noise in the labels keeps the bound if labels err independently, with chances below one half that
   may depend on whether the content is good, but not on the side it is on.
 
-Labels of one pool are not independent. Over the pools of a judge the sign test therefore uses one
-label of each, drawn at random:
+Over the pools of a judge:
 
-- for pairs: from the pool's discordant labels. Which pools have any does not depend on the answers.
-  The number right is thus a sum of independent draws; their chances have a mean of at most 1/2 over
-  the n pools if the bias-aware ranking is right, in the mean over these pools, on at most half of a
-  pool's disputed pairs. From n/2 + 1 on, its tail is then at most the binomial's (Hoeffding, 1956,
-  Annals of Mathematical Statistics 27, theorem 4), and at alpha below 1/2 only this tail enables.
-- for members: from all matched pairs, discordant or not. If the pools are drawn at random from a
-  population in which swapping one content for another gains nothing in the mean, discordant pairs
-  favour the bias-aware side with a chance of at most 1/2. With one content a side in every pool,
-  as at k = 1, this gain is that in mean recall.
+- for pairs, the promise is about the disputed untied pairs of these pools, all together: it holds
+  if the bias-aware ranking is right on at most half of them, however unlike the pools are. Labels
+  drawn at random from the disputed pairs of all pools (`disputed`, `swaps`) are a draw from one
+  urn, to which the proof for a pool applies. Labels drawn within each pool (`pairs`) are discarded
+  at random until a pair of each pool has the same chance to count, that of the pool with the
+  smallest share of its pairs labelled; the pools are those with labels. These indicators are
+  strongly Rayleigh, so that the numbers of right and wrong labels vary less than the Poisson
+  variables of the urn's limit (Braenden and Jonasson, 2012, Scandinavian Journal of Statistics 39);
+  that they keep the level is simulated (benchmarks/calibration), not proved. Nothing is promised
+  about other pools: to them the labels of one pool are not independent.
+- for members, one match of each pool counts, drawn at random from all, discordant or not. If the
+  pools are drawn at random from a population in which swapping one content for another gains
+  nothing in the mean, each pool counting once, discordant matches favour the bias-aware side with a
+  chance of at most 1/2. With one content a side in every pool, as at k = 1, this gain is that in
+  mean recall.
 
 Betting (`sign_sequential`) takes labels for certain: wealth is infinite once more than half of the
 population is right. Within a pool it takes labels, and matches members, in the order of their
-table, so that more labels do not change earlier bets. Over pools, a bet needs a mean of at most 1/2
-given the labels before it, which a mean over unlike pools in an arbitrary order does not give. So
-the first label of each pool is taken, and the pools in a random order that depends only on their
-names and the seed: for pools drawn at random from a population whose mean is at most 1/2, these
-labels are independent and identically distributed. A pool labelled later may come anywhere in that
-order, so the bound holds for one decision, not at every stop.
+table, so that more labels do not change earlier bets. Over pools so it does with labels drawn from
+all pools. Labels drawn within pools come in a random order, and members in a random order of pools
+that depends on their names and the seed; a pool labelled later may come anywhere in it, so that
+these bounds are for one decision, not at every stop.
 """
 
 from __future__ import annotations
@@ -138,8 +141,11 @@ def decide(
       The decisions for each pool and judge, and for each judge over all pools: `Gate.pools` and
       `Gate.judges`.
     """
-    tables, outcomes_of = rankings.tables, of_members if labels == "members" else of_pairs
-    outcomes, counts = outcomes_of(rankings, labels, seed, in_order=rule == "sign_sequential")
+    tables, members = rankings.tables, labels == "members"
+    if members:
+        outcomes, counts = of_members(rankings, seed, in_order=rule == "sign_sequential")
+    else:
+        outcomes, counts = of_pairs(rankings, labels, seed)
     counts["status"] = rankings.status[:, [members[0] for members in rankings.pools()]]
     if fitted_alone:
         a, b = rankings.pairs()
@@ -164,13 +170,19 @@ def decide(
     if n_pools == 1:
         judges = pools.assign(pool=None)
     else:
-        sums = cells[cells["n_labels"] > 0].groupby("judge").sum(numeric_only=True)
+        some = (cells["n_labels"] > 0) | (labels in ("disputed", "swaps"))
+        sums = cells[some].groupby("judge").sum(numeric_only=True)
         sums = sums.reindex(range(n_judges), fill_value=0)
         ranked = np.isfinite(rankings.aware).any(1)
         sums["status"] = np.where(ranked, Status.CONVERGED, rankings.status[:, 0])
-        sums = sums.assign(population=np.inf, settled="")
-        drawn = one_a_pool(outcomes, rankings, seed)
-        judges = _decided(sums, drawn, rule, alpha, which=" (one a pool)")
+        sums = sums.assign(settled="")
+        if members:
+            sums, which = sums.assign(population=np.inf), " (one a pool)"
+            drawn = one_a_pool(outcomes, rankings, seed)
+        else:
+            drawn = at_one_rate(outcomes, cells["rate"])
+            which = " ({0.n_used} of {0.n_discordant} count)" * (len(drawn) < len(outcomes))
+        judges = _decided(sums, drawn, rule, alpha, which=which)
         judges = judges.assign(pool=None, judge=np.asarray(tables.judges, object))
     columns = list(COLUMNS)
     return pools[columns].reset_index(drop=True), judges[columns].reset_index(drop=True)
@@ -184,7 +196,7 @@ def _decided(
     Args:
       cells: counts, a row for each thing to decide, with what `used` calls it as its index.
       used: the outcomes that decide, in the order of the bets.
-      which: which labels these are, in words.
+      which: which labels these are, in words that are formatted with the row.
     """
     n_used, right = _tally(used, cells.index).T
     p = np.full(len(cells), np.nan)
@@ -244,7 +256,7 @@ def _decision(cell: Any, rule: str, alpha: float, which: str) -> tuple[str | Non
         ties = f", though {cell.n_ties} on pairs that one ranking ties" * bool(cell.n_ties)
         return KEEP_OFF, f"no discordant label{ties}"
     enable = cell.p_value <= alpha
-    reason = f"{cell.n_used_right} of {cell.n_used} discordant labels right{which}"
+    reason = f"{cell.n_used_right} of {cell.n_used} discordant labels right{which.format(cell)}"
     reason += f", p = {cell.p_value:.2g} {'<=' if enable else '>'} {alpha:g}"
     if rule == "sign" and cell.n_used < needed(alpha):
         reason += f"; at least {needed(alpha)} are needed"
@@ -255,7 +267,7 @@ def _decision(cell: Any, rule: str, alpha: float, which: str) -> tuple[str | Non
 
 
 def of_pairs(
-    rankings: Rankings, labels: str, seed: int, in_order: bool = False
+    rankings: Rankings, labels: str, seed: int
 ) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
     """Compare labels of pairs with the two rankings of each judge.
 
@@ -263,16 +275,16 @@ def of_pairs(
       rankings: rankings of tables with such anchors.
       labels: as in `gate`.
       seed: seed of every draw.
-      in_order: let the order of the table, instead of chance, say which label represents its pool,
-        so that more labels do not change what the first rows gave.
 
     Returns:
       A row for each label on which the rankings of a judge differ: judge, pool (numbers), at (row
-      of the anchors), draw (number; in decisions over pools the label with the smallest one
-      represents its pool), right (1 where the label agrees with the bias-aware ranking, 0 where it
-      agrees with the naive one). And counts, [J, pools] or what broadcasts to it: n_labels; n_ties,
-      labels on pairs that only one ranking ties, which are not discordant; population, the pairs
-      from which the discordant ones are drawn; settled, why nothing needs a test.
+      of the anchors), draw (number in [0, 1), see `at_one_rate`; in the order of the table if
+      labels are drawn from all pools), right (1 where the label agrees with the bias-aware ranking,
+      0 where it agrees with the naive one). And counts, [J, pools] or what broadcasts to it:
+      n_labels; n_ties, labels on pairs that only one ranking ties, which are not discordant;
+      n_disputed, the pairs that the rankings order oppositely; population, those from which the
+      discordant ones are drawn; rate, the share of them that counts in decisions over pools, see
+      `at_one_rate`; settled, why nothing needs a test.
     """
     pair = rankings.owner[rankings.tables.anchors[["better", "worse"]].to_numpy().T]
     key = rankings.key(pair)
@@ -280,7 +292,7 @@ def of_pairs(
     at = np.flatnonzero(~again & ~both & (pair[0] != pair[1]))
     at = at[np.argsort(key[at])]  # by name, so that the draws depend on no order of rows
     pool = rankings.pool[pair[0, at]]
-    draw = at if in_order else rankings.drawn(pool, seed, "pairs")[0]
+    draw = rankings.drawn(pool, seed, "pairs")[0] if labels == "pairs" else at / (at + 1)
     naive, aware = rankings.orders(*pair[:, at])
     judge, label = np.nonzero(naive * aware < 0)
     outcomes = {
@@ -296,27 +308,44 @@ def of_pairs(
     # so the number may include pairs labelled a tie, and for swaps has no bound.
     a, b = rankings.pairs()
     disputed = rankings.by_pool(np.prod(rankings.orders(a, b), 0) < 0, rankings.pool[a])
+    n_labels, rate = np.bincount(pool, minlength=len(rankings.tables.pools)), np.array(1.0)
+    if labels == "pairs":
+        listed = rankings.owner[rankings.tables.listed.T]
+        listed = listed[:, listed[0] != listed[1]]
+        once = np.unique(rankings.key(listed), return_index=True)[1]
+        asked, every = (
+            np.bincount(rankings.pool[i], minlength=len(n_labels)) for i in (listed[0, once], a)
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where((n_labels > 0) & (disputed > 0), asked / every, np.inf)
+            rate = share.min(1, keepdims=True) / share
     counts = {
-        "n_labels": np.bincount(pool, minlength=len(rankings.tables.pools)),
+        "n_labels": n_labels,
         "n_ties": rankings.by_pool(tied, pool),
+        "n_disputed": disputed,
         "population": np.array(np.inf) if labels == "swaps" else disputed.astype(float),
+        "rate": rate,
         "settled": np.array(""),
     }
     return pd.DataFrame(outcomes), counts
 
 
 def of_members(
-    rankings: Rankings, labels: str, seed: int, in_order: bool = False
+    rankings: Rankings, seed: int, in_order: bool = False
 ) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
     """Compare labels of members with the two top k of each judge.
 
-    Args: as `of_pairs`.
+    Args:
+      rankings, seed: as in `of_pairs`.
+      in_order: let the order of the table, instead of chance, say which match represents its pool,
+        so that more labels do not change what the first rows gave.
 
     Returns:
       A row for each matched pair of labels, as from `of_pairs`; right is 1/2 where it favours
-      neither ranking. And counts, besides those of `of_pairs`: [J, pools] n_disputed, contents in
-      only one top k; n_labelled, those that are labelled; gain, members among the labelled contents
-      of the bias-aware top alone less those among the naive one's.
+      neither ranking, and the match with the smallest draw represents its pool. And counts, besides
+      those of `of_pairs` but for rate: [J, pools] n_disputed, contents in only one top k;
+      n_labelled, those that are labelled; gain, members among the labelled contents of the
+      bias-aware top alone less those among the naive one's.
     """
     members, (ins, outs) = rankings.tables.members, rankings.swapped(seed)
     every = np.arange(len(rankings.pool))
@@ -355,6 +384,15 @@ def of_members(
         "gain": rankings.by_pool(gained, rankings.pool),
     }
     return pd.DataFrame(outcomes), counts
+
+
+def at_one_rate(outcomes: pd.DataFrame, rate: pd.Series) -> pd.DataFrame:
+    """The labels of pairs that count over pools, in the order of the bets: those whose draw is
+    below the rate of their pool and judge. Every disputed pair of a pool with labels then has the
+    same chance to count."""
+    at = pd.MultiIndex.from_frame(outcomes[list(rate.index.names)])
+    turn = outcomes["draw"] / rate.reindex(at).to_numpy()
+    return outcomes[turn < 1].loc[turn[turn < 1].sort_values(kind="stable").index]
 
 
 def one_a_pool(outcomes: pd.DataFrame, rankings: Rankings, seed: int) -> pd.DataFrame:

@@ -43,8 +43,8 @@ class Labelling:
     """judge; n_pools, n_labels: pools, and pairs or contents, on which its rankings differ;
     n_listed: how many of the labels the anchors list already; n_asked: how many are in `table`.
     Upper bounds, reached if all labels in `table` and the anchors' answers are discordant:
-    most_used, labels that decide over all pools (one of each pool, for members a match of two; all
-    if there is one pool), and most_in_pool, labels that decide in one pool."""
+    most_used, labels that decide over all pools (for members a match of two of each pool; all if
+    there is one pool), and most_in_pool, labels that decide in one pool."""
     n_labels: int
     """Pairs or contents on which the rankings of some judge differ (count)."""
     n_listed: int
@@ -63,9 +63,9 @@ def labelling(
 ) -> Labelling:
     """Choose the labels to ask for.
 
-    Pairs come in passes over the pools, one pair of each pool in a pass, because the decision over
-    pools uses one pair of each. Members come a pool at a time, because a pool's members are
-    matched with one another; there are at most 2 k for each pool and judge.
+    Pairs come in a random order over all pools, so that for each judge the first of them are a
+    random draw from all pairs that its rankings dispute. Members come a pool at a time, because a
+    pool's members are matched with one another; there are at most 2 k for each pool and judge.
 
     Args:
       tables: tables with pools not merged. What their anchors list, answered or not, is left out.
@@ -116,10 +116,9 @@ def labelling(
     if listed.all():
         raise ValueError(f"all {len(listed)} {noun} are among the anchors already (--anchors)")
     pool = rankings.pool[contents[0]]
-    within, between = rankings.drawn(pool, seed, "order")
-    turn = pd.Series(within).groupby(pool).rank(method="first")
+    turn = rankings.drawn(pool, seed, "order")[0]
     of_pool = rankings.drawn(np.arange(len(tables.pools)), seed, "pools")[0]
-    order = np.lexsort((turn, of_pool[pool]) if members else (between, turn))
+    order = np.lexsort((turn, of_pool[pool] * members))
     # Names are drawn for all labels, so that they do not depend on which are left out.
     table = _table(rankings, contents, differing, seed).iloc[order]
     asked = order[~listed[order]][:n]
@@ -130,13 +129,14 @@ def labelling(
     counting[asked] = True
     sides = (ins[:, contents[0]], outs[:, contents[0]]) if members else (differing,)
     in_pools = np.min([rankings.by_pool(side & counting, pool) for side in sides], axis=0)
+    every = not members or len(tables.pools) == 1
     judges = {
         "judge": tables.judges,
         "n_pools": (rankings.by_pool(differing, pool) > 0).sum(1),
         "n_labels": differing.sum(1),
         "n_listed": differing[:, listed].sum(1),
         "n_asked": differing[:, asked].sum(1),
-        "most_used": (in_pools > 0).sum(1) if len(tables.pools) > 1 else in_pools.sum(1),
+        "most_used": (in_pools if every else np.minimum(in_pools, 1)).sum(1),
         "most_in_pool": in_pools.max(1),
     }
     return Labelling(table, pd.DataFrame(judges), len(listed), int(listed.sum()))

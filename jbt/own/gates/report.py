@@ -22,7 +22,11 @@ ENABLE, KEEP_OFF = "enable", "keep off"
 LISTED = 20
 """Most pools of a judge that a report lists."""
 
+FEW = 4
+"""The report says so where half of the disputed pairs lie in fewer than one in so many pools."""
+
 HEADINGS = {
+    "n_disputed": "disputed",
     "n_labels": "labels",
     "n_discordant": "discordant",
     "n_right": "right",
@@ -36,27 +40,47 @@ COLUMNS = ("pool", "judge", "decision", *HEADINGS, "reason")
 """Columns of decisions."""
 
 DRAWN = {
-    "pairs": "pairs drawn at random from the pool",
-    "disputed": "pairs drawn at random from those that the two rankings order differently",
-    "swaps": "pairs drawn at random, of one content from each top k that the other lacks",
+    "pairs": "pairs drawn at random within each pool",
+    "disputed": "pairs drawn at random from all that the two rankings order differently",
+    "swaps": "pairs drawn at random from all of one content from each top k that the other lacks",
     "members": "contents drawn at random from those in only one top k",
 }
 """How labels of each kind are assumed to be drawn."""
 
+POPULATION = {
+    "pairs": (
+        "This is about the {pairs} of {these} that the two rankings of a judge order oppositely: "
+        "if the correction is right on at most half of them, it is enabled with probability at "
+        "most {alpha:g}"
+    ),
+    "members": (
+        "This is about pools like {these}, those with labelled contents of both top {k}, each pool "
+        "counted once: if a content that the correction puts into the top {k} is good there no "
+        "more often than the one it replaces, it is enabled with probability at most {alpha:g}"
+    ),
+    "members of a pool": (
+        "This is about {these}: if the correction would not raise its recall of the top {k}, it is "
+        "enabled with probability at most {alpha:g}"
+    ),
+    "census": (
+        "This is about {these}: if the labels are true, enabling the correction in a pool raises "
+        "its recall of the top {k}, and enabling it over pools raises their mean recall"
+    ),
+}
+"""What the decision of a judge is about, and what it promises."""
+
 GUARANTEES = (
     (
-        "census",
-        "census: if the labels are true, enabling it in a pool raises its recall of the top k, and "
-        "enabling it over pools raises their mean recall",
+        "pairs several test",
+        "a decision about one pool keeps the same bound for the {pairs} of that pool",
     ),
     (
-        "pairs test",
-        "in a pool where the bias-aware ranking is right on at most half of the {pairs} that the "
-        "two rankings order oppositely, the correction is enabled with probability at most "
-        "{alpha:g}",
+        "pairs several test",
+        "nothing is promised about other pools like these: a correction that is right in some "
+        "pools and wrong in others may be enabled or not by which pools were drawn",
     ),
     (
-        "members test",
+        "members several test",
         "in a pool whose top-{k} recall the correction would not raise, it is enabled with "
         "probability at most {alpha:g}",
     ),
@@ -74,31 +98,13 @@ GUARANTEES = (
         "if errors depend on a covariate",
     ),
     (
-        "pairs sign",
-        "over pools: the same bound where the mean of that share over pools with such a label is "
-        "at most half",
-    ),
-    (
-        "pairs sign_sequential",
-        "over pools: the same bound for a single decision, not repeated as labels come, on pools "
-        "drawn at random from a population where the mean of that share over pools with such a "
-        "pair is at most half",
-    ),
-    (
         "pairs test",
         "this bounds agreement on pairs, not the recall of the top {k}, which falls at a lower "
         "correlation than agreement does; labels of members bound recall",
     ),
     (
-        "members sign",
-        "over pools: with probability at most {alpha:g} where, in the mean over pools like these, "
-        "a content swapped in is good no more often than the one swapped out",
-    ),
-    (
-        "members sign_sequential",
-        "over pools: with probability at most {alpha:g} for a single decision, not repeated as "
-        "labels come, on pools drawn at random from a population where, in the mean over its "
-        "pools, a content swapped in is good no more often than the one swapped out",
+        "sign_sequential once several",
+        "over pools the bound is for a single decision, not repeated as labels come",
     ),
     (
         "members sign",
@@ -108,7 +114,7 @@ GUARANTEES = (
     ),
     (
         "sign_sequential",
-        "the bound of a pool holds whenever labelling stops, if labels come in the order of the "
+        "the bound of {one} holds whenever labelling stops, if labels come in the order of the "
         "file; it assumes labels without errors: a wrong one may break it",
     ),
     (
@@ -134,12 +140,14 @@ class Gate:
     pools: pd.DataFrame
     """A row for each pool and judge, judges varying fastest: pool, judge (missing where the
     table names none), decision (`ENABLE`, `KEEP_OFF`, or missing where nothing can be decided),
+    n_disputed, pairs that the rankings order oppositely (for members: contents in only one top k);
     n_labels; n_discordant, labels on which the rankings differ (for members: matched pairs of
     labels), of which n_right favour the bias-aware ranking; n_used and n_used_right, those that
-    decide: in a pool all, over several pools at most one of each; p_value of the test on these (for
-    `sign_sequential` the inverse of the largest wealth; NaN for `census`); reason."""
+    decide: in a pool all, over several pools see `jbt.own.gates.decide`; p_value of the test on
+    these (for `sign_sequential` the inverse of the largest wealth; NaN for `census`); reason."""
     judges: pd.DataFrame
-    """A row for each judge, over all its pools: the same columns, pool is missing."""
+    """A row for each judge, over its pools that the promise is about: the same columns, pool is
+    missing."""
     labels: str
     """Kind of the labels, one of `jbt.gate.LABELS`."""
     rule: str
@@ -168,7 +176,8 @@ class Gate:
             Section("Pool by pool", counts, by_pool),
             Section("What is guaranteed, and what is not", self.guarantee()),
         ]
-        answer = [
+        answer = [self.promise(), *self._concentrated()]
+        answer += [
             f"{d.judge}: {d.decision or 'undecided'}: {d.reason}" for d in judges.itertuples()
         ]
         return Report(title, lead, sections, answer=answer)
@@ -180,13 +189,17 @@ class Gate:
             without = "for labels without errors; over pools, all pools with a label count"
             yield f"rule: census, {without}"
         else:
-            used = "one label of each pool, drawn at random,"
-            if self.rule == "sign_sequential":
-                used = "the first label of each pool, in a random order of pools,"
+            over = "one match of each pool, drawn at random, counts"
+            if self.labels != "members":
+                over = "every discordant label counts"
+                if (self.judges["n_used"] < self.judges["n_discordant"]).any():
+                    over = (
+                        "as many discordant labels count as give every pair the same chance: to "
+                        "use more, label more pairs of the pools with the smallest share labelled"
+                    )
             yield (
                 f"rule: {self.rule} at alpha = {self.alpha:g}, for labels that are "
-                f"{DRAWN[self.labels]}; over pools {used} counts, because labels of one pool are "
-                "correlated"
+                f"{DRAWN[self.labels]}; over pools {over}"
             )
         if len(batch.tables.pools) < len(self.pools) // len(self.judges):
             chosen = {n for pool in batch.pools if pool.n_verdicts for n in pool.prior_selected}
@@ -200,14 +213,57 @@ class Gate:
                 "leaderboard, use --merge-pools"
             )
 
+    def promise(self) -> str:
+        """What the decision over pools is about, and what it promises, in a sentence."""
+        kind = "census" if self.rule == "census" else self._kind
+        if kind == "members" and self.pools["pool"].nunique() == 1:
+            kind = "members of a pool"
+        return POPULATION[kind].format(**self._values())
+
+    def _concentrated(self) -> Iterator[str]:
+        """Which judges' disputed pairs lie mostly in few pools, which then decide."""
+        for judge, pools in self._asked().fillna({"judge": "all verdicts"}).groupby("judge"):
+            sizes = np.sort(pools["n_disputed"].to_numpy())[::-1]
+            n, most = (sizes > 0).sum(), 1 + np.searchsorted(2 * sizes.cumsum(), sizes.sum())
+            if self._kind == "pairs" and most <= n / FEW:
+                yield (
+                    f"{judge}: half of these pairs lie in {most} of {n} pools, on which the "
+                    "decision mostly depends"
+                )
+
+    @property
+    def _kind(self) -> str:
+        return "members" if self.labels == "members" else "pairs"
+
+    def _asked(self) -> pd.DataFrame:
+        """The rows of `pools` that the promise is about."""
+        every = self.labels in ("disputed", "swaps")
+        return self.pools[(self.pools["n_labels"] > 0) | every]
+
+    def _values(self) -> dict[str, Any]:
+        """What sentences are filled with."""
+        n, several = self._asked()["pool"].nunique(), self.pools["pool"].nunique() > 1
+        these = "this pool"
+        if several:
+            with_labels = " with labels" * (self.labels in ("pairs", "members"))
+            these = f"the {n} pools{with_labels}" if n > 1 else f"the one pool{with_labels}"
+        drawn = self.labels in ("disputed", "swaps")
+        return vars(self) | {
+            "n": needed(self.alpha),
+            "twice": 2 * needed(self.alpha),
+            "kind": self._kind,
+            "pairs": "swapped pairs" if self.labels == "swaps" else "untied pairs",
+            "these": these,
+            "one": "a pool, and over pools," if drawn and several else "a pool",
+        }
+
     def guarantee(self) -> list[str]:
         """What the decisions keep, and under which conditions, in sentences."""
-        kind = "members" if self.labels == "members" else "pairs"
-        case = {kind, self.rule, "unanswered" if self.n_unanswered else ""}
+        case = {self._kind, self.rule, "unanswered" if self.n_unanswered else ""}
         case.add("" if self.rule == "census" else "test")
-        n = needed(self.alpha)
-        pairs = "swapped pairs" if self.labels == "swaps" else "untied pairs"
-        values = {**vars(self), "n": n, "twice": 2 * n, "kind": kind, "pairs": pairs}
+        case.add("several" if self.pools["pool"].nunique() > 1 else "")
+        case.add("" if self.labels in ("disputed", "swaps") else "once")
+        values = self._values()
         return [text.format(**values) for when, text in GUARANTEES if case.issuperset(when.split())]
 
     def to_frame(self) -> pd.DataFrame:

@@ -382,7 +382,7 @@ PROMISES = {
 POPULATIONS = {
     "pairs": "untied pairs of the 2 pools with labels that the two rankings of a judge order opp",
     "disputed": "untied pairs of the 3 pools that the two rankings of a judge order oppositely",
-    "members": "about pools like the 2 pools with labels, those with labelled contents of both",
+    "members": "about pools like these 2, those with labelled contents of both",
     "census": "about the 2 pools with labels: if the labels are true, enabling the correction in",
 }
 

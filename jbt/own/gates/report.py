@@ -54,9 +54,9 @@ POPULATION = {
         "most {alpha:g}"
     ),
     "members": (
-        "This is about pools like {these}, those with labelled contents of both top {k}, each pool "
-        "counted once: if a content that the correction puts into the top {k} is good there no "
-        "more often than the one it replaces, it is enabled with probability at most {alpha:g}"
+        "This is about pools like these {n_pools}, those with labelled contents of both top {k}, "
+        "each counted once: if a content that the correction puts into the top {k} is good there "
+        "no more often than the one it replaces, it is enabled with probability at most {alpha:g}"
     ),
     "members of a pool": (
         "This is about {these}: if the correction would not raise its recall of the top {k}, it is "
@@ -254,6 +254,7 @@ class Gate:
             "kind": self._kind,
             "pairs": "swapped pairs" if self.labels == "swaps" else "untied pairs",
             "these": these,
+            "n_pools": n,
             "one": "a pool, and over pools," if drawn and several else "a pool",
         }
 

@@ -26,7 +26,7 @@ from jbt.acquisition.views import View
 from jbt.kernel import model
 from jbt.simulation import judges, pools
 from jbt.simulation.simulate import Condition, simulate, stream
-from jbt.types import Comparisons, Judge, Parameters, Prior, Variant
+from jbt.types import Comparisons, Judge, Parameters, Prior, ScalarLike, Variant
 
 N, POOLS, BUDGET, LEVELS = 10, 1000, 400, (0.8, 0.9, 0.95)
 LOOP = Loop("entropy_reduction_fresh", 1, 4, "stochastic")
@@ -58,6 +58,27 @@ def exact_certainty(key: Key[Array, ""], view: View, variant: Variant) -> dict[s
     return {"exact": (weight * (least > best)).sum(), "draws": 1 / (weight**2).sum()}
 
 
+def at_first_sure(
+    key: Key[Array, ""], task: Task, level: ScalarLike, zone: ScalarLike = 0.0
+) -> tuple[View, Array]:
+    """A run at its first look with a certainty of at least this level, or at its last: the view
+    and the certainty, up to a zone (logits)."""
+
+    def view_of(state: State) -> View:
+        view = look(state, task, LOOP)
+        assert isinstance(view, View)
+        return view
+
+    def is_unsure(state: State) -> Array:
+        return (certainty(view_of(state), zone) < level) & (state.asked < BUDGET)
+
+    def block(state: State) -> State:
+        return step(state, task, LOOP)[0]
+
+    view = view_of(jax.lax.while_loop(is_unsure, block, block(init(key, task, LOOP))))
+    return view, certainty(view, zone)
+
+
 def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
     """A run at its first look with a certainty of at least the condition's level."""
     biased = condition["biased"] > 0
@@ -66,21 +87,7 @@ def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
     pool = pools.gaussian(stream(key, "pool"), N, sd=jnp.asarray(PRIOR.lam**-0.5))
     answers = judges.verdict_probability(pool, Judge(bias[None], position))
     task = Task.build(pool, answers, variant=Variant(biased[None], biased), prior=PRIOR)
-
-    def view_of(state: State) -> View:
-        view = look(state, task, LOOP)
-        assert isinstance(view, View)
-        return view
-
-    def is_unsure(state: State) -> Array:
-        return (certainty(view_of(state)) < condition["level"]) & (state.asked < BUDGET)
-
-    def block(state: State) -> State:
-        return step(state, task, LOOP)[0]
-
-    first = block(init(stream(key, "acquisition"), task, LOOP))
-    view = view_of(jax.lax.while_loop(is_unsure, block, first))
-    sure = certainty(view)
+    view, sure = at_first_sure(stream(key, "acquisition"), task, condition["level"])
     right = (top_set(view) == view.is_top(pool.quality)).all()
     out = exact_certainty(stream(key, "importance"), view, task.variant)
     return out | {"laplace": sure, "right": right, "stopped": sure >= condition["level"]}

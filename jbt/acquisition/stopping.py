@@ -1,10 +1,13 @@
 """When to stop asking: the top set is sure enough, or the verdicts left would change little.
 
 Both are functions of the view at a refit, which holds the posterior and the pairs that may be
-asked. A posterior probability may be looked at after every verdict: if model and prior are right,
-the sets that were called sure at p are right in at least a share p of studies, whatever rule chose
-the verdicts and whenever one looked. Where the model is wrong, or the prior decides, it promises
-nothing; `sweeps.stopping` measures both.
+asked. A posterior probability may be looked at after every verdict: over pools drawn from the
+prior, if the model is right, the sets that were called sure at p are right in at least a share p of
+studies, whatever rule chose the verdicts and whenever one looked. That is an average over the
+prior, which has few near ties: where the k-th and the next content are nearly equal, a sure set is
+right less often, unless contents within a zone of indifference count as equally right. Where the
+model is wrong, or the prior decides, it promises nothing; `sweeps.stopping` measures both, and
+`benchmarks.calibration stops` near ties.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from jbt.acquisition.rules import entropy_reduction
 from jbt.acquisition.views import PanelView, View
 from jbt.kernel import metrics
 from jbt.kernel.membership import set_probability, sobol_normals
+from jbt.types import ScalarLike
 
 DRAWS = 256
 """Sobol draws behind a certainty (count). Its rms error between .9 and .97 is .005 for one content
@@ -25,12 +29,13 @@ of 10 and .009 for three of 10, half of that of 64 draws; some .003 of it are al
 which share the draws."""
 
 
-def certainty(view: View | PanelView) -> Float[Array, ""]:
-    """P(the estimated top k is the true one) under the posterior of the last refit. Ties of the
-    estimate are broken by the view's priority; NaN for a posterior that is not finite."""
+def certainty(view: View | PanelView, zone: ScalarLike = 0.0) -> Float[Array, ""]:
+    """P(the estimated top k is the true one, up to contents that are better by less than `zone`,
+    logits) under the posterior of the last refit. Ties of the estimate are broken by the view's
+    priority; NaN for a posterior that is not finite."""
     posterior, one = view.posterior, _first(view)
     normals = sobol_normals(DRAWS, posterior.root.shape[0], posterior.root.dtype, seed=1)
-    return set_probability(posterior, top_set(view), one.design.content_mask(), normals)
+    return set_probability(posterior, top_set(view), one.design.content_mask(), normals, zone=zone)
 
 
 def top_set(view: View | PanelView) -> Bool[Array, " M"]:

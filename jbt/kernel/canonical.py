@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 from jbt.kernel.membership import CHUNK, set_probability, sobol_normals
 from jbt.kernel.membership import membership as few_draws
 from jbt.kernel.metrics import TIED
-from jbt.types import Parameters, Posterior
+from jbt.types import Parameters, Posterior, ScalarLike
 
 DRAWS = 4096
 """Sobol draws (count). On posteriors of 5 to 400 contents the rms error of a membership is .0001 to
@@ -82,13 +82,18 @@ def membership(
 
 
 def certainty(
-    posterior: Posterior, k: int, mask: Bool[Array, " M"], draws: Float[Array, "chunks M S"]
+    posterior: Posterior,
+    k: int,
+    mask: Bool[Array, " M"],
+    draws: Float[Array, "chunks M S"],
+    zone: ScalarLike = 0.0,
 ) -> Float[Array, ""]:
-    """P(the k contents of highest estimated quality are those of highest quality); of contents with
-    equal estimates, those that `order` has first. Arguments as in `membership`."""
+    """P(the k contents of highest estimated quality are those of highest quality, up to `zone`); of
+    contents with equal estimates, those that `order` has first. Arguments as in `membership` and
+    `set_probability`."""
     ordered, real, _ = reordered(posterior, mask)
     top = (jnp.arange(len(mask)) < k) & real
-    return set_probability(ordered, top, real, draws)
+    return set_probability(ordered, top, real, draws, zone=zone)
 
 
 def drawn(

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
-from jbt.types import Posterior
+from jbt.types import Posterior, ScalarLike
 
 DRAWS = {"conditional": 64, "counted": 1500}
 """The two estimates and their usual S (count). On posteriors of 30 items their rms errors
@@ -167,19 +167,23 @@ def set_probability(
     mask: Bool[Array, " M"],
     normals: Float[Array, "chunks P S"],
     arrange: Arrange = unchanged,
+    zone: ScalarLike = 0.0,
 ) -> Float[Array, ""]:
-    """P(every content of a set has higher quality than every other) under the posterior.
+    """P(every content of a set has higher quality than every other, less `zone`) under the
+    posterior.
 
     With v = 1 in the set and 0 elsewhere, shifting a draw by t v widens the gap between the least
     of the set and the best of the others by t. Given all else t is Gaussian,
 
         t ~ N(-v'L z / v'Hv, 1 / v'Hv),
 
-    so that each draw gives the chance that the gap exceeds 0, as in `membership`.
+    so that each draw gives the chance that the gap exceeds -zone, as in `membership`.
 
     Args:
       posterior, mask, normals, arrange: as in `membership`.
       top: [M] the set, at least one real content and not all.
+      zone: by how much the best of the others may be better, logits; negative: by how much it must
+        be worse.
 
     Returns:
       The mean of these chances over the draws; NaN for a posterior that is not finite.
@@ -195,7 +199,7 @@ def set_probability(
         quality = mean + root.T @ z
         least = jnp.where(top[:, None], quality, jnp.inf).min(0)
         best = jnp.where((mask & ~top)[:, None], quality, -jnp.inf).max(0)
-        ahead = (least - best) * per_sd - along @ z / per_sd
+        ahead = (least - best + zone) * per_sd - along @ z / per_sd
         return total + (jax.lax.erfc(ahead * -(0.5**0.5)) / 2).sum(), None
 
     total, _ = jax.lax.scan(add, jnp.zeros((), mean.dtype), normals)

@@ -220,6 +220,14 @@ def test_probability_of_a_set_equals_integration(k):
             p = float(probability(posterior, jnp.asarray(inside), jnp.ones(5, bool), normals))
             assert p == pytest.approx(expected, abs=5 * (0.25 / 200_000) ** 0.5)
             total += p
+            for zone in (0.3, -0.3):
+                near = float(
+                    probability(
+                        posterior, jnp.asarray(inside), jnp.ones(5, bool), normals, zone=zone
+                    )
+                )
+                expected = (draws @ a.T > -zone).all(1).mean()
+                assert near == pytest.approx(expected, abs=5 * (0.25 / 200_000) ** 0.5)
             # A content that is not there is nobody's rival: as if it were far below.
             out = min(set(range(5)) - {*top})
             there = jnp.arange(5) != out

@@ -254,6 +254,24 @@ def test_it_stops_when_sure_and_says_so(tmp_path):
     assert len(summary.figure().axes) == 2
 
 
+def test_of_contents_within_the_zone_either_is_right(tmp_path):
+    """The second and the third are equal: a study that is indifferent stops earlier."""
+    told = {}
+    for zone in (0.0, 0.5):
+        rest = {"k": 2, "covariates": [], "orders": "both", "indifferent": zone}
+        begun = opened(tmp_path / f"{zone}", level=0.9, repeats="fresh", budget=80, **rest)
+        told[zone] = told_by(begun, np.r_[4.0, 2.0, 2.0, np.full(N - 3, -3.0)])
+    assert told[0.5].stopped == "sure"
+    assert told[0.5].n_told < told[0.0].n_told
+    near = told[0.5].look().near
+    assert told[0.0].look().near == pytest.approx(1 - told[0.0].look().certainty)
+    assert 1 - told[0.5].look().certainty < near < 1
+    says = [study.summary().report("t").answer[0] for study in told.values()]
+    assert "up to" not in says[0]
+    assert f"% up to 0.5 logits, P(gap < 0.5) = {100 * near:.3g} %, on average over" in says[1]
+    assert all("(qualities of sd 1, biases of sd 3.16 logits)" in text for text in says)
+
+
 def test_no_more_to_gain(tmp_path):
     study = told_by(opened(tmp_path, least_gain=0.9), np.zeros(N))
     assert study.stopped == "no more to gain"
@@ -434,6 +452,7 @@ SETTINGS = [
     ({"level": 1.5}, "level must be above 0"),
     ({"least_gain": 1.0}, "least_gain must be"),
     ({"repeats": "fresh"}, "give a budget or a purse"),
+    ({"indifferent": -0.1}, "indifferent must be at least 0 and finite, got -0.1"),
     ({"judges": ["a", "A"], "seed": -1}, "seed must be.*\njudge 'A' is named twice"),
     ({"judges": "abc"}, "judges must be a list"),
     ({"price": [1.0, 2.0]}, "price needs a number for each of 1 judges"),

@@ -39,7 +39,10 @@ class Look:
     status: Status
     view: View | PanelView
     certainty: float
-    """P(the estimated top k is the true one), under the posterior."""
+    """P(the estimated top k is the true one, up to `StudySettings.indifferent`), under the
+    posterior."""
+    near: float
+    """P(the estimated top k leads the others by less than `StudySettings.indifferent`)."""
     attainable: float
     """Share of the doubt about the top k that the rest of the budget can remove; infinite where it
     has no end."""
@@ -116,6 +119,7 @@ class Engine:
                 book.closed(pool),
                 self._starts[pool],
                 left,
+                np.float64(self._items.settings.indifferent),
                 self._draws,
                 loop=self.loop,
             )
@@ -201,6 +205,7 @@ def _look(
     closed: Bool[Array, "N N J"],
     start: Parameters,
     left: Float[Array, ""],
+    zone: Float[Array, ""],
     draws: Float[Array, "chunks M S"],
     loop: Loop,
 ) -> tuple[Any, ...]:
@@ -211,7 +216,10 @@ def _look(
     state = dataclasses.replace(init(key, task, loop), comparisons=fitted, parameters=parameters)
     view = look(state, task, loop)
     later: Any = look(dataclasses.replace(state, comparisons=now), task, loop)
-    certainty = canonical.certainty(view.posterior, loop.k, task.design.content_mask(), draws)
+    zones, mask = jnp.stack([zone, -zone]), task.design.content_mask()
+    certainty, clear = jax.vmap(
+        lambda zone: canonical.certainty(view.posterior, loop.k, mask, draws, zone)
+    )(zones)
     fresh: bool = loop.rule.fresh  # type: ignore[union-attr]
     moved = ["covariance"] * fresh
     if isinstance(view, PanelView):
@@ -219,7 +227,7 @@ def _look(
         view, later = dataclasses.replace(view, **of_all), later.views
     view = _with(view, **{name: getattr(later, name) for name in ("shown", "wins", *moved)})
     attainable = stopping.attainable(_open(view, closed), left)
-    return parameters, status, view, certainty, attainable
+    return parameters, status, view, certainty, 1 - clear, attainable
 
 
 def _with(view: View | PanelView, **new: Array) -> View | PanelView:

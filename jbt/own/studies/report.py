@@ -46,19 +46,25 @@ class StudySummary:
         self.cost = study.cost
         """In the unit of the prices."""
         self.k, self.level, self.rule = s.k, s.level, s.record()["rule"]
+        self.indifferent = s.indifferent
+        """Logits: contents that near at the boundary of the top k are equally right."""
+        self.sds = s.lam**-0.5, s.lam_b**-0.5
+        """Standard deviations of quality and of biases in the prior, logits."""
         self.notes = list(study.notes)
         shown = book.told.sum(3) > 0
         self.pools = pd.DataFrame(
             {
                 "pool": names,
                 "certainty": [look.certainty for look in looks],
+                "near": [look.near for look in looks],
                 "n_verdicts": book.n_told,
                 "status": [look.status.name.lower() for look in looks],
                 "n_one": (shown & ~shown.swapaxes(1, 2)).sum((1, 2)),
             }
         )
-        """pool; certainty, P(the estimated top k is the true one) under the posterior; n_verdicts;
-        status of the fit; n_one, pairs shown in one order only (count)."""
+        """pool; certainty, P(the estimated top k is the true one, up to `indifferent`) under the
+        posterior; near, P(it leads the others by less than `indifferent`); n_verdicts; status of
+        the fit; n_one, pairs shown in one order only (count)."""
         self.curve = pd.DataFrame(curve, columns=["pool", "verdicts", "certainty"])
         """pool, verdicts (count), certainty: at some of the refits."""
         tables = [_of_pool(study, pool, look) for pool, look in enumerate(looks)]
@@ -83,11 +89,12 @@ class StudySummary:
             yield f"no verdict yet, {awaited}"
             return
         if len(self.pools) == 1:
-            yield self._top(next(self.pools.itertuples()))
+            yield f"{self._top(next(self.pools.itertuples()))}, {self._prior()}"
         else:
             sure = int((self.pools.certainty >= self.level).sum())
             of_all = f"{sure} of {counted(len(self.pools), 'pool')}"
-            yield f"the top {self.k} is certain to {_percent(self.level)} in {of_all}"
+            certain = self._certain(self.level)
+            yield f"the top {self.k} is {certain} in {of_all}, {self._prior()}"
         state = f"stopped: {self.stopped}" if self.stopped else "not stopped"
         state += f", {awaited}" if self.waiting else ""
         errors = f", {counted(self.n_errors, 'error')}" if self.n_errors else ""
@@ -99,7 +106,17 @@ class StudySummary:
 
     def _top(self, pool: Any) -> str:
         contents = self.ranking.content[self.ranking.pool == pool.pool][: self.k]
-        return f"top {self.k}: {', '.join(contents)}, certain to {_percent(pool.certainty)}"
+        near = f", P(gap < {self.indifferent:g}) = {_percent(pool.near)}" * (self.indifferent > 0)
+        return f"top {self.k}: {', '.join(contents)}, {self._certain(pool.certainty)}{near}"
+
+    def _certain(self, probability: float) -> str:
+        zone = f" up to {self.indifferent:g} logits" * (self.indifferent > 0)
+        return f"certain to {_percent(probability)}{zone}"
+
+    def _prior(self) -> str:
+        """What the certainty is an average over."""
+        quality, bias = (f"{sd:.3g}" for sd in self.sds)
+        return f"on average over the prior (qualities of sd {quality}, biases of sd {bias} logits)"
 
     def _section(self, pool: Any) -> Section:
         ranking = self.ranking[self.ranking.pool == pool.pool]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -80,6 +81,9 @@ class StudySettings:
     """R, verdicts of a pool between refits (count)."""
     level: float = 0.95
     """Stop when the top k is certain to this degree; 1 never stops for this reason."""
+    indifferent: float = 0.0
+    """Contents whose qualities differ by less are equally right at the boundary of the top k
+    (logits)."""
     least_gain: float = 0.0
     """Stop when the rest of the budget can remove less than this share of the doubt about the top
     k (`jbt.acquisition.stopping.attainable`); 0 never stops for this reason."""
@@ -142,6 +146,8 @@ class StudySettings:
             check_positive(name, getattr(self, name))
         if not 0 < self.level <= 1:
             yield f"level must be above 0 and at most 1, got {self.level!r}"
+        if not 0 <= self.indifferent < math.inf:
+            yield f"indifferent must be at least 0 and finite, got {self.indifferent!r}"
         if not 0 <= self.least_gain < 1:
             yield f"least_gain must be at least 0 and below 1, got {self.least_gain!r}"
         if not (isinstance(self.seed, int) and 0 <= self.seed < 2**32):

@@ -265,8 +265,9 @@ class Study:
     def sure(self, level: float | None = None) -> bool:
         """Whether the top k of every pool is certain to this degree.
 
-        The certainty is the posterior probability that the estimated top k is the true one. It may
-        be looked at after every verdict. It takes the model for true: docs/study.md lists the
+        The certainty is the posterior probability that the estimated top k is the true one, up to
+        contents nearer than `indifferent`, on average over pools drawn from the prior. It may be
+        looked at after every verdict. It takes the model for true: docs/study.md lists the
         assumptions, and `sweeps.stopping` measures how often such a top k is right.
 
         Args:

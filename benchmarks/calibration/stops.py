@@ -1,0 +1,56 @@
+"""Sure stops where the best contents are nearly tied, with and without a zone of indifference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks.calibration import Cell, claim, grid, said
+from benchmarks.stopping import PRIOR, N, at_first_sure
+from jbt.acquisition import Task
+from jbt.acquisition.stopping import top_set
+from jbt.simulation import judges, pools
+from jbt.simulation.simulate import Condition, simulate, stream
+from jbt.types import Judge, Pool, Variant
+
+LEVEL = 0.95
+MISS = "near ties: a sure stop is right on average over the prior"
+
+
+def stop(key: Any, condition: Condition) -> dict[str, Any]:
+    """Whether a study of an unbiased judge stops sure, and whether the content that it then finds
+    best is the best one, up to the zone. `gap`: by how much the best content is ahead of
+    the second, logits; negative: as the prior has it."""
+    gap, zone = condition["gap"], condition["zone"]
+    drawn = pools.gaussian(stream(key, "pool"), N, sd=jnp.asarray(PRIOR.lam**-0.5))
+    quality, (second, best) = drawn.quality, jnp.argsort(drawn.quality)[-2:]
+    near = quality.at[best].set(quality[second] + gap)
+    pool = Pool(jnp.where(gap < 0, quality, near), drawn.design)
+    answers = judges.verdict_probability(pool, Judge(jnp.zeros(1), jnp.array(0.0)))
+    variant = Variant(jnp.zeros(1, bool), jnp.array(False))
+    task = Task.build(pool, answers, variant=variant, prior=PRIOR)
+    view, sure = at_first_sure(stream(key, "acquisition"), task, LEVEL, zone)
+    behind = pool.quality.max() - pool.quality[jnp.argmax(top_set(view))]
+    stopped = sure >= LEVEL
+    return {"stopped": stopped, "right": stopped & (behind <= zone)}
+
+
+@claim(
+    "sure stops of `jbt ask`, k = 1",
+    grid(zone=[0.0, 0.2], gap=[-1.0, 0.05, 0.2, 0.5]),
+    most=1000,
+)
+def stops(run, zone, gap):
+    """How often a stop at a certainty of .95 is right: the best of 10 contents, fresh verdicts of
+    an unbiased judge, at most 400."""
+    found = simulate(stop, {"gap": np.array([gap]), "zone": np.array([zone])}, range(run.studies))
+    stopped, right = (found[name].ravel() > 0 for name in ("stopped", "right"))
+    setting = said(
+        "qualities from the prior" if gap < 0 else f"the best two {gap:g} apart",
+        f"indifferent to {zone:g} logits" if zone else "no zone",
+    )
+    counts = run.studies, int(stopped.sum()), int(right.sum())
+    more = {"note": MISS, "may_miss": True} if gap >= 0 else {}
+    yield Cell("jbt ask: a sure stop is right", setting, *counts, LEVEL, one_sided=True, **more)

@@ -14,7 +14,7 @@ from scipy.special import expit
 from scipy.stats import hypergeom, norm
 
 from benchmarks.calibration import cells_of, claim, correlated, grid, kept, ranks, said
-from jbt import own
+from jbt import own, stats
 from jbt.gate import betting, critical_values, p_value
 from jbt.own.leaderboards.prediction_powered import intervals
 
@@ -354,3 +354,47 @@ def report_card(run, prompts, items, uneven=False, apart=0.5, skill=1.0):
         skill > 1 and f"a judge right nearly always (skill {skill:g})",
     )
     yield from cells_of("jbt judge", words, results, truth)
+
+
+def right_by_prompt(rng: Generator, n: int, harder: float) -> np.ndarray:
+    """[2, n] pairs on which a judge is right, by the mean over both orders, and pairs (counts), of
+    prompts of 2 to 8 items, most of them few. The judge's skill falls by a factor of exp(-harder)
+    with each item; its biases differ between prompts as in `report_card`."""
+    sizes = 2 + rng.binomial(6, rng.beta(0.7, 1.4, n))
+    right = np.zeros(n)
+    for size in np.unique(sizes):
+        at = np.flatnonzero(sizes == size)
+        a, b = np.triu_indices(size, 1)
+        quality, words = rng.normal(size=(2, len(at), size))
+        better, longer = (v[:, a] - v[:, b] for v in (quality, words))
+        skill = 3 * np.exp(0.5 * rng.normal(size=len(at)) - harder * (size - 2))
+        length, first = 0.5 + 0.5 * rng.normal(size=(2, len(at), 1))
+        for side in (1, -1):
+            logit = skill[:, None] * better + length * longer + side * first
+            won = rng.random(logit.shape) < expit(logit)
+            right[at] += (won == (better > 0)).sum(1) / 2
+    return np.stack([right, sizes * (sizes - 1) / 2])
+
+
+@claim(
+    "`jbt judge`, a pair or a prompt",
+    grid(prompts=[20, 60, 200], harder=[0.0, 0.4, -0.4]),
+)
+def report_card_units(run, prompts, harder):
+    """How often a judge is right, of pairs and of prompts, where prompts with more pairs are harder
+    or easier: the counts of `own.report_card` without its tables."""
+    many_right, many = right_by_prompt(run.rng, 1_000_000, harder)
+    truth = {"pair": many_right.sum() / many.sum(), "prompt": (many_right / many).mean()}
+    studies = right_by_prompt(run.rng, run.studies * prompts, harder)
+    studies = studies.reshape(2, run.studies, prompts).swapaxes(0, 1)
+    alike = np.ones(prompts)
+    results = [
+        {
+            "pair": stats.clustered_share(right, n),
+            "prompt": stats.clustered_share(right / n, alike),
+        }
+        for right, n in studies
+    ]
+    how = {0.0: "as hard", 0.4: "harder", -0.4: "easier"}[harder]
+    words = f"{prompts} prompts of 2 to 8 items, those with more are {how}"
+    yield from cells_of("jbt judge: right, share of a", words, results, truth)

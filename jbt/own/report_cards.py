@@ -1,15 +1,17 @@
 """A judge's report card: how often it is right, agrees with others and with itself, and what it
 prefers, counted from the verdicts without any model.
 
-The unit is a pair of items: all verdicts of a judge on a pair count as one, by their mean. A graded
-verdict counts for the item that it favours, a tie for half.
+All verdicts of a judge on a pair of items count as one, by their mean. A graded verdict counts for
+the item that it favours, a tie for half. A share is that of a pair drawn from all pairs of prompts
+like these, so that prompts with more pairs weigh more; or that of a pair of a prompt drawn from all
+prompts, so that each weighs the same. The two differ where prompts with more pairs are harder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -20,6 +22,7 @@ from jbt.border.report import Report, Section, percent
 from jbt.own.tables import lengths
 from jbt.own.tables.pairs import PAIR, both_orders, pairs, trusted_pairs
 from jbt.own.tables.tables import Tables, check_names
+from jbt.types import check_word
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,22 +63,42 @@ COINS = {
 }
 """The share that a coin would reach which ties this share of verdicts; of other measures a half."""
 
+Unit = Literal["pair", "prompt"]
+
+ESTIMANDS = {
+    "pair": (
+        "a share is that of a pair drawn from all pairs of prompts like these: prompts with more "
+        "pairs weigh more (--unit prompt: each prompt weighs the same); intervals take a prompt's "
+        "pairs as dependent"
+    ),
+    "prompt": (
+        "a share is that of a prompt drawn from all prompts like these, the mean over its pairs: "
+        "each prompt weighs the same, whatever its number of pairs"
+    ),
+}
+"""What a share estimates, by unit."""
+
 COLUMNS = dict.fromkeys(("judge", "what", "of"), object)
 COLUMNS |= dict.fromkeys(("share", "low", "high", "coin"), float) | {"n": int, "n_pools": int}
 """Of `ReportCards.table`."""
 
 
-def report_card(tables: Tables, covariates: Sequence[str] = ()) -> ReportCards:
+def report_card(
+    tables: Tables, covariates: Sequence[str] = (), *, unit: Unit = "pair"
+) -> ReportCards:
     """Count each judge's report card.
 
     Args:
       tables: from `read`.
       covariates: columns of `tables.items` that may bias the judges, as they are in the table.
+      unit: what counts once: a pair, or a prompt by the mean over its pairs. Ties and errors are
+        shares of verdicts either way.
 
     Raises:
-      ValueError: a covariate that was not read.
+      ValueError: a covariate that was not read, another unit.
     """
     check_names(covariates)
+    check_word("unit", unit, get_args(Unit))
     for name in covariates:
         if name not in tables.items:
             raise ValueError(f"no covariate {name!r} was read: read the tables with it")
@@ -147,7 +170,8 @@ def report_card(tables: Tables, covariates: Sequence[str] = ()) -> ReportCards:
     for (what, of), tally in tallies.items():
         for number, pools in tally.groupby(level="judge"):
             value, n = (pools[name].to_numpy(float) for name in ("value", "n"))
-            interval: Any = stats.clustered_share(value, n)
+            alike = value / n, np.ones(len(n))
+            interval: Any = stats.clustered_share(*(alike if unit == "prompt" else (value, n)))
             coin = COINS.get(what, lambda tied: 0.5)(pools["tied"].sum() / n.sum())
             if what in ("ties", "errors"):
                 interval, coin = (value.sum() / n.sum(), np.nan, np.nan), np.nan
@@ -155,7 +179,7 @@ def report_card(tables: Tables, covariates: Sequence[str] = ()) -> ReportCards:
     rows.sort(key=lambda row: row[0])  # stable
     result = pd.DataFrame(rows, columns=pd.Index(list(COLUMNS)), dtype=object)
     result["judge"] = [tables.judges[number] for number in result["judge"]]
-    return ReportCards(result.astype(COLUMNS), tables.judges)
+    return ReportCards(result.astype(COLUMNS), tables.judges, unit)
 
 
 def _agrees(a: pd.Series, b: pd.Series) -> pd.Series:
@@ -174,6 +198,8 @@ class ReportCards:
     which ties as often as the judge where ties count (NaN where a coin means nothing), n pairs (or
     verdicts, for ties and errors) and n_pools."""
     judges: list[str | None]
+    unit: Unit
+    """What counts once in a share."""
 
     def to_frame(self) -> pd.DataFrame:
         return self.table
@@ -194,16 +220,17 @@ class ReportCards:
             {"judge": judge, "measures": rows.to_dict("records")}
             for judge, rows in measures.items()
         ]
-        return {"judges": files.plain(cards)}
+        return {"unit": self.unit, "judges": files.plain(cards)}
 
     def report(self, title: str, lead: Sequence[str]) -> Report:
         """A table of all judges, and one for each of few; the conventions come last."""
         several, few = len(self.judges) > 1, len(self.judges) <= MOST_TABLES
-        sections = [Section("All judges", [], self._side_by_side())] if several else []
+        share = f"share of a {self.unit}"
+        sections = [Section(f"All judges: {share}", [], self._side_by_side())] if several else []
         for judge, rows in self.cards() if few else ():
             columns = {
                 "": _kinds(rows),
-                "share": rows["share"].map(percent),
+                share: rows["share"].map(percent),
                 "95 %": [_interval(row) for row in rows.itertuples()],
                 "a coin": rows["coin"].map(percent),
                 "pairs": rows["n"],
@@ -215,7 +242,7 @@ class ReportCards:
             "ties and errors the share of verdicts is given",
             "right: the judge prefers the better item of a labelled pair; agrees: of the pairs "
             "that both judges decide",
-            "intervals take a prompt's pairs as dependent",
+            ESTIMANDS[self.unit],
         ]
         if (self.table["low"].isna() & self.table["coin"].notna()).any():
             how.append(
@@ -247,7 +274,8 @@ class ReportCards:
         if len(named) > MOST_NAMED:
             named[MOST_NAMED - 1 : -1] = ["..."]
         n = " to ".join(map(str, sorted({rated["n"].min(), rated["n"].max()})))
-        return f"Right on labelled pairs: {', '.join(named)} ({n} pairs; a coin: 50 %)"
+        how = ", each prompt counted once" * (self.unit == "prompt")
+        return f"Right on labelled pairs: {', '.join(named)} ({n} pairs{how}; a coin: 50 %)"
 
     def _preferred(self) -> str:
         """What the judges prefer, in a line."""
@@ -278,7 +306,7 @@ class ReportCards:
         at = pd.Index(kinds).get_indexer(pd.Index(_kinds(table)))
         ax.vlines(100 * table["coin"], at - 0.4, at + 0.4, color="grey", ls=":", lw=1)
         ax.set_xlim(0, 100)
-        ax.set_xlabel("share of pairs (%), 95 % intervals; dotted: a coin")
+        ax.set_xlabel(f"share by {self.unit} (%), 95 % intervals; dotted: a coin")
         if len(self.judges) > 1:
             ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
         return drawn

@@ -144,6 +144,30 @@ def test_equals_counting_by_loops(seed):
         assert ties.share == pytest.approx(tied)
 
 
+def test_of_prompts_a_share_is_the_mean_of_theirs():
+    verdicts, items, anchors = random_tables(1)
+    cards = own.report_card(own.read(verdicts, items, anchors), unit="prompt")
+    mine = cards.measure("first_won").set_index("judge")
+    of_pools = []
+    for pool, rows in verdicts.groupby("pool"):
+        tables = own.read(rows, items[items.pool == pool])
+        of_pools.append(own.report_card(tables).measure("first_won").set_index("judge"))
+    expected = pd.concat(of_pools).groupby("judge")["share"].mean()
+    assert mine["share"].to_dict() == pytest.approx(expected.to_dict())
+    each = own.report_card(own.read(verdicts, items, anchors)).measure("first_won")
+    assert mine["n"].tolist() == each["n"].tolist()
+    assert not np.allclose(mine["share"], each["share"])
+    (right, _), text = (
+        cards.report("Cards", []).answer,
+        cards.report("Cards", []).text(verbose=True),
+    )
+    assert "pairs, each prompt counted once; a coin" in right
+    assert "All judges: share of a prompt" in text
+    assert "each prompt weighs the same, whatever its number of pairs" in text
+    with pytest.raises(ValueError, match="unit must be one of pair, prompt"):
+        own.report_card(own.read(verdicts, items), unit="item")
+
+
 def test_swapping_columns_changes_only_what_is_about_position():
     verdicts, items, anchors = random_tables(0)
     swapped = verdicts.rename(columns={"first": "second", "second": "first"})

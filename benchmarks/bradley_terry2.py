@@ -86,9 +86,7 @@ def main() -> None:
     table["difference"] = table["jbt"] - table["BradleyTerry2"]
     print(table.to_string(index=False, float_format="%.6f"))
     for name, width in half.items():
-        print(
-            f"half-width of {name}: {width:.4f}, 1.96 standard errors of R {1.96 * errors[name]:.4f}"
-        )
+        print(f"half-width of {name}: {width:.4f}, by R {1.96 * errors[name]:.4f}")
 
 
 if __name__ == "__main__":

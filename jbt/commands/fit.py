@@ -10,6 +10,7 @@ from jbt import own, runtime
 from jbt.commands.options import JointOptions
 from jbt.experiments.declare import check_number
 from jbt.own.fits.pools import check_k
+from jbt.own.tables.missing import Missing
 from jbt.own.tables.sheets import NUMBER
 
 
@@ -22,6 +23,9 @@ class FitOptions(JointOptions):
     from all of its pools."""
     k: int = 1
     """Size of the top set on which naive and bias-aware are compared (count)."""
+    missing: Missing = "drop"
+    """What missing verdicts are: left out, or (bounds) also all won by the item with more of each
+    covariate, and all by the other: both c, and how many top k change."""
     per_pool: bool = False
     """Print the ranking of each pool."""
     discrimination: tuple[str, ...] = ()
@@ -63,7 +67,8 @@ def main(argv: Sequence[str]) -> int:
     check_k(batch, options.k)
     options.announce(tables)
     joint = None if panel is None else (options.batch(panel[0]), panel[1])
-    analysis = own.analyse(batch, k=options.k, prior=prior, spread=options.lam is None, joint=joint)
+    asked = {"k": options.k, "prior": prior, "missing": options.missing}
+    analysis = own.analyse(batch, **asked, spread=options.lam is None, joint=joint)
     lam = "estimated" if options.lam is None else f"{options.lam:g}"
     fits = (
         f"{len(batch.pools)} fits: {len(tables.pools)} pools x {len(tables.judges)} judges, "

@@ -20,16 +20,18 @@ import pandas as pd
 
 from jbt.border.report import Report, Section, counted
 from jbt.own.fits.batch import kappa_free
+from jbt.own.tables import missing
 from jbt.own.tables.components import Chains, chains
+from jbt.own.tables.lengths import larger
 from jbt.own.tables.names import places
 from jbt.own.tables.places import too_large
 from jbt.own.tables.sheets import Problems, column_names, read_sheet
-from jbt.own.tables.tables import Tables
+from jbt.own.tables.tables import TRANSFORMS, Tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MATTERS = ("verdicts", "order", "both_orders", "covariate", "connected", "repeats")
+MATTERS = ("verdicts", "missing", "order", "both_orders", "covariate", "connected", "repeats")
 """Checks whose failure is shown in the notes of every other report."""
 
 SURE = 8
@@ -38,6 +40,9 @@ table in 128 shows it."""
 
 MANY = 0.05
 """Share of ties, or of errors, from which their treatment matters."""
+
+ALPHA = 0.05
+"""Level of the test of missing verdicts."""
 
 RECONCILED = 0.1
 """Share of ties, where no pair was shown in both orders, from which they may be flips: judges that
@@ -340,6 +345,34 @@ def _orders(f: _Facts) -> Findings:
     yield "both_orders", missing, found, command
 
 
+def _missing(f: _Facts) -> Findings:
+    """Whether missing verdicts depend on a covariate or the order shown."""
+    transform, _ = TRANSFORMS[f.options.get("transform", "none")]
+    x = transform(f.tables.items[f.covariates].to_numpy(float))
+    tests = missing.losses(f.tables, x, f.covariates)
+    if tests.empty:
+        return
+    first = tests.iloc[int(np.argmin(tests["p"]))]
+    p, name = min(1.0, first["p"] * len(tests)), first["covariate"]
+    found = (
+        f"no sign that missing verdicts depend on {' or '.join(f.covariates)} (p = {p:.2g}); a "
+        "loss that depends on the verdict alone leaves no sign"
+    )
+    if p < ALPHA:
+        where = f"{larger(name)} is shown first", "it is shown second"
+        if first["of"] == "difference":
+            where = f"two items differ much in {name}", "they differ less"
+        found = (
+            f"{first['more']:.1%} of verdicts are missing where {where[0]}, {first['less']:.1%} "
+            f"where {where[1]} (p = {p:.2g}): if the loss depends on the verdict too, c[{name}] is "
+            "biased"
+        )
+    command = "fit"
+    if f.merged is not None and f.merged.islands.max() == 1 and not f.of_places:
+        command = "leaderboard"
+    yield "missing", p < ALPHA, found, f.line(command, missing="bounds")
+
+
 def _links(f: _Facts) -> Findings:
     """What the comparisons connect, and whether they separate each covariate from quality."""
     t, within, merged = f.tables, f.chains(), f.merged
@@ -437,5 +470,11 @@ def _evidence(f: _Facts) -> Findings:
         yield "quality", False, found, f.line("replay")
 
 
-SUBJECTS: tuple[Callable[[_Facts], Findings], ...] = (_counts, _orders, _links, _evidence)
+SUBJECTS: tuple[Callable[[_Facts], Findings], ...] = (
+    _counts,
+    _missing,
+    _orders,
+    _links,
+    _evidence,
+)
 """In the order in which they are shown; without any verdict only the first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,8 @@ from jbt.own.fits.shared import SharedFit, coefficient_records, fit_judges
 from jbt.own.fits.together import PanelFit, fit_panel
 from jbt.own.shared_coefficients.arrays import in_chunks
 from jbt.own.tables import limits
-from jbt.types import Design, Prior, Status, Variant, Verdicts
+from jbt.own.tables.missing import Missing, fills
+from jbt.types import Design, Prior, Status, Variant, Verdicts, check_word
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,6 +60,11 @@ class Analysis:
     """Those estimates: owner, coefficient, estimate, prior_selected."""
     curves: tuple[np.ndarray, np.ndarray]
     """From `profiles`."""
+    missing: pd.DataFrame
+    """c of each judge with every missing verdict won by the item with more of a covariate, and with
+    all won by the other: owner, covariate (with its transformation), wins (whether the item with
+    more of it won), estimate, low, high, basis, and n_changed, in how many pools the top k is then
+    another. Empty if not asked for, or without missing verdicts."""
     joint: tuple[Batch, PanelFit] | None
     """All judges together, and the batch that was fitted; None unless asked for."""
     k: int
@@ -105,12 +111,14 @@ class Analysis:
         slopes = self.shared.of("slope")
         slopes = slopes[slopes["owner"] == g].set_index("name")["estimate"]
         without_ties = judge["differs_without_ties"]
+        filled = self.missing[self.missing["owner"] == g].drop(columns="owner")
         return {
             **{name: judge[name] for name in ("judge", "status", "sd")},
             "slope": files.plain(slopes.reindex(self.batch.covariates).tolist()),
             "c": c,
             "kappa": kappa,
             **{name: judge[name] for name in (*COUNTS, "flip_rate", "p_pairs")},
+            **({"missing": files.plain(filled)} if len(filled) else {}),
             "top_k": {
                 "n_pools": judge["n_ranked"],
                 "differs_from_naive": judge["differs_from_naive"],
@@ -131,6 +139,7 @@ def analyse(
     k: int = 1,
     prior: Prior | None = None,
     spread: bool | None = None,
+    missing: Missing = "drop",
     joint: tuple[Batch, Judges] | None = None,
 ) -> Analysis:
     """Fit each judge's verdicts alone, and all judges together (MAP, float64).
@@ -140,12 +149,14 @@ def analyse(
       k: size of the top set on which naive and bias-aware are compared.
       prior: default `Prior()`.
       spread: see `shared.fit_shared`.
+      missing: whether missing verdicts are left out only, or (bounds) also filled either way.
       joint: a batch whose verdicts may include anchors (`Tables.with_anchors`), and its judges,
         for a joint fit as well.
 
     Raises:
-      ValueError: a pool has no more than k contents.
+      ValueError: a pool has no more than k contents; an argument is not allowed.
     """
+    check_word("missing", missing, get_args(Missing))
     check_k(batch, k)
     shared = fit_judges(batch, prior=prior, spread=spread)
     fits = fit(batch, k=k, prior=prior, spread=spread, shared=shared)
@@ -157,13 +168,14 @@ def analyse(
         settings: Any = {"k": k, "prior": prior, "spread": spread, "shared": untied_shared}
         untied = fit(without, **settings, intervals=False)
     judges = _judges(batch, shared, fits, untied, k)
+    filled = _filled(batch, fits, missing, {"k": k, "prior": prior, "spread": spread})
     of_pools = _of_pools(batch, fits)
     curves = profiles(batch, shared)
     coefficients = _coefficients(judges, shared, untied_shared, of_pools, curves)
     panel = None
     if joint is not None:
         panel = joint[0], fit_panel(*joint, k=k, prior=prior, spread=spread)
-    return Analysis(batch, fits, shared, judges, coefficients, of_pools, curves, panel, k)
+    return Analysis(batch, fits, shared, judges, coefficients, of_pools, curves, filled, panel, k)
 
 
 def _judges(
@@ -200,6 +212,30 @@ def _judges(
         differs_without_ties=without_ties,
         p_pairs=[p_pairs(batch, g, fits[g :: len(names)]) for g in range(len(names))],
     )
+
+
+def _filled(
+    batch: Batch, fits: list[PoolFit], missing: Missing, settings: dict[str, Any]
+) -> pd.DataFrame:
+    """`Analysis.missing`; `settings` of the pools' own fits."""
+    lost, n_judges, tables = batch.tables.lost, len(batch.tables.judges), []
+    asked = missing == "bounds" and len(lost) > 0
+    for d, wins, filled in fills(batch.tables, batch.model.covariates) if asked else ():
+        other = batch.of_tables(filled)
+        shared = fit_judges(other, prior=settings["prior"], spread=settings["spread"])
+        changed = np.zeros(n_judges, int)
+        others = fit(other, **settings, shared=shared, intervals=False)
+        for i, (one, two) in enumerate(zip(fits, others, strict=True)):
+            k = settings["k"]
+            changed[i % n_judges] += one.usable and two.usable and _first(one, k) != _first(two, k)
+        c = shared.of("c")
+        c = c.loc[c["name"] == batch.covariates[d], ["owner", "estimate", "low", "high", "basis"]]
+        c.insert(1, "covariate", batch.covariates[d])
+        c.insert(2, "wins", wins)
+        c = c.assign(n_changed=changed[c["owner"]])
+        tables.append(c[c["owner"].isin(lost["judge"])])
+    columns = ["owner", "covariate", "wins", "estimate", "low", "high", "basis", "n_changed"]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
 
 
 def _first(fit: PoolFit, k: int) -> set[str]:

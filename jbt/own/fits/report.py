@@ -15,6 +15,7 @@ from jbt.own.fits.judges import JOINT, known_in_words
 from jbt.own.fits.pools import PoolFit, Ranked
 from jbt.own.fits.together import PanelFit, PanelPool
 from jbt.own.shared_coefficients.intervals import LARGEST_SHARE, Basis
+from jbt.own.tables.missing import in_words, number_of
 from jbt.own.tables.pairs import nobody_agrees
 from jbt.types import Status
 
@@ -85,6 +86,7 @@ def report(analysis: Analysis, title: str, lead: Sequence[str], *, per_pool: boo
     ]
     evidence += [line for g in range(len(judges)) for line in _ties(analysis, g)]
     evidence += [_dependence(judge, one_pool) for judge in each(judges.dropna(subset="p_pairs"))]
+    evidence += [line for g in range(len(judges)) for line in _missing(analysis, g)]
     sections.append(Section("What these numbers rest on", evidence, _verdicts(judges)))
     if not one_pool:
         lines = [_pools(analysis, g) for g in range(len(judges))]
@@ -279,6 +281,16 @@ def _dependence(judge: Any, one_pool: bool) -> str:
         f"{agree} more than {test}: intervals of one pool, which take verdicts as independent, are "
         f"too narrow{'' if one_pool else '; those over all pools allow for it'}"
     )
+
+
+def _missing(analysis: Analysis, g: int) -> Iterator[str]:
+    """How the missing verdicts could change a judge's estimates."""
+    judge, k, ends = analysis.judges.iloc[g], analysis.k, analysis.missing
+    ends = ends[(ends["owner"] == g) & ~ends["basis"].isin([Basis.PRIOR, Basis.UNDEFINED])]
+    ends = ends.assign(shown=[_measured(row) for row in each(ends)])
+    ranked = f"of {judge['n_ranked']} pools' top {k}"
+    for line in in_words(number_of(analysis.batch.tables, g), ends, ranked):
+        yield _of(judge["judge"]) + line
 
 
 def _verdicts(judges: pd.DataFrame) -> pd.DataFrame:

@@ -13,7 +13,9 @@ import pandas as pd
 from jbt import runtime
 from jbt.kernel import metrics
 from jbt.own.leaderboards.davidson import problem_of
-from jbt.own.leaderboards.problem import Settings, Setup
+from jbt.own.leaderboards.intervals import intervals
+from jbt.own.leaderboards.problem import Fitted, Settings, Setup, merge_pools
+from jbt.own.tables import missing
 from jbt.own.tables.tables import Tables
 
 FAR = 2.0
@@ -167,6 +169,32 @@ def under_other_choices(tables: Tables, settings: Settings) -> list[pd.DataFrame
         order = np.argsort(-theta["asked"][judge], kind="stable")
         frames.append(frame.iloc[order].reset_index(drop=True))
     return frames
+
+
+def filled_either_way(setup: Setup, judge: int, fit: Fitted) -> pd.DataFrame:
+    """c and ranks of a judge with every missing verdict won by the item with more of a covariate,
+    and with all won by the other.
+
+    Args:
+      fit: without the missing verdicts.
+
+    Returns:
+      Two rows for each covariate, none without missing verdicts: covariate (with its
+      transformation), wins (whether the item with more of it won), estimate, low, high and status
+      of c, and n_changed, how many models have another rank than without them.
+    """
+    rows, ranks = [], metrics.ranks(fit.theta)
+    fills = missing.fills(setup.tables, setup.settings.covariates)
+    for d, wins, tables in fills if missing.number_of(setup.tables, judge) else ():
+        other = dataclasses.replace(setup, tables=tables, merged=merge_pools(tables))
+        filled = problem_of(other, judge).fit()
+        place = filled.problem.at["c"][d, 0]
+        ends = intervals(filled).parameters.loc[place, ["estimate", "low", "high", "status"]]
+        both = np.isfinite(filled.theta) & np.isfinite(fit.theta)
+        changed = int((metrics.ranks(filled.theta) != ranks)[both].sum())
+        rows.append((setup.covariates[d], wins, *ends, changed))
+    columns = ["covariate", "wins", "estimate", "low", "high", "status", "n_changed"]
+    return pd.DataFrame(rows, columns=pd.Index(columns))
 
 
 def widest(frame: pd.DataFrame) -> str:

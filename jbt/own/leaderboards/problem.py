@@ -22,6 +22,7 @@ from jbt.own.fits.batch import Model, kappa_free
 from jbt.own.fits.judges import Judges
 from jbt.own.shared_coefficients.arrays import places
 from jbt.own.tables import limits
+from jbt.own.tables.missing import Missing
 from jbt.own.tables.places import check_memory
 from jbt.own.tables.tables import Tables, covariate_values
 from jbt.own.tables.verdicts import ALL
@@ -49,6 +50,9 @@ class Choices:
     robust: bool = False
     """Print ranks under log1p, no transform and relative differences of the covariates, and with
     ties dropped, beside those asked for."""
+    missing: Missing = "drop"
+    """What missing verdicts are: left out, or (bounds) also all won by the item with more of each
+    covariate, and all by the other: both c, and how many ranks change."""
     against: str | None = None
     """Give win rates against this model; default the mean over all others."""
     judge_aware: bool = False
@@ -76,6 +80,7 @@ class Settings(Choices, Model):
             if name in self.beside[:i]:
                 raise ValueError(f"beside names {name!r} twice")
         check_word("difference", self.difference, get_args(Difference))
+        check_word("missing", self.missing, get_args(Missing))
         unknown = self.against is not None and self.against not in tables.contents
         excluded = {
             "there is only one model: nothing to rank": tables.items["content"].nunique() < 2,
@@ -94,7 +99,7 @@ def merge_pools(tables: Tables) -> Tables:
     Raises:
       TableError: too many contents for the memory of this machine.
     """
-    frames = ("verdicts", "items", "anchors", "tied", "members", "counts")
+    frames = ("verdicts", "lost", "items", "anchors", "tied", "members", "counts")
     merged = {name: getattr(tables, name).assign(pool=0) for name in frames}
     merged["counts"] = merged["counts"].groupby(["pool", "judge"], as_index=False).sum()
     merged = dataclasses.replace(tables, **merged, pools=[ALL])

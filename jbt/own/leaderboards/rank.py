@@ -14,7 +14,13 @@ import pandas as pd
 from jbt import identifiability, runtime
 from jbt.kernel import metrics
 from jbt.own.fits.judges import JOINT, Judges
-from jbt.own.leaderboards.checks import check_anchors, judged_items, outside, under_other_choices
+from jbt.own.leaderboards.checks import (
+    check_anchors,
+    filled_either_way,
+    judged_items,
+    outside,
+    under_other_choices,
+)
 from jbt.own.leaderboards.davidson import problem_of
 from jbt.own.leaderboards.growth import estimated, fit_discriminations
 from jbt.own.leaderboards.intervals import intervals
@@ -24,6 +30,7 @@ from jbt.own.leaderboards.prediction_powered import LabelledWinRates, labelled_w
 from jbt.own.leaderboards.problem import Fitted, Problem, Settings, Setup, merge_pools
 from jbt.own.leaderboards.report import Leaderboard, Leaderboards
 from jbt.own.shared_coefficients.directions import MOVED
+from jbt.own.tables.missing import number_of
 from jbt.own.tables.pairs import agreement
 from jbt.own.tables.tables import Tables
 from jbt.types import Prior, Status
@@ -50,7 +57,7 @@ def leaderboard(
         judges, for one more leaderboard of all judges together.
       prior: default `Prior()`.
       settings: the other fields of `problem.Settings`: transform, standardise, position,
-        difference, robust, against, judge_aware, beside.
+        difference, robust, missing, against, judge_aware, beside.
 
     Returns:
       A leaderboard for each judge, then that of all judges together. A judge without a maximum has
@@ -89,6 +96,7 @@ def _of_judge(setup: Setup, judge: int, labelled: LabelledWinRates | None) -> Le
     """The leaderboard of one judge."""
     tables, problem = setup.tables, problem_of(setup, judge)
     naive, fit = _naive_and_aware(problem)
+    bounds = setup.settings.missing == "bounds" and fit.status == Status.CONVERGED
     seen = tables.items.iloc[judged_items(tables, judge)].groupby("content")
     columns: dict[Any, Any] = {
         f"average_{name}": seen[name].mean().reindex(range(len(tables.contents)))
@@ -105,6 +113,8 @@ def _of_judge(setup: Setup, judge: int, labelled: LabelledWinRates | None) -> Le
         test=lambda: lack_of_fit(fit, setup.covariates),
         anchors=check_anchors(tables, judge, setup.x, fit.theta, naive.theta),
         outside=outside(setup, judge),
+        missing=filled_either_way(setup, judge, fit) if bounds else None,
+        n_missing=number_of(tables, judge),
         labelled=labelled,
     )
 

@@ -19,7 +19,7 @@ from jbt.own.leaderboards.intervals import LEVEL, REASONS
 from jbt.own.leaderboards.one_comparison import OneComparison
 from jbt.own.leaderboards.prediction_powered import QUANTITY, READING, LabelledWinRates
 from jbt.own.leaderboards.problem import Settings
-from jbt.own.tables import lengths
+from jbt.own.tables import lengths, missing
 from jbt.own.tables.pairs import Agreement, agreement_in_words
 from jbt.types import Prior, Status
 
@@ -92,6 +92,11 @@ class Leaderboard:
     """Models far from all others in a covariate, see `checks.outside`."""
     robust: pd.DataFrame | None = None
     """Ranks under other choices, see `checks.under_other_choices`; None if not asked for."""
+    missing: pd.DataFrame | None = None
+    """c and ranks with the missing verdicts filled either way, see `checks.filled_either_way`; None
+    if not asked for."""
+    n_missing: int = 0
+    """Missing verdicts (count)."""
     labelled: LabelledWinRates | None = None
     """Win rates by labels; None if not asked for."""
     trusted: tuple[str, ...] = ()
@@ -191,6 +196,8 @@ class Leaderboard:
         record["outside"] = files.plain(self.outside)
         if self.robust is not None:
             record["robust"] = files.plain(self.robust)
+        if self.missing is not None:
+            record["missing"] = files.plain(self.missing)
         return record
 
 
@@ -418,6 +425,12 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
         yield from board.labelled.notes
     yield from _outside(board.outside)
     yield from lack_of_fit.sentences(board.left_out)
+    if board.missing is not None:
+        unknown = board.missing["status"].isin(["flat", "covariate_constant"])
+        ends = board.missing[~unknown]
+        ends = ends.assign(shown=[_interval(*row) for row in _rows(ends, *ESTIMATE)])
+        ranked = f"of {len(models)} ranks"
+        yield from missing.in_words(board.n_missing, ends, ranked)
     if not joint and len(board.of_kind("c")):
         yield from _evidence(board)
 

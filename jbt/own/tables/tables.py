@@ -61,10 +61,13 @@ class Tables:
     `items` by number, from 0."""
 
     verdicts: pd.DataFrame
-    """A row for each valid verdict (errors are only counted): pool and judge (into `pools` and
-    `judges`), first and second (rows of `items`), p_first (share the first won, 0.5 for a tie),
-    count, shown (bool: the judge saw first before second; else the order is unknown), line (of the
-    file; position in a data frame) and source (pool in the file, also where pools are merged)."""
+    """A row for each valid verdict: pool and judge (into `pools` and `judges`), first and second
+    (rows of `items`), p_first (share the first won, 0.5 for a tie), count, shown (bool: the judge
+    saw first before second; else the order is unknown), line (of the file; position in a data
+    frame) and source (pool in the file, also where pools are merged)."""
+    lost: pd.DataFrame
+    """The same for each missing verdict: an error, whose p_first is NaN, or a tie that is
+    dropped."""
     items: pd.DataFrame
     """A row for each item: pool, item (its name), content (into `contents`), quality (NaN unless
     given), then each requested covariate, not transformed."""
@@ -120,10 +123,21 @@ class Tables:
 
     def without_ties(self) -> Tables:
         """Leave ties out instead of counting half a win for each side."""
-        kept = self.verdicts[self.verdicts["p_first"] != 0.5].reset_index(drop=True)
-        n_verdicts = _counts(kept, len(self.pools), len(self.judges))["n_verdicts"]
+        tied = self.verdicts["p_first"] == 0.5
+        lost = pd.concat([self.lost, self.verdicts[tied]], ignore_index=True)
+        without = self._with_verdicts(self.verdicts[~tied].reset_index(drop=True))
+        return dataclasses.replace(without, lost=lost, ties="drop")
+
+    def filled(self, share: np.ndarray) -> Tables:
+        """Count the missing verdicts as won by the first in these shares [missing]; those with a
+        half are left out."""
+        won = self.lost.assign(p_first=share)[share != 0.5]
+        return self._with_verdicts(pd.concat([self.verdicts, won], ignore_index=True))
+
+    def _with_verdicts(self, verdicts: pd.DataFrame) -> Tables:
+        n_verdicts = _counts(verdicts, len(self.pools), len(self.judges))["n_verdicts"]
         counts = self.counts.assign(n_verdicts=n_verdicts)
-        return dataclasses.replace(self, verdicts=kept, counts=counts, ties="drop")
+        return dataclasses.replace(self, verdicts=verdicts, counts=counts)
 
     def with_anchors(self) -> Tables:
         """Add the anchors as verdicts of one more judge, called `anchors`: each pair once, won by
@@ -256,8 +270,11 @@ def read(
     item_rows = names.assign(pool=pool, item=item, content=content_of).reset_index(drop=True)
     n_pools, n_judges = len(pools), len(judges)
     check_judges(sheet.source, columns.judge or "", n_judges, n_pools, len(rows))
+    counted_rows = rows[rows["count"] > 0]
+    is_error = counted_rows["p_first"].isna()
     tables = Tables(
-        verdicts=rows[rows["p_first"].notna() & (rows["count"] > 0)].reset_index(drop=True),
+        verdicts=counted_rows[~is_error].reset_index(drop=True),
+        lost=counted_rows[is_error].reset_index(drop=True),
         items=item_rows[list(dict.fromkeys([*ITEM, *covariates]))].infer_objects(),
         pools=pools,
         judges=judges,

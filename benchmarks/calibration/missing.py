@@ -1,0 +1,169 @@
+"""Missing verdicts: the test of `jbt doctor`, and both ends of `--missing bounds`."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from numpy.random import Generator
+from scipy.special import expit
+
+from benchmarks.calibration import Cell, Run, cell, claim, grid, said
+from jbt import own
+from jbt.own.examine.doctor import ALPHA
+from jbt.own.leaderboards.intervals import intervals
+from jbt.own.leaderboards.problem import Settings, Setup
+from jbt.own.tables import missing
+
+MODELS, C, KAPPA = 4, 0.8, 0.3
+
+LOSSES = {
+    "at random": "a tenth is missing at random",
+    "by prompt": "some prompts miss most verdicts",
+    "by answer": "some answers miss most verdicts",
+    "few": "one in a hundred is missing",
+    "the longer lost": "a third is missing of those that the longer lost",
+    "the longer won": "a third is missing of those that the longer won",
+    "the longer first": "a fifth is missing where the longer came first",
+    "long answers": "missing verdicts have long answers",
+}
+"""Which verdicts are missing, in words."""
+
+ALIKE = ("at random", "by prompt", "by answer", "few")
+"""Losses that depend on neither the lengths, nor the order, nor the verdict."""
+
+
+SELDOM = {"prompts": 20, "kind": "few"}
+"""Too few prompts with a missing verdict for the test."""
+
+
+def lost(
+    rng: Generator, kind: str, x: np.ndarray, pairs: np.ndarray, share: np.ndarray
+) -> np.ndarray:
+    """[studies, prompts, pairs] whether each verdict is missing.
+
+    Args:
+      x: [studies, prompts, answers] lengths.
+      pairs: [2, pairs] answers.
+      share: [studies, prompts, pairs] whether the first won.
+    """
+    first, second = pairs
+    apart = x[..., first] - x[..., second]
+    some = rng.random(x.shape) < 0.15
+    chance = {
+        "by prompt": 0.05 + 0.6 * (rng.random((*x.shape[:2], 1)) < 0.1),
+        "by answer": 0.02 + 0.6 * (some[..., first] | some[..., second]),
+        "few": 0.01,
+        "the longer lost": ((apart > 0) != (share > 0)) / 3,
+        "the longer won": ((apart > 0) == (share > 0)) / 3,
+        "the longer first": (apart > 0) / 5,
+        "long answers": expit(x[..., first] + x[..., second] - 3),
+    }.get(kind, 0.1)
+    return rng.random(share.shape) < chance
+
+
+def drawn(rng: Generator, studies: int, prompts: int, kind: str, *, twice: bool) -> own.Tables:
+    """Tables in which each study is a judge of its own: all ordered pairs of answers of each
+    prompt, without those that are missing.
+
+    Args:
+      kind: of `LOSSES`.
+      twice: each prompt has answers of its own, and the first two are one answer at two lengths;
+        else four models answer every prompt.
+    """
+    n = MODELS + twice
+    content = np.maximum(np.arange(n) - twice, 0)
+    x = rng.normal(size=(1, prompts, n))
+    theta = np.linspace(1, -1, MODELS)
+    if twice:
+        theta = rng.normal(size=(studies, prompts, MODELS))
+    pairs = np.array(list(itertools.permutations(range(n), 2))).T
+    phi = theta[..., content] + C * x
+    share = expit(phi[..., pairs[0]] - phi[..., pairs[1]] + KAPPA)
+    share = (rng.random((studies, *share.shape[1:])) < share) * 1.0
+    gone = lost(rng, kind, np.broadcast_to(x, (studies, *x.shape[1:])), pairs, share)
+    judge, prompt, pair = np.indices(share.shape).reshape(3, -1)
+    verdicts = {
+        "judge": judge,
+        "pool": prompt,
+        "first": pairs[0][pair],
+        "second": pairs[1][pair],
+        "p_first": np.where(gone, np.nan, share).ravel(),
+    }
+    prompt, item = np.indices(x.shape[1:]).reshape(2, -1)
+    items = {"pool": prompt, "item": item, "content": content[item], "words": x.ravel()}
+    return own.read(pd.DataFrame(verdicts), pd.DataFrame(items), covariates=["words"])
+
+
+@claim(
+    "`jbt doctor`: missing verdicts",
+    [s for s in grid(prompts=[20, 100], kind=list(LOSSES)) if s != SELDOM],
+    name="missing",
+)
+def test_of_missing_verdicts(run: Run, prompts: int, kind: str) -> Iterator[Cell]:
+    """How often the test finds nothing, verdicts of a prompt or on an answer being missing
+    together."""
+    p = []
+    for n in parts(run.studies, 20):
+        p += found(drawn(run.rng, n, prompts, kind, twice=False))
+    p = np.array(p)
+    setting = said(f"{prompts} prompts of 12 verdicts", LOSSES[kind])
+    interval, note = "no false alarm (`jbt doctor`)", ""
+    if kind not in ALIKE:
+        interval, note = "a loss not found (`jbt doctor`), for comparison", "the power of the test"
+    counts = len(p), int((~np.isnan(p)).sum()), int((p >= ALPHA).sum())
+    yield Cell(interval, setting, *counts, one_sided=not note, note=note, may_miss=bool(note))
+
+
+def found(tables: own.Tables) -> list[float]:
+    """p of each study, as the doctor has it; NaN where nothing is tested."""
+    p = []
+    for study in range(len(tables.judges)):
+        verdicts, lost = (v[v["judge"] == study] for v in (tables.verdicts, tables.lost))
+        one = dataclasses.replace(tables, verdicts=verdicts, lost=lost)
+        tests = missing.losses(one, tables.items[["words"]].to_numpy(), ["words"])
+        p.append(min(1.0, len(tests) * tests["p"].min()) if len(tests) else np.nan)
+    return p
+
+
+@claim(
+    "`--missing bounds`",
+    grid(twice=[False, True], kind=["at random", "the longer lost", "the longer won"]),
+    name="missing_bounds",
+    most=1000,
+)
+def bounds(run: Run, twice: bool, kind: str) -> Iterator[Cell]:
+    """c between the outer ends of its two intervals: of the one with every missing verdict won by
+    the shorter, and of the one with all won by the longer. 60 prompts."""
+    ends, dropped = [], []
+    for n in parts(run.studies, 50):
+        tables = drawn(run.rng, n, 60, kind, twice=twice)
+        dropped.append(intervals_of(tables, twice))
+        filled = np.array([intervals_of(t, twice) for *_, t in missing.fills(tables, ["words"])])
+        ends.append(np.stack([filled[..., 0].min(0), filled[..., 1].max(0)], 1))
+    command = "jbt fit" if twice else "jbt leaderboard"
+    setting = said("60 prompts", LOSSES[kind])
+    interval = f"c between both ends (`{command} --missing bounds`)"
+    yield cell(interval, setting, np.concatenate(ends).T, C, one_sided=True)
+    interval = f"c without the missing verdicts (`{command}`), for comparison"
+    miss = "missing verdicts are left out"
+    yield cell(interval, setting, np.concatenate(dropped).T, C, miss=miss)
+
+
+def intervals_of(tables: own.Tables, within: bool) -> np.ndarray:
+    """[judges, 2] the interval of c that `jbt fit` prints, or `jbt leaderboard`."""
+    if within:
+        c = own.fit_judges(own.Batch.of(tables, ["words"], standardise=False)).of("c")
+        return c[["low", "high"]].to_numpy(float)
+    setup = Setup.of(tables, Settings(covariates=("words",), standardise=False))
+    fits = (setup.problem(judge).fit() for judge in range(len(tables.judges)))
+    return np.array([intervals(f).parameters.loc[MODELS, ["low", "high"]] for f in fits], float)
+
+
+def parts(studies: int, at_once: int) -> Iterator[int]:
+    """Sizes of parts that make up all studies."""
+    for begin in range(0, studies, at_once):
+        yield min(at_once, studies - begin)

@@ -1,0 +1,213 @@
+"""Missing verdicts: the test of what they depend on, and c with all of them filled either way."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import rankdata
+from scipy.stats import t as student
+from support.boards import PRIOR, written
+
+from benchmarks.calibration.missing import ALIKE, drawn, found
+from jbt import cli, own
+from jbt.own.examine.doctor import ALPHA
+from jbt.own.tables import missing
+
+heavy = pytest.mark.heavy
+
+
+def losing(which, n_prompts=30, **options):
+    """Verdicts of `written` and items; those in `which`, of whether the longer won and whether it
+    was shown first, are errors."""
+    verdicts, items = written(n_prompts, **options)
+    words = items.set_index(["pool", "item"])["words"]
+    first, second = (
+        words.loc[list(zip(verdicts["pool"], verdicts[side], strict=True))].to_numpy()
+        for side in ("first", "second")
+    )
+    longer_first = first > second
+    longer_won = longer_first == (verdicts["winner"] == "first")
+    gone = which(longer_won.to_numpy(), longer_first) & (np.arange(len(verdicts)) % 3 > 0)
+    return verdicts, verdicts.assign(winner=verdicts["winner"].mask(gone, "error")), items
+
+
+def the_longer_lost(won, first):
+    return ~won
+
+
+def read(verdicts, items, **options):
+    return own.read(verdicts, items, covariates=["words"], **options)
+
+
+def losses_of(tables):
+    return missing.losses(tables, tables.items[["words"]].to_numpy(), ["words"])
+
+
+def test_the_test_equals_its_twin_pool_by_pool():
+    _, verdicts, items = losing(the_longer_lost, judges={"one": 1.0, "two": 0.5})
+    verdicts["count"] = 1 + np.arange(len(verdicts)) % 3
+    tests = losses_of(read(verdicts, items))
+    words = items.set_index(["pool", "item"])["words"]
+    x = np.array(
+        [words[p, a] - words[p, b] for p, a, b in verdicts[["pool", "first", "second"]].to_numpy()]
+    )
+    gone = (verdicts["winner"] == "error").to_numpy() * 1.0
+    weight, rank = verdicts["count"].to_numpy(), rankdata(np.abs(x).round(12))
+    for row, score in zip(tests.itertuples(), (rank, np.sign(x)), strict=True):
+        product = np.zeros(len(x))
+        for judge in ("one", "two"):
+            of = (verdicts["judge"] == judge).to_numpy()
+            apart = [v[of] - np.average(v[of], weights=weight[of]) for v in (gone, score)]
+            product[of] = weight[of] * apart[0] * apart[1]
+        sums = [product[verdicts["pool"] == pool].sum() for pool in verdicts["pool"].unique()]
+        n = verdicts.loc[gone > 0, "pool"].nunique()
+        p = 2 * student.sf(abs(np.sum(sums)) / np.linalg.norm(sums), n - 1)
+        assert row.p == pytest.approx(p, rel=1e-9)
+    more = x > 0
+    (order,) = tests[tests["of"] == "order"].itertuples()
+    assert order.more == pytest.approx(np.average(gone[more], weights=weight[more]))
+
+
+def test_a_repeat_is_a_count_and_rows_have_no_order():
+    _, verdicts, items = losing(the_longer_lost)
+    once = losses_of(read(verdicts, items))
+    for same in (verdicts.assign(count=3), verdicts.sample(frac=1, random_state=0)):
+        pd.testing.assert_frame_equal(losses_of(read(same, items)), once)
+
+
+@pytest.mark.parametrize(
+    ("which", "of"), [(the_longer_lost, "difference"), (lambda won, first: first, "order")]
+)
+def test_a_loss_that_depends_on_the_lengths_is_found(which, of):
+    _, verdicts, items = losing(which, 60)
+    tests = losses_of(read(verdicts, items)).set_index("of")
+    assert tests.loc[of, "p"] < 0.01
+    checks = {c.check: c for c in own.doctor(read(verdicts, items)).checks}
+    assert not checks["missing"].ok
+    assert checks["missing"].command.endswith("--missing bounds")
+    # Few pools with a missing verdict, or no missing verdict, and nothing is said.
+    kept = (verdicts["winner"] != "error") | verdicts["pool"].isin([f"p{i}" for i in range(9)])
+    for some in (verdicts[kept], verdicts[verdicts["winner"] != "error"]):
+        assert "missing" not in {c.check for c in own.doctor(read(some, items)).checks}
+
+
+@pytest.mark.parametrize("kind", ALIKE[:3])
+def test_the_test_raises_no_false_alarm_where_verdicts_depend_on_each_other(kind):
+    rng, n = np.random.default_rng(0), 400
+    p = np.concatenate([found(drawn(rng, 40, 40, kind, twice=False)) for _ in range(n // 40)])
+    assert np.isfinite(p).all()
+    assert (p < ALPHA).mean() < ALPHA + 3 * np.sqrt(ALPHA * (1 - ALPHA) / len(p))
+
+
+def test_ties_that_are_dropped_are_missing():
+    verdicts, items = written(log_nu=0.0)
+    verdicts.loc[0, "winner"] = "error"
+    for dropped in (
+        read(verdicts, items, ties="drop"),
+        read(verdicts, items).without_ties(),
+    ):
+        n_ties = (verdicts["winner"] == "tie").sum()
+        assert len(dropped.lost) == 1 + n_ties
+        assert len(dropped.verdicts) == len(verdicts) - 1 - n_ties
+    assert len(read(verdicts, items).lost) == missing.number_of(read(verdicts, items), 0) == 1
+
+
+def test_two_items_of_one_length_stay_missing():
+    _, verdicts, items = losing(the_longer_lost)
+    tables = read(verdicts, items.assign(words=1.0))
+    for _, _, filled in missing.fills(tables, ["words"]):
+        assert len(filled.verdicts) == len(tables.verdicts)
+        assert filled.counts.equals(tables.counts)
+
+
+def with_all(verdicts, items, longer):
+    """The same verdicts, the missing ones won by the longer or by the shorter."""
+    words = items.set_index(["pool", "item"])["words"]
+    side = [
+        "first" if (words[p, a] > words[p, b]) == longer else "second"
+        for p, a, b in verdicts[["pool", "first", "second"]].to_numpy()
+    ]
+    return verdicts.assign(winner=verdicts["winner"].where(verdicts["winner"] != "error", side))
+
+
+def test_both_ends_of_a_leaderboard_are_those_of_tables_filled_by_hand():
+    whole, verdicts, items = losing(the_longer_lost)
+    (board,) = boards = own.leaderboard(
+        read(verdicts, items), ["words"], prior=PRIOR, missing="bounds"
+    )
+    theta = board.models.set_index("model")["rank"]
+    for row, longer in zip(board.missing.itertuples(), (True, False), strict=True):
+        filled = with_all(verdicts, items, longer)
+        (other,) = own.leaderboard(read(filled, items), ["words"], prior=PRIOR)
+        (c,) = other.of_kind("c").itertuples()
+        assert row.wins == longer
+        np.testing.assert_allclose([row.estimate, row.low, row.high], [c.estimate, c.low, c.high])
+        ranks = other.models.set_index("model")["rank"]
+        assert row.n_changed == (ranks[theta.index] != theta).sum()
+    # Here the shorter had won all of them: that end is what was lost.
+    (c,) = own.leaderboard(read(whole, items), ["words"], prior=PRIOR)[0].of_kind("c").itertuples()
+    np.testing.assert_allclose(board.missing["estimate"].iloc[1], c.estimate)
+    text = boards.report("", []).text()
+    assert "missing verdicts had been won by the longer: +" in text
+    assert "these are bounds for a loss by words, not an interval" in text
+    assert json.dumps(board.record()["missing"])
+
+
+def test_c_rises_with_the_chance_that_the_longer_had_won():
+    _, verdicts, items = losing(the_longer_lost, 12)
+    tables = read(verdicts, items)
+    (board,) = own.leaderboard(tables, ["words"], prior=PRIOR, missing="bounds")
+    words, estimates = tables.items["words"].to_numpy(), [board.missing["estimate"].iloc[1]]
+    longer = words[tables.lost["first"]] > words[tables.lost["second"]]
+    for chance in (0.2, 0.4, 0.6, 0.8):
+        filled = tables.filled(np.where(longer, chance, 1 - chance))
+        (other,) = own.leaderboard(filled, ["words"], prior=PRIOR)
+        estimates.append(other.of_kind("c")["estimate"].item())
+    assert (np.diff([*estimates, board.missing["estimate"].iloc[0]]) > 0).all()
+
+
+def test_nothing_is_said_without_missing_verdicts():
+    verdicts, items = written()
+    texts = [
+        own.leaderboard(read(verdicts, items), ["words"], **options).report("", []).text()
+        for options in ({}, {"missing": "bounds"})
+    ]
+    assert texts[0] == texts[1]
+
+
+@heavy
+def test_both_ends_of_a_fit_are_those_of_tables_filled_by_hand(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    rows, listed = [], []
+    for pool in range(12):
+        words = 1 + rng.permutation(9)[:4]
+        listed += [(pool, item, "AABC"[item], words[item]) for item in range(4)]
+        rows += [
+            (pool, a, b, rng.choice(["first", "second", "error"]))
+            for a in range(4)
+            for b in range(4)
+            if a != b
+        ]
+    verdicts = pd.DataFrame(rows, columns=["pool", "first", "second", "winner"])
+    items = pd.DataFrame(listed, columns=["pool", "item", "content", "words"])
+    batch = own.load(verdicts, items, ["words"], transform="log")
+    analysis = own.analyse(batch, missing="bounds")
+    top = [f.ranking[0].content for f in analysis.fits]
+    for row, longer in zip(analysis.missing.itertuples(), (True, False), strict=True):
+        filled = with_all(verdicts, items, longer)
+        other = own.analyse(own.load(filled, items, ["words"], transform="log"))
+        (c,) = other.shared.of("c").itertuples()
+        numbers = [row.estimate, row.low, row.high], [c.estimate, c.low, c.high]
+        np.testing.assert_allclose(*numbers, atol=1e-7)
+        best = [f.ranking[0].content for f in other.fits]
+        assert row.n_changed == sum(a != b for a, b in zip(top, best, strict=True))
+    verdicts.to_csv(tmp_path / "v.csv", index=False)
+    items.to_csv(tmp_path / "i.csv", index=False)
+    tables = ["--verdicts", str(tmp_path / "v.csv"), "--items", str(tmp_path / "i.csv")]
+    file = tmp_path / "fit.json"
+    line = ["fit", *tables, "--covariates", "words", "--missing", "bounds", "--json", str(file)]
+    assert cli.main(line) == 0
+    (judge,) = json.loads(file.read_text())["judges"]
+    assert [row["wins"] for row in judge["missing"]] == [True, False]
+    assert "if all" in capsys.readouterr().out

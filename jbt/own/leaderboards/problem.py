@@ -53,6 +53,9 @@ class Choices:
     missing: Missing = "drop"
     """What missing verdicts are: left out, or (bounds) also all won by the item with more of each
     covariate, and all by the other: both c, and how many ranks change."""
+    rho: tuple[float, float] = (-0.5, 0.5)
+    """Where c is not identified: least and largest correlation of quality and the covariate over
+    the models, for which to give the ranks."""
     against: str | None = None
     """Give win rates against this model; default the mean over all others."""
     judge_aware: bool = False
@@ -83,6 +86,9 @@ class Settings(Choices, Model):
         check_word("missing", self.missing, get_args(Missing))
         unknown = self.against is not None and self.against not in tables.contents
         excluded = {
+            f"rho must be -1 < low < high < 1, got {self.rho}": not (
+                -1 < self.rho[0] < self.rho[1] < 1
+            ),
             "there is only one model: nothing to rank": tables.items["content"].nunique() < 2,
             f"no model {self.against!r} among the {len(tables.contents)} of the items": unknown,
             "--judge-aware needs all judges together: add --joint": self.judge_aware and not joint,

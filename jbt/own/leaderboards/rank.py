@@ -28,6 +28,7 @@ from jbt.own.leaderboards.lack_of_fit import lack_of_fit
 from jbt.own.leaderboards.one_comparison import OneComparison, one_comparison
 from jbt.own.leaderboards.prediction_powered import LabelledWinRates, labelled_win_rates
 from jbt.own.leaderboards.problem import Fitted, Problem, Settings, Setup, merge_pools
+from jbt.own.leaderboards.rank_band import rank_band
 from jbt.own.leaderboards.report import Leaderboard, Leaderboards
 from jbt.own.shared_coefficients.directions import MOVED
 from jbt.own.tables.missing import number_of
@@ -57,7 +58,7 @@ def leaderboard(
         judges, for one more leaderboard of all judges together.
       prior: default `Prior()`.
       settings: the other fields of `problem.Settings`: transform, standardise, position,
-        difference, robust, missing, against, judge_aware, beside.
+        difference, robust, missing, rho, against, judge_aware, beside.
 
     Returns:
       A leaderboard for each judge, then that of all judges together. A judge without a maximum has
@@ -113,6 +114,7 @@ def _of_judge(setup: Setup, judge: int, labelled: LabelledWinRates | None) -> Le
         test=lambda: lack_of_fit(fit, setup.covariates),
         anchors=check_anchors(tables, judge, setup.x, fit.theta, naive.theta),
         outside=outside(setup, judge),
+        band=rank_band(fit, setup.covariates, tables.contents, setup.settings.rho),
         missing=filled_either_way(setup, judge, fit) if bounds else None,
         n_missing=number_of(tables, judge),
         labelled=labelled,

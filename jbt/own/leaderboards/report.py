@@ -19,6 +19,7 @@ from jbt.own.leaderboards.intervals import LEVEL, REASONS
 from jbt.own.leaderboards.one_comparison import OneComparison
 from jbt.own.leaderboards.prediction_powered import QUANTITY, READING, LabelledWinRates
 from jbt.own.leaderboards.problem import Settings
+from jbt.own.leaderboards.rank_band import RankBand
 from jbt.own.tables import lengths, missing
 from jbt.own.tables.pairs import Agreement, agreement_in_words
 from jbt.types import Prior, Status
@@ -92,6 +93,8 @@ class Leaderboard:
     """Models far from all others in a covariate, see `checks.outside`."""
     robust: pd.DataFrame | None = None
     """Ranks under other choices, see `checks.under_other_choices`; None if not asked for."""
+    band: RankBand | None = None
+    """Ranks where c is not identified; None where it is, see `rank_band`."""
     missing: pd.DataFrame | None = None
     """c and ranks with the missing verdicts filled either way, see `checks.filled_either_way`; None
     if not asked for."""
@@ -196,6 +199,8 @@ class Leaderboard:
         record["outside"] = files.plain(self.outside)
         if self.robust is not None:
             record["robust"] = files.plain(self.robust)
+        if self.band is not None:
+            record["band"] = files.plain(self.band)
         if self.missing is not None:
             record["missing"] = files.plain(self.missing)
         return record
@@ -227,6 +232,8 @@ class Leaderboards(list[Leaderboard]):
             else:
                 lines = [f"no ranking: {board.status.name.lower()}"]
                 sections.append(Section(name, lines, table))
+            if board.band is not None:
+                sections.append(_band(name, board.band, board.models))
             if board.robust is not None:
                 ranks = board.robust.rename(columns={"ties_dropped": "ties dropped"})
                 lines = [checks.widest(board.robust)]
@@ -250,16 +257,27 @@ class Leaderboards(list[Leaderboard]):
         return {"leaderboards": [{"judge": board.judge, **board.record()} for board in self]}
 
     def figure(self) -> Figure:
-        """Every model's theta, naive and corrected, with intervals, best first."""
+        """Every model's theta, naive and corrected, with intervals, best first; and its ranks where
+        c is not identified."""
         from jbt.border import plots
 
-        columns = min(len(self), A_ROW)
+        banded = [board for board in self if board.band is not None]
+        n_panels = len(self) + len(banded)
+        columns = min(n_panels, A_ROW)
         height = max(0.9 + 0.26 * len(self[0].models), 2.4)
-        n_rows = -(-len(self) // columns)
+        n_rows = -(-n_panels // columns)
         drawn, axes = plots.new_figure(columns, n_rows=n_rows, width=6.4, height=height)
         panels = np.atleast_1d(axes).ravel()
-        for ax in panels[len(self) :]:
+        for ax in panels[n_panels:]:
             ax.set_visible(False)
+        for ax, board in zip(panels[len(self) :], banded, strict=False):
+            assert board.band is not None
+            table = _of_band(board.band, board.models)
+            ends = table[["rank", "least", "largest"]].to_numpy(float).T
+            plots.forest(ax, table["model"].tolist(), [("the prior's c", "blue", *ends)])
+            ax.set_xlabel(f"rank; line: {_range_of_rho(board.band)}")
+            ax.set_title(board.judge or "")
+            ax.legend(fontsize=8, loc="upper right")
         for ax, board in zip(panels, self, strict=False):
             models = board.models
             naive = models[["theta_naive", "low_naive", "high_naive"]].to_numpy().T
@@ -272,6 +290,29 @@ class Leaderboards(list[Leaderboard]):
         return drawn
 
 
+def _of_band(band: RankBand, models: pd.DataFrame) -> pd.DataFrame:
+    """The ranks of a band beside those of the prior's c, best first by these."""
+    return models[["model", "rank"]].merge(band.ranks, on="model")
+
+
+def _range_of_rho(band: RankBand) -> str:
+    low, high = band.rho
+    return f"corr(theta, {band.covariate}) from {low:+g} to {high:+g}"
+
+
+def _band(name: str, band: RankBand, models: pd.DataFrame) -> Section:
+    low, high = band.c
+    line = (
+        f"c[{band.covariate}] is not identified: the ranks above are those of the prior's c. These "
+        f"assume {_range_of_rho(band)} over the models (--rho), so c from {low:+.2f} to "
+        f"{high:+.2f}, at the estimated apparent qualities theta + c x"
+    )
+    table = _of_band(band, models)
+    ranks = [f"{row.least} to {row.largest}" for row in each(table)]
+    shown = {"model": table["model"], "rank by the prior": table["rank"], "ranks": ranks}
+    return Section(f"{name}: ranks where c is not identified", [line], pd.DataFrame(shown))
+
+
 def _answer(board: Leaderboard) -> str:
     """Who is best, by how much that is certain, and what the correction changes."""
     whose = "" if board.judge is None else f"{board.judge}: "
@@ -281,6 +322,10 @@ def _answer(board: Leaderboard) -> str:
     best = [f"{row.model} {_rank(*row[1:])}" for row in _rows(models.head(SHOWN), "model", *RANKS)]
     has_ends = models["rank_low"].notna().any()
     line = f"{whose}best{', with plausible ranks' * bool(has_ends)}: {', '.join(best)}"
+    if board.band is not None:
+        ranks = board.band.ranks
+        n_open = (ranks["least"] < ranks["largest"]).sum()
+        line += f"; c[{board.band.covariate}] is not identified, which leaves {n_open} ranks open"
     moved = (models["rank_naive"] - models["rank"]).fillna(0)
     if not moved.any():
         return f"{line}; the correction changes no rank"

@@ -263,7 +263,7 @@ def main() -> None:
             rows = map(row, cells_of(name, options.studies, options.seed))
         table = pd.DataFrame(_said(rows)).to_csv(index=False, float_format="%.4g")
         for folder in (options.out, *([KEPT] if options.keep else [])):
-            files.write_together({folder / f"{name}.csv": table})
+            files.write_together({folder / f"{name}.csv": table}, overwrite=True)
         print(f"{name}: {time.perf_counter() - begin:.0f} s", flush=True)
     if options.keep:
         PAGE.write_text(page())

@@ -147,14 +147,14 @@ def test_equals_counting_by_loops(seed):
 def test_of_prompts_a_share_is_the_mean_of_theirs():
     verdicts, items, anchors = random_tables(1)
     cards = own.report_card(own.read(verdicts, items, anchors), unit="prompt")
-    mine = cards.measure("first_won").set_index("judge")
+    mine = cards.measure("consistency").set_index("judge")
     of_pools = []
     for pool, rows in verdicts.groupby("pool"):
         tables = own.read(rows, items[items.pool == pool])
-        of_pools.append(own.report_card(tables).measure("first_won").set_index("judge"))
+        of_pools.append(own.report_card(tables).measure("consistency").set_index("judge"))
     expected = pd.concat(of_pools).groupby("judge")["share"].mean()
     assert mine["share"].to_dict() == pytest.approx(expected.to_dict())
-    each = own.report_card(own.read(verdicts, items, anchors)).measure("first_won")
+    each = own.report_card(own.read(verdicts, items, anchors)).measure("consistency")
     assert mine["n"].tolist() == each["n"].tolist()
     assert not np.allclose(mine["share"], each["share"])
     (right, _), text = (

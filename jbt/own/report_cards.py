@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -63,8 +63,6 @@ COINS = {
 }
 """The share that a coin would reach which ties this share of verdicts; of other measures a half."""
 
-Unit = Literal["pair", "prompt"]
-
 ESTIMANDS = {
     "pair": (
         "a share is that of a pair drawn from all pairs of prompts like these: prompts with more "
@@ -84,7 +82,7 @@ COLUMNS |= dict.fromkeys(("share", "low", "high", "coin"), float) | {"n": int, "
 
 
 def report_card(
-    tables: Tables, covariates: Sequence[str] = (), *, unit: Unit = "pair"
+    tables: Tables, covariates: Sequence[str] = (), *, unit: str = "pair"
 ) -> ReportCards:
     """Count each judge's report card.
 
@@ -98,7 +96,7 @@ def report_card(
       ValueError: a covariate that was not read, another unit.
     """
     check_names(covariates)
-    check_word("unit", unit, get_args(Unit))
+    check_word("unit", unit, tuple(ESTIMANDS))
     for name in covariates:
         if name not in tables.items:
             raise ValueError(f"no covariate {name!r} was read: read the tables with it")
@@ -198,7 +196,7 @@ class ReportCards:
     which ties as often as the judge where ties count (NaN where a coin means nothing), n pairs (or
     verdicts, for ties and errors) and n_pools."""
     judges: list[str | None]
-    unit: Unit
+    unit: str
     """What counts once in a share."""
 
     def to_frame(self) -> pd.DataFrame:

@@ -324,7 +324,7 @@ def test_the_command_writes_what_it_prints(tmp_path, capsys):
 
     assert cli.main(["leaderboard", *options, "--judge", "one"]) == 0
     (alone,) = json.loads(file.read_text())["leaderboards"]
-    sections = ["judge", "c", "kappa", "models", "reasons", "left_out", "outside"]
+    sections = ["judge", "estimand", "c", "kappa", "models", "reasons", "left_out", "outside"]
     assert list(alone) == sections
     assert alone["models"] == boards[0]["models"]
 

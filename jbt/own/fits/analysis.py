@@ -114,6 +114,7 @@ class Analysis:
         filled = self.missing[self.missing["owner"] == g].drop(columns="owner")
         return {
             **{name: judge[name] for name in ("judge", "status", "sd")},
+            "estimand": "average effect in such pools",
             "slope": files.plain(slopes.reindex(self.batch.covariates).tolist()),
             "c": c,
             "kappa": kappa,

@@ -36,7 +36,7 @@ SHOWN = 3
 A_ROW = 3
 """Judges side by side in the figure."""
 
-AVERAGE = "its average effect on win rates over such prompts"
+AVERAGE = "average effect on win rates over such prompts"
 """What c of a leaderboard is."""
 
 RANKS = ("rank", "rank_low", "rank_high")
@@ -177,13 +177,14 @@ class Leaderboard:
         undefined."""
         c, log_nu = (files.plain(self.of_kind(kind)[[*COEFFICIENT]]) for kind in ("c", "log nu"))
         kappa = files.plain(self.of_kind("kappa")[[*ESTIMATE]])
-        record = {"c": c, "kappa": kappa[0] if kappa else None}
+        record = {"estimand": AVERAGE, "c": c, "kappa": kappa[0] if kappa else None}
         if log_nu:
             record["log_nu"] = log_nu[0]
         if self.judge == JOINT:
             slopes = self.of_kind("discrimination")
             biases = self.coefficients.drop(slopes.index)
             record = {
+                "estimand": AVERAGE,
                 "c": [],
                 "kappa": None,
                 "judges": files.plain(biases[["judge", "told_by", *COEFFICIENT]]),
@@ -440,7 +441,7 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
         for c in each(board.of_kind("c")):
             evidence = f"; profile range over c +- 1: {c.profile_range:.1f} nats"
             evidence = evidence if _known(c.profile_range) else ""
-            yield f"c[{c.covariate}] {_logits(c)} per {c.unit}, {AVERAGE}{evidence}"
+            yield f"c[{c.covariate}] {_logits(c)} per {c.unit}, its {AVERAGE}{evidence}"
     if joint:
         yield known_in_words(board.trusted)
         yield from agreement_in_words(board.agreements)

@@ -72,6 +72,10 @@ FOOT = """
 fits, joint leaderboards without `--judge-aware`, and fits with `--lam`. Rows of
 `Leaderboard.one_comparison`, which no report prints, are not kept yet.
 
+**Drawn from the prior** (`python -m benchmarks.sbc`, 20,000 pools of ten items): P(top 3) is right
+within .02 in each of ten classes. 95 % of a pool's Laplace posterior hold theta in .94, but c in
+.905 and kappa in .881, as large biases leave few verdicts in doubt.
+
 `python -m benchmarks.calibration NAME --keep` simulates a row again and makes this page. A row for
 another interval is [a function](extending.md#an-intervals-coverage).
 

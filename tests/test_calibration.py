@@ -66,10 +66,14 @@ def test_the_page_is_that_of_the_kept_rows():
     assert {path.stem for path in KEPT.glob("*.csv")} == set(NAMES) - NOT_KEPT
 
 
+SLOW = {"one_comparison": 4, "left_out": 30, "pairs_agree": 60}
+"""Claims of which fewer than 200 studies are run."""
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", NAMES)
 def test_printed_intervals_cover(name):
-    cells = list(cells_of(name, 200, 0))
+    cells = list(cells_of(name, SLOW.get(name, 200), 0))
     assert cells
     missed = [row(c) for c in cells if not (c.on_target or c.may_miss)]
     assert not missed, missed

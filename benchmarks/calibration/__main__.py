@@ -28,7 +28,7 @@ NAMES = sorted(CLAIMS)
 
 PAGE = Path(__file__).parents[2] / "docs" / "calibration.md"
 
-NOT_KEPT = {"one_comparison", "pairs_agree"}
+NOT_KEPT = {"pairs_agree"}
 """Claims without kept rows yet."""
 
 KEPT = PAGE.with_suffix("")
@@ -69,8 +69,8 @@ MISSED = """
 
 FOOT = """
 **Not simulated:** differences between judges without a trusted one, theta and P(top k) of joint
-fits, joint leaderboards without `--judge-aware`, and fits with `--lam`. Rows of
-`Leaderboard.one_comparison`, which no report prints, are not kept yet.
+fits, joint leaderboards without `--judge-aware`, and fits with `--lam`. What `jbt leaderboard` has
+on one comparison is of 50 studies, too few to be printed in reports.
 
 **Drawn from the prior** (`python -m benchmarks.sbc`, 20,000 pools of ten items): P(top 3) is right
 within .02 in each of ten classes. 95 % of a pool's Laplace posterior hold theta in .94, but c in

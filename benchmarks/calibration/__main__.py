@@ -28,9 +28,6 @@ NAMES = sorted(CLAIMS)
 
 PAGE = Path(__file__).parents[2] / "docs" / "calibration.md"
 
-NOT_KEPT = {"pairs_agree"}
-"""Claims without kept rows yet."""
-
 KEPT = PAGE.with_suffix("")
 """The rows that the page is made from, a file for each claim."""
 
@@ -127,7 +124,8 @@ def row(cell: Cell) -> dict[str, object]:
 
 
 def added(paths: Sequence[Path]) -> pd.DataFrame:
-    """The rows of a claim's runs with different seeds, their studies added up.
+    """The rows of a claim's runs with different seeds, their studies added up; notes are those of
+    the first run that has one.
 
     Raises:
       ValueError: two files are the same, so that a seed would count twice.
@@ -135,15 +133,15 @@ def added(paths: Sequence[Path]) -> pd.DataFrame:
     if len({path.read_text() for path in paths}) < len(paths):
         raise ValueError(f"two of these are equal: {', '.join(map(str, paths))}")
     rows = pd.concat(map(pd.read_csv, paths), ignore_index=True)
-    rows["note"] = rows["note"].astype(object).fillna("")
-    same = ["interval", "setting", "nominal", "one_sided", "note"]
+    same = ["interval", "setting", "nominal", "one_sided"]
     sums = []
     for key, runs in rows.groupby(same, sort=False):
         printed = (runs["studies"] * runs["printed"]).round()
         covered = (printed * runs["coverage"]).round().sum()
         counts = int(runs["studies"].sum()), int(printed.sum()), int(covered)
-        interval, setting, nominal, one_sided, note = cast(tuple[Any, ...], key)
-        width = (runs["median_width"] * printed).sum() / max(counts[1], 1)
+        interval, setting, nominal, one_sided = cast(tuple[Any, ...], key)
+        note = next(iter(runs["note"].dropna().astype(str)), "")
+        width = (runs["median_width"] * printed).sum(min_count=1) / max(counts[1], 1)
         sums.append(row(Cell(interval, setting, *counts, nominal, bool(one_sided), width, note)))
     return pd.DataFrame(sums)
 

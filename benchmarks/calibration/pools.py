@@ -17,13 +17,12 @@ import pandas as pd
 from numpy.random import Generator, default_rng
 from scipy.special import expit
 
-from benchmarks.calibration import COMPARED, Run, cell, claim, correlated, grid, kept, said
+from benchmarks.calibration import COMPARED, Run, cell, claim, correlated, grid, said
 from jbt import identifiability, own
 from jbt.acquisition import Loop, Task
 from jbt.acquisition import run as acquire
 from jbt.acquisition.runs import bought
 from jbt.kernel.laplace import laplace
-from jbt.own.fits.dependence import p_pairs
 from jbt.own.fits.report import ALIKE
 from jbt.own.shared_coefficients import marginal_fit
 from jbt.own.shared_coefficients.between import content_means, with_means
@@ -263,25 +262,6 @@ def joint(run, judge=1.0, trusted=1.0, pairs=None, **population):
         elif name in ("c", "discrimination") and np.isfinite(low).mean() < FEW:
             miss = "few studies print it; in most the discrimination is partly the prior's"
         yield cell(f"`jbt fit --joint`: {name}", words, (low, high), truth, miss=miss)
-
-
-@claim(
-    "`jbt fit`: verdicts of a pair",
-    grid(sd=SDS, size=[(1, 12), (12, 5), (60, 5)]) + grid(sd=1.0, size=(12, 5), corr=0.8, twice=2),
-    most=1000,
-)
-def pairs_agree(run, sd, size, corr=0.0, twice=0):
-    """No false alarm of the test of independent verdicts; arguments as of `own_tables`."""
-    p = []
-    for _ in range(run.studies):
-        batch, _ = own_tables(run.rng, *size, sd=sd, corr=corr, twice=twice)
-        p.append(p_pairs(batch, 0, own.fit(batch, intervals=False)))
-    words = said(
-        f"{size[0]} pools of {size[1]} contents, sd {sd:g}, every ordered pair once",
-        twice and f"{twice} rendered twice, corr {corr:g}",
-    )
-    name = "`jbt fit`: verdicts of a pair are independent (score test)"
-    yield kept(name, words, np.array(p) > ALIKE, one_sided=True)
 
 
 def own_tables(

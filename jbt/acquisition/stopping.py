@@ -5,7 +5,7 @@ asked. A posterior probability may be looked at after every verdict: over pools 
 prior, if the model is right, the sets that were called sure at p are right in at least a share p of
 studies, whatever rule chose the verdicts and whenever one looked. That is an average over the
 prior, which has few near ties: where the k-th and the next content are nearly equal, a sure set is
-right less often, unless contents within a zone of indifference count as equally right. Where the
+right less often; with a zone of indifference, where they differ by little more than it. Where the
 model is wrong, or the prior decides, it promises nothing; `sweeps.stopping` measures both, and
 `benchmarks.calibration stops` near ties.
 """

@@ -9,7 +9,7 @@ The fit itself uses up a part of the residuals. Refitting is replaced by one New
 prior: e - V X (X' V X)^-1 X' e, of the verdicts and of all draws alike. The draws are
 
 - of verdicts with the fitted probabilities, where the hypothesis says that verdicts are independent
-  (ties then make the test conservative); or
+  (scaled to the variance of the residuals, where some are ties or graded); or
 - of signs for whole clusters of residuals, where verdicts of a cluster may depend on each other
   under the hypothesis, too (wild bootstrap of scores: Kline and Santos 2012).
 """
@@ -32,6 +32,9 @@ MOST = 10_000
 AT_ONCE = 2**22
 """Most numbers of draws held at once."""
 
+ROUNDING = 1e-6
+"""Share of a column's information below which nothing but rounding remains."""
+
 RIDGE = 1e-9
 """Relative to the information about the best known coefficient: the fit's columns may depend on
 each other."""
@@ -44,7 +47,7 @@ class Residuals:
     columns: Any
     """[R, K] sparse, X."""
     shown: Float[np.ndarray, " R"]
-    """Number of verdicts of each row."""
+    """Number of verdicts of each row, an integer."""
     wins: Float[np.ndarray, " R"]
     """How many of them the first won, a tie being half a win."""
     p: Float[np.ndarray, " R"]
@@ -61,6 +64,17 @@ class Residuals:
         ridge = RIDGE * information.diagonal().max(initial=1e-300)
         return splu(information + ridge * sparse.eye_array(len(information.diagonal()))), weighted
 
+    @cached_property
+    def _grading(self) -> float:
+        """Standard deviation of the residuals by that of decided verdicts: below 1 where some are
+        ties or graded."""
+        if (self.wins == np.round(self.wins)).all():
+            return 1.0
+        variance = (self.shown * self.p * (1 - self.p)).sum()
+        used = 1 - self.columns.shape[1] / len(self.shown)
+        squares = ((self.wins - self.shown * self.p) ** 2).sum() / max(used, 0.5)
+        return float(np.sqrt(min(1.0, squares / variance)))
+
     def after_refit(self, residuals: Float[np.ndarray, "R B"]) -> Float[np.ndarray, "R B"]:
         """Residuals as a refit would leave them, to one Newton step."""
         factors, weighted = self._information
@@ -69,12 +83,16 @@ class Residuals:
     def p_value(
         self, z: Any, rng: Generator, cluster: Int[np.ndarray, " R"] | None = None
     ) -> float:
-        """p of the hypothesis that no effects are left out along the columns z.
+        """p of the hypothesis that no effects are left out along the columns z; NaN where the
+        fit's own columns have them all, so that nothing can be left out.
 
         Args:
           z: [R, Q] sparse.
           cluster: whose verdicts may depend on each other; default all are independent.
         """
+        z = z[:, self._remain(z)]
+        if not z.shape[1]:
+            return np.nan
         found = float(self._statistic(z, (self.wins - self.shown * self.p)[:, None])[0])
         draws = max(1, AT_ONCE // len(self.shown))
         beyond = 0
@@ -84,15 +102,24 @@ class Residuals:
             beyond += int((drawn >= found * (1 - 1e-9)).sum())
         return (1 + beyond) / (1 + DRAWS)
 
+    def _remain(self, z: Any) -> np.ndarray:
+        """[Q] whether more than rounding of each column remains beside the fit's columns: its
+        information, less that of its projection on them."""
+        factors, weighted = self._information
+        shared = np.asarray((z.T @ weighted).todense())
+        weight = self.shown * self.p * (1 - self.p)
+        own = np.asarray(z.multiply(z).T @ weight)
+        return own - (shared * factors.solve(shared.T).T).sum(1) > ROUNDING * own
+
     def _statistic(self, z: Any, residuals: np.ndarray) -> np.ndarray:
         return (np.asarray(z.T @ self.after_refit(residuals)) ** 2).sum(0)
 
     def _drawn(self, rng: Generator, n: int, cluster: np.ndarray | None) -> np.ndarray:
         """[R, n] residuals under the hypothesis."""
         if cluster is None:
-            shape = (n, len(self.shown))
-            won = rng.binomial(np.round(self.shown).astype(int), self.p, shape)
-            return (won - self.shown * self.p).T
+            counts = self.shown.astype(int)
+            won = rng.binomial(counts, self.p, (n, len(counts)))
+            return self._grading * (won - counts * self.p).T
         _, of_row = np.unique(cluster, return_inverse=True)
         signs = rng.choice([-1.0, 1.0], (of_row.max() + 1, n))
         of_fit = self.after_refit((self.wins - self.shown * self.p)[:, None])

@@ -15,7 +15,7 @@ OF_ANSWERS = "quality of a model between prompts"
 FIRST, SECOND = np.array(list(itertools.permutations(range(MODELS), 2))).T
 
 
-def frames(seed=0, prompts=60, *, cycle=0.0, of_answers=0.0, c=0.5, curvature=0.0, of_pairs=0.0):
+def frames(seed=0, prompts=60, *, cycle=0.0, of_answers=0.0, c=0.5, curvature=0.0):
     """Every ordered pair of five models on every prompt, judged once.
 
     Args:
@@ -23,15 +23,12 @@ def frames(seed=0, prompts=60, *, cycle=0.0, of_answers=0.0, c=0.5, curvature=0.
       of_answers: standard deviation of an answer's quality about its model's.
       c: of the covariate, one number or one a model.
       curvature: of its square.
-      of_pairs: standard deviation of what both verdicts of a pair share.
     """
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(prompts, MODELS))
     phi = QUALITY + of_answers * rng.normal(size=x.shape) + c * x + curvature * x**2
     ahead = (SECOND - FIRST) % MODELS
     logit = phi[:, FIRST] - phi[:, SECOND] + 0.3 + cycle * np.where(ahead <= 2, 1, -1)
-    shared = of_pairs * rng.normal(size=(prompts, MODELS, MODELS))
-    logit += (shared - shared.swapaxes(1, 2))[:, FIRST, SECOND]
     won = rng.random(logit.shape) < expit(logit)
     prompt, pair = np.indices(won.shape).reshape(2, -1)
     shown = {"pool": prompt, "first": FIRST[pair], "second": SECOND[pair], "p_first": won.ravel()}
@@ -78,27 +75,31 @@ def test_swapping_sides_changes_no_test_across_prompts():
     pd.testing.assert_frame_equal(*tests)
 
 
+def test_what_the_model_has_is_not_tested():
+    """Of two models there is no cycle; of two answers, squares about their mean are equal."""
+    verdicts, items = frames()
+    two = verdicts[(verdicts["first"] < 2) & (verdicts["second"] < 2)]
+    tables = own.read(two, items[items["item"] < 2], covariates=["words"])
+    (board,) = own.leaderboard(tables, ["words"])
+    assert board.left_out["effect"].tolist() == [OF_ANSWERS]
+
+
+def test_graded_verdicts_that_repeat_are_found():
+    verdicts, items = frames()
+    pair = np.sort(verdicts[["first", "second"]], axis=1)
+    first = verdicts.groupby([verdicts["pool"], pair[:, 0], pair[:, 1]])["p_first"].transform(
+        "first"
+    )
+    same = np.where(verdicts["first"] < verdicts["second"], first, 1 - first)
+    graded = verdicts.assign(p_first=0.5 + 0.3 * (same - 0.5))
+    for given, expected in ((graded, True), (verdicts, False)):
+        tables = own.read(given, items, covariates=["words"])
+        (board,) = own.leaderboard(tables, ["words"])
+        p = board.left_out.set_index("effect")["p"]
+        assert (p[OF_ANSWERS] < 0.01) == expected
+
+
 def test_with_few_prompts_nothing_is_tested():
     (board,) = own.leaderboard(tables(prompts=9, cycle=2.0), ["words"])
     assert board.left_out.empty
     assert board.record()["left_out"] == []
-
-
-@pytest.mark.parametrize("of_pairs", [0.0, 1.5])
-def test_verdicts_of_a_pair_that_agree_too_often(of_pairs):
-    batch = own.Batch.of(tables(prompts=40, of_pairs=of_pairs), ["words"])
-    analysis = own.analyse(batch)
-    (p,) = analysis.judges["p_pairs"]
-    assert (p < 0.01) == (of_pairs > 0)
-    text = str(analysis.report("", []))
-    assert ("no more than" in text) == (of_pairs == 0)
-    assert ("are too narrow; those over all pools allow for it" in text) == (of_pairs > 0)
-    assert analysis.record()["judges"][0]["p_pairs"] == p
-
-
-def test_pairs_judged_once_are_not_tested():
-    verdicts, items = frames(prompts=4)
-    tables = own.read(verdicts.drop_duplicates("pool"), items, covariates=["words"])
-    analysis = own.analyse(own.Batch.of(tables, ["words"]))
-    assert np.isnan(analysis.judges["p_pairs"]).all()
-    assert analysis.record()["judges"][0]["p_pairs"] is None

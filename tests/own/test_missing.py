@@ -149,7 +149,7 @@ def test_both_ends_of_a_leaderboard_are_those_of_tables_filled_by_hand():
     (c,) = own.leaderboard(read(whole, items), ["words"], prior=PRIOR)[0].of_kind("c").itertuples()
     np.testing.assert_allclose(board.missing["estimate"].iloc[1], c.estimate)
     text = boards.report("", []).text()
-    assert "missing verdicts had been won by the longer: +" in text
+    assert "had all been won by the longer: +" in text
     assert "these are bounds for a loss by words, not an interval" in text
     assert json.dumps(board.record()["missing"])
 

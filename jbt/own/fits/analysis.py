@@ -14,7 +14,6 @@ from jaxtyping import Array, Float, Int
 from jbt import identifiability, quick_compilation, runtime
 from jbt.border import files
 from jbt.own.fits.batch import Batch
-from jbt.own.fits.dependence import p_pairs
 from jbt.own.fits.judges import Judges
 from jbt.own.fits.pools import PoolFit, check_k, fit, frame
 from jbt.own.fits.shared import SharedFit, coefficient_records, fit_judges
@@ -49,7 +48,7 @@ class Analysis:
     verdicts that connect all contents), n_both_orders (pairs of items shown in both orders),
     flip_rate (share of those whose verdicts contradict each other, see `pairs.flips`), n_ranked
     (pools whose top k were compared), differs_from_naive and differs_without_ties (how many of
-    those differ; the latter NaN without ties), p_pairs (see `dependence`)."""
+    those differ; the latter NaN without ties)."""
     coefficients: pd.DataFrame
     """The rows of `shared` for c and kappa, beside the estimates of the pools' own fits (where it
     is estimated and the covariate varies): mean_over_pools, sd_over_pools, n_pools,
@@ -118,7 +117,7 @@ class Analysis:
             "slope": files.plain(slopes.reindex(self.batch.covariates).tolist()),
             "c": c,
             "kappa": kappa,
-            **{name: judge[name] for name in (*COUNTS, "flip_rate", "p_pairs")},
+            **{name: judge[name] for name in (*COUNTS, "flip_rate")},
             **({"missing": files.plain(filled)} if len(filled) else {}),
             "top_k": {
                 "n_pools": judge["n_ranked"],
@@ -211,7 +210,6 @@ def _judges(
         sd=shared.of("sd")["estimate"].to_numpy(),
         flip_rate=counts["flips"] / pairs.where(pairs > 0),
         differs_without_ties=without_ties,
-        p_pairs=[p_pairs(batch, g, fits[g :: len(names)]) for g in range(len(names))],
     )
 
 

@@ -85,7 +85,6 @@ def report(analysis: Analysis, title: str, lead: Sequence[str], *, per_pool: boo
         for line in _evidence(coefficients, one_pool)
     ]
     evidence += [line for g in range(len(judges)) for line in _ties(analysis, g)]
-    evidence += [_dependence(judge, one_pool) for judge in each(judges.dropna(subset="p_pairs"))]
     evidence += [line for g in range(len(judges)) for line in _missing(analysis, g)]
     sections.append(Section("What these numbers rest on", evidence, _verdicts(judges)))
     if not one_pool:
@@ -269,18 +268,6 @@ def _ties(analysis: Analysis, g: int) -> Iterator[str]:
     else:
         effect = f"they move {', '.join(moves) or 'nothing'}"
     yield f"{_of(judge['judge'])}{n}; left out, {effect}; {top}"
-
-
-def _dependence(judge: Any, one_pool: bool) -> str:
-    """Whether verdicts of a pair are independent."""
-    agree = f"{_of(judge.judge)}verdicts of a pair agree with each other"
-    test = f"its qualities say (score test, p = {judge.p_pairs:.2g})"
-    if judge.p_pairs >= ALIKE:
-        return f"{agree} no more than {test}"
-    return (
-        f"{agree} more than {test}: intervals of one pool, which take verdicts as independent, are "
-        f"too narrow{'' if one_pool else '; those over all pools allow for it'}"
-    )
 
 
 def _missing(analysis: Analysis, g: int) -> Iterator[str]:

@@ -125,7 +125,8 @@ def outside(setup: Setup, judge: int) -> pd.DataFrame:
         n_others = np.maximum(n.sum() - n, 1)
         mean = (total.sum() - total) / n_others
         sd = np.sqrt(((squares.sum() - squares) / n_others - mean**2).clip(0))
-        distance = np.divide(total / n - mean, sd, out=np.zeros_like(sd), where=sd > 0)
+        spread = sd > 1e-7 * np.abs(values).max(initial=0)  # else rounding
+        distance = np.divide(total / n - mean, sd, out=np.zeros_like(sd), where=spread)
         for i in np.flatnonzero(np.abs(distance) > FAR).tolist():
             low, high = np.quantile(values[owner != i], [(1 - MIDDLE) / 2, (1 + MIDDLE) / 2])
             answers = values[owner == i]

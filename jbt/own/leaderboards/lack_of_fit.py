@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jbt.border.report import each
 from jbt.own.leaderboards.problem import Fitted
-from jbt.stats.score_tests import Residuals, contrast, grouped, part
+from jbt.stats.score_tests import DRAWS, ROUNDING, Residuals, contrast, grouped, part
 from jbt.types import Status
 
 FEWEST_PROMPTS = 10
@@ -30,8 +31,9 @@ QUALITY, PAIRS = "quality of a model between prompts", "pairs of models"
 MEANING = {
     QUALITY: "verdicts on a prompt depend on each other, which intervals allow for",
     PAIRS: (
-        "some models win against others more often than one quality each allows; theta is an "
-        "average over the opponents that a model met"
+        "some models win against others more often than one quality each allows, or c or how much "
+        "answers vary differs between models; theta is an average over the opponents that a model "
+        "met"
     ),
     "c[": (
         "theta is not at equal covariates: c of some models is another, or the quality of their "
@@ -51,8 +53,8 @@ def lack_of_fit(fit: Fitted, covariates: Sequence[str], seed: int = 0) -> pd.Dat
       seed: of the draws, and of the part of the prompts that is tested.
 
     Returns:
-      A row for each test: effect (in words), p. None without a maximum, with Davidson's ties, or
-      with few prompts.
+      A row for each test: effect (in words), p. None without a maximum, with Davidson's ties, with
+      few prompts, or where the model has the effect (as a cycle of two models).
     """
     from scipy import sparse, special
 
@@ -74,15 +76,18 @@ def lack_of_fit(fit: Fitted, covariates: Sequence[str], seed: int = 0) -> pd.Dat
         (name, residuals.p_value(z, rng, None if name == QUALITY else prompt))
         for name, z in _left_out(models, prompt, sides, covariates)
     ]
-    return pd.DataFrame(tests, columns=pd.Index(["effect", "p"]))
+    return pd.DataFrame(tests, columns=pd.Index(["effect", "p"])).dropna(ignore_index=True)
 
 
 def sentences(tests: pd.DataFrame) -> Iterator[str]:
     """All tests in one line, then what is found."""
     if tests.empty:
         return
-    each = ", ".join(f"{t.effect} p = {t.p:.2g}" for t in tests.itertuples())
-    yield f"what Bradley-Terry leaves out, by score tests: {each}"
+    least = 1 / (1 + DRAWS)
+    listed = ", ".join(
+        f"{test.effect} p {'=' if test.p > least else '<='} {test.p:.2g}" for test in each(tests)
+    )
+    yield f"what Bradley-Terry leaves out, by score tests: {listed}"
     for effect in tests["effect"][tests["p"] < ALPHA / len(tests)]:
         (meaning,) = (text for start, text in MEANING.items() if effect.startswith(start))
         yield f"{effect}: {meaning}"
@@ -101,13 +106,13 @@ def _left_out(
     """
     if np.bincount(prompt).max() > 1:
         yield QUALITY, contrast(models + (1 + models.max()) * prompt)
-    low, high = models.min(0), models.max(0)
-    pair = low + (1 + models.max()) * high
-    if len(np.unique(pair)) >= len(np.unique(models)):  # else no cycle
-        yield PAIRS, grouped(pair, np.sign(models[1] - models[0]))
+    pair = models.min(0) + (1 + models.max()) * models.max(0)
+    yield PAIRS, grouped(pair, np.sign(models[1] - models[0]))
     if sides is None:
         return
     for i, name in enumerate(covariates):
         yield f"c[{name}] between models", contrast(models, sides[:, :, i])
         squares = sides[0, :, i] ** 2 - sides[1, :, i] ** 2
+        # About the mean of two answers both are alike, but for rounding.
+        squares[np.abs(squares) < ROUNDING * (sides[:, :, i] ** 2).max(0)] = 0
         yield f"curvature of {name}", grouped(np.zeros_like(prompt), squares)

@@ -43,9 +43,9 @@ def losses(tables: Tables, x: np.ndarray, names: Sequence[str]) -> pd.DataFrame:
 
     Returns:
       Two rows for each covariate: covariate, of (`difference` or `order`), p, and the shares of
-      verdicts that are missing: more (where the difference exceeds its median; where the item with
-      more of it is shown first) and less (elsewhere; where it is shown second). No row with fewer
-      than `FEWEST` pools with a missing verdict.
+      verdicts that are missing: more (where the difference exceeds its median, or reaches it if
+      none does; where the item with more of it is shown first) and less (elsewhere; where it is
+      shown second). No row with fewer than `FEWEST` pools with a missing verdict.
     """
     kinds = (tables.verdicts, tables.lost)
     rows = pd.concat(kinds, keys=[0.0, 1.0], names=["missing"]).reset_index("missing")
@@ -69,7 +69,9 @@ def losses(tables: Tables, x: np.ndarray, names: Sequence[str]) -> pd.DataFrame:
     for name, apart in zip(names, (x[first] - x[second]).T, strict=True):
         rank = pd.Series(np.abs(apart).round(12)).rank().to_numpy()
         order = np.sign(apart) * rows["shown"].to_numpy()
-        halves = rank > np.median(rank), rank <= np.median(rank)
+        upper = rank > np.median(rank)
+        upper = upper if upper.any() else rank >= np.median(rank)
+        halves = upper, ~upper
         for of, score, more, less in (
             ("difference", rank, *halves),
             ("order", order, order > 0, order < 0),
@@ -122,7 +124,7 @@ def in_words(n_missing: int, ends: pd.DataFrame, ranked: str) -> Iterator[str]:
     for name, rows in ends.groupby("covariate", sort=False):
         parts = [_end(str(name), row, ranked) for row in each(rows)]
         yield (
-            f"c[{name}], if all {n_missing} missing verdicts had been won by "
+            f"c[{name}], if the missing verdicts ({n_missing}) had all been won by "
             f"{', by '.join(parts)}; these are bounds for a loss by {name}, not an interval"
         )
 

@@ -176,6 +176,24 @@ def test_nothing_is_said_without_missing_verdicts():
     assert texts[0] == texts[1]
 
 
+def test_where_c_is_not_identified_there_are_no_bounds():
+    """Every answer of a model is as long as the others of it."""
+    fixed = {"words": lambda rng, shape: np.arange(1.0, 5)}
+    _, verdicts, items = losing(the_longer_lost, 10, **fixed)
+    boards = own.leaderboard(read(verdicts, items), ["words"], missing="bounds")
+    assert "missing verdicts (" in (text := boards.report("", []).text())
+    assert "): c is not identified" in text
+    assert "had all been won" not in text
+
+
+def test_of_a_covariate_with_two_values_both_shares_are_defined():
+    """Most pairs differ by the largest difference there is."""
+    two = {"words": lambda rng, shape: rng.permuted(np.tile([0.0, 0, 1, 1], (shape[0], 1)), axis=1)}
+    _, verdicts, items = losing(the_longer_lost, 40, **two)
+    tests = losses_of(read(verdicts, items))
+    assert np.isfinite(tests[["more", "less"]]).all(axis=None)
+
+
 @heavy
 def test_both_ends_of_a_fit_are_those_of_tables_filled_by_hand(tmp_path, capsys):
     rng = np.random.default_rng(0)
@@ -210,4 +228,4 @@ def test_both_ends_of_a_fit_are_those_of_tables_filled_by_hand(tmp_path, capsys)
     assert cli.main(line) == 0
     (judge,) = json.loads(file.read_text())["judges"]
     assert [row["wins"] for row in judge["missing"]] == [True, False]
-    assert "if all" in capsys.readouterr().out
+    assert "had all been won" in capsys.readouterr().out

@@ -273,7 +273,10 @@ def _ties(analysis: Analysis, g: int) -> Iterator[str]:
 def _missing(analysis: Analysis, g: int) -> Iterator[str]:
     """How the missing verdicts could change a judge's estimates."""
     judge, k, ends = analysis.judges.iloc[g], analysis.k, analysis.missing
-    ends = ends[(ends["owner"] == g) & ~ends["basis"].isin([Basis.PRIOR, Basis.UNDEFINED])]
+    ends = ends[ends["owner"] == g]
+    if ends.empty:
+        return
+    ends = ends[~ends["basis"].isin([Basis.PRIOR, Basis.UNDEFINED])]
     ends = ends.assign(shown=[_measured(row) for row in each(ends)])
     ranked = f"of {judge['n_ranked']} pools' top {k}"
     for line in in_words(number_of(analysis.batch.tables, g), ends, ranked):

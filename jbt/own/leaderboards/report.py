@@ -471,7 +471,7 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
         yield from board.labelled.notes
     yield from _outside(board.outside)
     yield from lack_of_fit.sentences(board.left_out)
-    if board.missing is not None:
+    if board.missing is not None and len(board.missing):
         unknown = board.missing["status"].isin(["flat", "covariate_constant"])
         ends = board.missing[~unknown]
         ends = ends.assign(shown=[_interval(*row) for row in _rows(ends, *ESTIMATE)])

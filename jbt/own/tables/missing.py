@@ -117,10 +117,13 @@ def in_words(n_missing: int, ends: pd.DataFrame, ranked: str) -> Iterator[str]:
     """What the missing verdicts could change, a sentence for each covariate.
 
     Args:
-      ends: two rows for each covariate: covariate (with its transformation), wins (whether the item
-        with more of it won every missing verdict), shown (c in words), n_changed.
+      ends: two rows for each covariate whose c is identified: covariate (with its transformation),
+        wins (whether the item with more of it won every missing verdict), shown (c in words),
+        n_changed.
       ranked: what n_changed is of, such as "of 6 ranks".
     """
+    if ends.empty:
+        yield f"no bounds for the missing verdicts ({n_missing}): c is not identified"
     for name, rows in ends.groupby("covariate", sort=False):
         parts = [_end(str(name), row, ranked) for row in each(rows)]
         yield (

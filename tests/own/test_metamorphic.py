@@ -58,12 +58,15 @@ DRAWN = {"replay": {*RENAMED, *SIDES}}
 
 
 def without_draws(name, result, changes):
-    """The part of a result that does not depend on draws by the names of items and pools."""
+    """The part of a result that does not depend on draws by the names or the order of items and
+    pools."""
     if name == "plan labels":
         for label in result["labels"]:
             label["judges"] = "; ".join(sorted(label["judges"].split("; ")))
             if RENAMED & {*changes}:
                 label["first"], label["second"] = sorted((label["first"], label["second"]))
+    for board in result.get("leaderboards", ()):
+        del board["left_out"]  # p-values by draws in the order of the pools
     if name == "gate" and RENAMED & {*changes}:
         del result["judges"]  # of labels drawn by the names of pools
     return result

@@ -65,7 +65,7 @@ def without_draws(name, result, changes):
             label["judges"] = "; ".join(sorted(label["judges"].split("; ")))
             if RENAMED & {*changes}:
                 label["first"], label["second"] = sorted((label["first"], label["second"]))
-    for board in result.get("leaderboards", ()):
+    for board in result["leaderboards"] if name.startswith("leaderboard") else ():
         del board["left_out"]  # p-values by draws in the order of the pools
     if name == "gate" and RENAMED & {*changes}:
         del result["judges"]  # of labels drawn by the names of pools

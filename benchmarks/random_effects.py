@@ -27,6 +27,7 @@ import pandas as pd
 
 from benchmarks.calibration.boards import on_one_comparison
 from jbt import own, runtime
+from jbt.border.report import each
 from jbt.estimators.mixed import Mixed
 from jbt.own.leaderboards.report import Leaderboard
 
@@ -89,9 +90,7 @@ def beside(board: Leaderboard, draws: int) -> pd.DataFrame:
     theta = posterior["beta"][..., :n_models]
     theta = theta - theta.mean(-1, keepdims=True)
     numbers = {"c": (one.c.iloc[0], c)}
-    numbers |= {
-        f"theta {row.model}": (row, theta[..., i]) for i, row in enumerate(_rows(one.theta))
-    }
+    numbers |= {f"theta {row.model}": (row, theta[..., i]) for i, row in enumerate(each(one.theta))}
     lines = [
         {"number": name, "estimate": row.estimate, "low": row.low, "high": row.high} | _summary(v)
         for name, (row, v) in numbers.items()
@@ -99,10 +98,6 @@ def beside(board: Leaderboard, draws: int) -> pd.DataFrame:
     for name in problem.effects:
         lines.append({"number": name, "estimate": one.fit.sd[name]} | _summary(posterior[name]))
     return pd.DataFrame(lines)
-
-
-def _rows(table: pd.DataFrame) -> list[Any]:
-    return [row for _, row in table.iterrows()]
 
 
 def _summary(values: Any) -> dict[str, float]:

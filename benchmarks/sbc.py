@@ -26,7 +26,7 @@ from scipy import sparse, stats
 from scipy.special import expit
 
 from jbt import estimators, runtime
-from jbt.border import plots
+from jbt.border import files, plots
 from jbt.estimators import mixed
 from jbt.kernel import canonical, model
 from jbt.kernel.laplace import laplace
@@ -121,7 +121,7 @@ def drawn(of: dict[str, pd.DataFrame], path: Path) -> None:
         ax.set_ylabel("share of the draws less that expected")
         ax.set_title(title)
         ax.legend()
-    plots.save(figure, path)
+    files.write_together({path: lambda temporary: plots.save(figure, temporary)})
 
 
 def main() -> None:

@@ -66,8 +66,8 @@ MISSED = """
 
 FOOT = """
 **Not simulated:** differences between judges without a trusted one, theta and P(top k) of joint
-fits, joint leaderboards without `--judge-aware`, and fits with `--lam`. What `jbt leaderboard` has
-on one comparison is of 50 studies, too few to be printed in reports.
+fits, joint leaderboards without `--judge-aware`, and fits with `--lam`. Rows on one comparison
+(`Leaderboard.one_comparison`) are of 50 studies, too few: no report prints these intervals.
 
 **Drawn from the prior** (`python -m benchmarks.sbc`, 20,000 pools of ten items): P(top 3) is right
 within .02 in each of ten classes. 95 % of a pool's Laplace posterior hold theta in .94, but c in
@@ -264,8 +264,9 @@ def main() -> None:
         else:
             rows = map(row, cells_of(name, options.studies, options.seed))
         table = pd.DataFrame(_said(rows)).to_csv(index=False, float_format="%.4g")
-        for folder in (options.out, *([KEPT] if options.keep else [])):
-            files.write_together({folder / f"{name}.csv": table}, overwrite=True)
+        files.write_together({options.out / f"{name}.csv": table})
+        if options.keep:  # under version control
+            files.write_together({KEPT / f"{name}.csv": table}, overwrite=True)
         print(f"{name}: {time.perf_counter() - begin:.0f} s", flush=True)
     if options.keep:
         PAGE.write_text(page())

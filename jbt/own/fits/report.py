@@ -55,6 +55,9 @@ ALIKE = 0.05
 RANKED = 50
 """Largest number of contents of one pool that a report lists."""
 
+AVERAGE = "c and kappa: average effects in such pools"
+"""What the coefficients of all pools are."""
+
 
 def report(analysis: Analysis, title: str, lead: Sequence[str], *, per_pool: bool) -> Report:
     """The report: coefficients (of one pool, its ranking) first.
@@ -73,7 +76,7 @@ def report(analysis: Analysis, title: str, lead: Sequence[str], *, per_pool: boo
         sds = zip(judges["judge"], judges["sd"], strict=True)
         spread = ", ".join(f"{_of(judge)}{sd:.3g}" for judge, sd in sds)
         lines = [
-            "c and kappa: average effects in such pools",
+            AVERAGE,
             f"standard deviation of quality, 1 / sqrt(lam), logits: {spread}",
         ]
         table = _coefficients(analysis.coefficients)
@@ -413,7 +416,9 @@ def _joint_sections(
     """The sections about all judges together; `alone` are the coefficients of `n_alone` judges by
     themselves."""
     joint_sections = [
-        Section("All judges together, one quality", [], _joint_coefficients(fit, alone, n_alone)),
+        Section(
+            "All judges together, one quality", [AVERAGE], _joint_coefficients(fit, alone, n_alone)
+        ),
         Section("What the joint numbers rest on", list(_joint_sentences(batch, fit, k))),
     ]
     if len(fit.pools) == 1:

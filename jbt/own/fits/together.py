@@ -94,6 +94,7 @@ class PanelFit:
         slope = self.shared.of("slope").rename(columns={"name": "covariate"})
         return {
             "status": self.shared.status[0].name.lower(),
+            "estimand": "average effect in such pools",
             "judges": [self._judge_record(g) for g in range(len(self.judges.names))],
             "differences": files.plain(self.differences[["covariate", "judge", "less", *NUMBERS]]),
             "slope": files.plain(slope[["covariate", "unit", *NUMBERS]]),

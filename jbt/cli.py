@@ -14,17 +14,18 @@ USAGE = """usage: jbt COMMAND [options]; jbt COMMAND --help explains every optio
 
 your own verdicts
   jbt example DIR                     small tables to start from
+  jbt audit FILE...                   from verdict files to one page with all that follows
   jbt import FILE... --out DIR        tables from the files of other tools
-  jbt doctor --verdicts FILE          what your tables support, and what to type next
-  jbt judge --verdicts FILE           how often each judge is right, and what it prefers
-  jbt identify --verdicts FILE        which biases the verdicts identify, which the prior decides
-  jbt fit --verdicts FILE             every pool and judge, naive and bias-aware
-  jbt leaderboard --verdicts FILE     models ranked over all pools, with intervals
-  jbt replay --verdicts FILE          how few of the verdicts would have been enough
-  jbt gate --verdicts FILE            whether to correct, decided from trusted labels
-  jbt plan labels --verdicts FILE     which labels to collect for that decision
+  jbt doctor DIR                      what your tables support, and what to type next
+  jbt judge DIR                       how often each judge is right, and what it prefers
+  jbt identify DIR                    which biases the verdicts identify, which the prior decides
+  jbt fit DIR                         every pool and judge, naive and bias-aware
+  jbt leaderboard DIR                 models ranked over all pools, with intervals
+  jbt replay DIR                      how few of the verdicts would have been enough
+  jbt gate DIR                        whether to correct, decided from trusted labels
+  jbt plan labels DIR                 which labels to collect for that decision
   jbt plan gate                       how many labels a decision needs
-  jbt plan prompts --verdicts FILE    how many more prompts until one model is above another
+  jbt plan prompts DIR                how many more prompts until one model is above another
 a judge of your own, asked live
   jbt ask STUDY                       which pairs to show next; begins the study (--items FILE)
   jbt tell STUDY ANSWERS              what the judge answered
@@ -40,7 +41,7 @@ START = """jbt: when can you debias an LLM judge? Where to start:
 simulate: when does a correction for length pay?
   jbt sweep crossing --pools 2048
 your own verdicts: what do they support?
-  jbt example tables; jbt doctor --verdicts tables/verdicts.csv --items tables/items.csv
+  jbt example tables; jbt audit tables
 a judge of your own: which pair should it see next?
   jbt ask run --items items.csv --k 3 --budget 100 --out queries.csv
 plan: how many answers to render twice?
@@ -50,6 +51,7 @@ all commands: jbt --help
 
 COMMANDS = {
     "ask": "study:ask",
+    "audit": "audit",
     "doctor": "doctor",
     "example": "example",
     "fit": "fit",

@@ -87,6 +87,9 @@ def parse(monkeypatch, tmp_path):
             return exit.code
 
     monkeypatch.chdir(tmp_path)
+    for folder in ("example", "audit"):  # folders of tables are read before options
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "verdicts.csv").touch()
     monkeypatch.setattr(tyro, "cli", stop)
     return given
 

@@ -111,7 +111,7 @@ def test_commands_on_a_file_of_verdicts(data, tmp_path, jbt):
         if command.startswith("gate"):
             run_example("docs/verdicts.md")
         assert jbt(command).startswith(text)
-    tables = {"verdicts.csv", "items.csv", "anchors.csv", "members.csv"}
+    tables = {"verdicts.csv", "items.csv", "anchors.csv", "members.csv", "jbt.toml"}
     assert {file.name for file in (tmp_path / "llmbar").iterdir()} == tables
 
 

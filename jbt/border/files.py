@@ -295,13 +295,16 @@ def write_json(path: Path, content: dict[str, Any] | list[Any], *, overwrite: bo
     Raises:
       ValueError: the file cannot be written, or written over.
     """
+    write_together({path: as_json(content)}, overwrite=overwrite)
+
+
+def as_json(content: dict[str, Any] | list[Any]) -> str:
+    """The text of `write_json`."""
     content = plain(content)
     if isinstance(content, list):
-        text = _list(content)
-    else:
-        text = ",\n".join(f"{json.dumps(key)}: {_list(value)}" for key, value in content.items())
-        text = "{" + text + "}"
-    write_together({path: text + "\n"}, overwrite=overwrite)
+        return _list(content) + "\n"
+    text = ",\n".join(f"{json.dumps(key)}: {_list(value)}" for key, value in content.items())
+    return "{" + text + "}\n"
 
 
 def _list(value: Any) -> str:

@@ -60,7 +60,7 @@ class Report:
           verbose: with the sections of detail, which are else only named.
         """
         blocks, hidden = [self.answer] if self.answer else [], []
-        for section in self._sections():
+        for section in self.ordered():
             if section.detail and not verbose:
                 hidden.append(section.title)
             else:
@@ -68,9 +68,9 @@ class Report:
                 blocks.append([section.title, *section.lines, *table])
         if hidden:
             blocks.append([f"--verbose adds: {'; '.join(hidden)}"])
-        return "\n\n".join("\n".join(map(_printable, lines)) for lines in blocks)
+        return "\n\n".join("\n".join(map(printable, lines)) for lines in blocks)
 
-    def _sections(self) -> list[Section]:
+    def ordered(self) -> list[Section]:
         """All sections, with what was read after the last that is no detail."""
         read = [Section("Notes", self.lead)] if self.lead else []
         return sorted([*self.sections, *read], key=lambda section: section.detail)
@@ -82,7 +82,7 @@ class Report:
           figure: file of a figure to show at the end.
         """
         parts = [f"# {_escaped(self.title)}", _items(self.answer)]
-        for section in self._sections():
+        for section in self.ordered():
             parts += [f"## {_escaped(section.title)}", _items(section.lines)]
             if section.table is not None:
                 parts.append(_piped(section.table))
@@ -159,7 +159,7 @@ def percent(share: Any, low: Any = math.nan, high: Any = math.nan, digits: int =
     return "" if math.isnan(share) else with_interval(*shares, f".{digits}f", " %")
 
 
-def _cells(table: pd.DataFrame) -> list[list[str]]:
+def cells_of(table: pd.DataFrame) -> list[list[str]]:
     """Header and rows as text."""
     return [list(map(str, table.columns))] + [
         [_cell(v) for v in row] for row in table.itertuples(index=False, name=None)
@@ -174,14 +174,14 @@ def _cell(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """The text without characters that move a terminal's cursor or break a line: names come from
     the user."""
     return "".join(c if c.isprintable() else " " for c in text)
 
 
 def _aligned(table: pd.DataFrame) -> list[str]:
-    cells = _cells(table)
+    cells = cells_of(table)
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     right = [pd.api.types.is_numeric_dtype(dtype) for dtype in table.dtypes]
     return [
@@ -198,14 +198,14 @@ def _items(lines: Sequence[str]) -> str:
 
 
 def _piped(table: pd.DataFrame) -> str:
-    header, *rows = [[_escaped(cell) for cell in row] for row in _cells(table)]
+    header, *rows = [[_escaped(cell) for cell in row] for row in cells_of(table)]
     rule = ["--:" if pd.api.types.is_numeric_dtype(dtype) else "---" for dtype in table.dtypes]
     return "\n".join(f"| {' | '.join(row)} |" for row in (header, rule, *rows))
 
 
 def _escaped(text: str) -> str:
     """The text with Markdown's characters escaped, so that it is shown literally."""
-    return "".join(f"\\{c}" if c in "\\`*_<>|[]#$" else c for c in _printable(text))
+    return "".join(f"\\{c}" if c in "\\`*_<>|[]#$" else c for c in printable(text))
 
 
 @runtime_checkable

@@ -14,8 +14,10 @@ from jbt.border import files
 from jbt.border.inputs import parse
 from jbt.own.examine import doctor
 from jbt.own.tables.example import example
+from jbt.own.tables.folder import SETTINGS, as_toml
 
 TO_TRY: list[tuple[str, dict[str, Any]]] = [
+    ("audit", {}),
     ("doctor", {}),
     ("judge", {}),
     ("identify", {}),
@@ -30,7 +32,8 @@ TO_TRY: list[tuple[str, dict[str, Any]]] = [
 
 @dataclass(frozen=True)
 class ExampleOptions:
-    """Write three small, invented tables to start from: verdicts.csv, items.csv, anchors.csv."""
+    """Write three small, invented tables to start from: verdicts.csv, items.csv, anchors.csv; and
+    jbt.toml, which says how to read them."""
 
     dir: Annotated[Path, tyro.conf.Positional]
     """Folder for the tables, created if missing; no file in it is overwritten."""
@@ -50,14 +53,14 @@ def main(argv: Sequence[str]) -> int:
     files.check_folder(options.dir)
     files.check_writable(options.json, overwrite=options.overwrite)
     tables = {options.dir / f"{name}.csv": table for name, table in example().items()}
-    for path in tables:
+    for path in (*tables, options.dir / SETTINGS):
         if path.exists() or path.is_symlink():
             raise ValueError(f"{path} already exists and is not overwritten")
     files.make_folder(options.dir)
     texts = {p: table.to_csv(index=False, lineterminator="\n") for p, table in tables.items()}
-    files.write_together(texts)
-    named = dict(zip(("verdicts", "items", "anchors"), tables, strict=True))
-    named |= {"covariates": ("words",), "transform": "log"}
+    settings = as_toml({"covariates": ["words"], "transform": "log"})
+    files.write_together(texts | {options.dir / SETTINGS: settings})
+    named = {"folder": options.dir}
     commands = [doctor.command_line(name, named | more) for name, more in TO_TRY]
     if options.json is not None:
         content = {"files": list(tables), "commands": commands}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -92,7 +92,23 @@ def main(argv: Sequence[str]) -> int:
     options = parse(ImportOptions, argv, prog="jbt import")
     overwrite = options.overwrite
     files.check_outputs(options.json, options.out, formats.TABLES, overwrite=overwrite)
-    imported = formats.collect(
+    imported = collect(options)
+    written = imported.write(options.out, options.overwrite)
+    if options.json is not None:
+        _write_json(options.json, options, imported, written)
+    print(*described(imported, len(options.files)), sep="\n")
+    print(f"Wrote {', '.join(map(str, written))}. Next:")
+    print(f"  {shlex.join(['jbt', 'audit', str(options.out)])}")
+    return 0
+
+
+def collect(options: ImportOptions) -> Imported:
+    """Read the files that the options name.
+
+    Raises:
+      ValueError: a wrong option, file or record, a line each.
+    """
+    return formats.collect(
         options.files,
         format=options.format,
         order=options.order,
@@ -104,11 +120,6 @@ def main(argv: Sequence[str]) -> int:
         ),
         strong_weight=options.strong_weight,
     )
-    written = imported.write(options.out, options.overwrite)
-    if options.json is not None:
-        _write_json(options.json, options, imported, written)
-    _print(options, imported, written)
-    return 0
 
 
 def _write_json(
@@ -130,33 +141,28 @@ def _write_json(
     files.write_json(path, content, overwrite=options.overwrite)
 
 
-def _print(options: ImportOptions, imported: Imported, written: list[Path]) -> None:
+def described(imported: Imported, n_files: int) -> Iterator[str]:
+    """Which key became what, what there is, and what the source does not say, a line each."""
     counts = imported.counts
     source = f"{imported.format.title} ({imported.format.name})"
-    n_files = counted(len(options.files), "file")
-    print(f"{source}: {counted(counts['records'], 'record')} of {n_files}")
+    yield f"{source}: {counted(counts['records'], 'record')} of {counted(n_files, 'file')}"
     roles = [r for r in ROLES if r in imported.mapping]
     for role in [*roles, *(r for r in imported.mapping if r not in roles)]:
-        print(f"  {role:8} <- {', '.join(imported.mapping[role])}")
+        yield f"  {role:8} <- {', '.join(imported.mapping[role])}"
     if imported.unused:
-        print(f"  not used    {', '.join(imported.unused)}")
+        yield f"  not used    {', '.join(imported.unused)}"
     judges = counted(counts["judges"], "judge") if counts["judges"] else "judge not named"
-    print(
+    yield (
         f"{counted(counts['verdicts'], 'verdict')}: {counted(counts['ties'], 'tie')}, "
         f"{counted(counts['errors'], 'error')}; {counted(counts['pools'], 'pool')}; {judges}; "
         f"order shown {counts['order_shown']}, unknown {counts['order_unknown']}"
     )
     contents = f" of {counted(counts['contents'], 'content')}" if counts["contents"] else ""
     measures = ", ".join(imported.measures) or "no counts"
-    print(f"{counted(counts['items'], 'item')}{contents}: {measures}")
+    yield f"{counted(counts['items'], 'item')}{contents}: {measures}"
     if counts["anchors"]:
-        print(counted(counts["anchors"], "anchor"))
-    for note in imported.notes():
-        print(f"Note: {note}")
+        yield counted(counts["anchors"], "anchor")
+    yield from (f"Note: {note}" for note in imported.notes())
     if imported.not_known():
-        print("Not known:", *imported.not_known(), sep="\n  ")
-    print(f"Wrote {', '.join(map(str, written))}. Next:")
-    command = ["jbt", "doctor", "--verdicts", str(written[0]), "--items", str(written[1])]
-    if imported.measures:
-        command += ["--covariates", imported.measures[0], "--transform", "log1p"]
-    print(f"  {shlex.join(command)}")
+        yield "Not known:"
+        yield from (f"  {gap}" for gap in imported.not_known())

@@ -6,15 +6,19 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+import tyro
 
 from jbt import own
 from jbt.border.inputs import parse
 from jbt.border.report import Outputs
 from jbt.experiments.declare import check_number
 from jbt.own import Batch, Columns, Model, Position, Tables, Ties, Transform
+from jbt.own.examine.doctor import words_of
 from jbt.own.fits.judges import Judges
 from jbt.own.leaderboards.problem import merge_pools
+from jbt.own.tables.folder import SETTINGS, settings_of
 from jbt.own.tables.outcomes import Outcomes
 from jbt.own.tables.tables import check_transform
 from jbt.types import Prior
@@ -26,6 +30,9 @@ Options = TypeVar("Options", bound="TableOptions")
 class ReadingOptions:
     """Options for reading a user's tables, and the model of their fits."""
 
+    folder: Annotated[Path | None, tyro.conf.Positional] = None
+    """Folder of tables, as jbt import writes it, in place of the options for its files and
+    covariates; options that are given replace what its jbt.toml says."""
     verdicts: Path
     """Table of verdicts: pool, first, second, and winner (first | second | tie | error, or the name
     of one of the two) or p_first (0 to 1); optional judge, count, order (shown | unknown). CSV, or
@@ -86,9 +93,9 @@ class TableOptions(Outputs, ReadingOptions):
         """The options of `jbt COMMAND`.
 
         Raises:
-          ValueError: an output cannot be written, or written over.
+          ValueError: an output cannot be written, or written over; a wrong folder of tables.
         """
-        options = parse(cls, argv, prog=f"jbt {command}")
+        options = parse(cls, _with_folder(argv), prog=f"jbt {command}")
         options.check_outputs()
         return options
 
@@ -147,7 +154,24 @@ class TableOptions(Outputs, ReadingOptions):
         """The options for reading that are not at their default: those that `own.doctor` puts into
         the commands it proposes."""
         given = {f.name: (getattr(self, f.name), f.default) for f in fields(ReadingOptions)}
-        return {name: value for name, (value, default) in given.items() if value != default}
+        in_folder = {} if self.folder is None else settings_of(self.folder)
+        return {
+            name: value
+            for name, (value, default) in given.items()
+            if value != default or name in in_folder
+        }
+
+
+def _with_folder(argv: Sequence[str]) -> list[str]:
+    """The arguments, with the options that a folder of tables stands for after its name."""
+    if not argv or argv[0].startswith("-"):
+        return list(argv)
+    settings = settings_of(Path(argv[0]))
+    allowed = [f.name for f in fields(ReadingOptions) if f.name != "folder"]
+    if unknown := [name for name in settings if name not in allowed]:
+        path = Path(argv[0], SETTINGS)
+        raise ValueError(f"{path}: no option {unknown[0]!r}; allowed: {', '.join(allowed)}")
+    return [argv[0], *words_of(settings), *argv[1:]]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ pandas, so `import jbt` leaves it out.
 """
 
 from jbt import _moved
+from jbt.own.examine.audit import Audit, audit
 from jbt.own.examine.doctor import Check, Checks, doctor
 from jbt.own.examine.identify import Identification, identify
 from jbt.own.fits.analysis import Analysis, analyse
@@ -42,6 +43,7 @@ _moved.keep_functions("jbt.own", "gate", "labelling", "leaderboard", "replay")
 
 __all__ = [
     "Analysis",
+    "Audit",
     "Batch",
     "Check",
     "Checks",
@@ -71,6 +73,7 @@ __all__ = [
     "Ties",
     "Transform",
     "analyse",
+    "audit",
     "covariate_values",
     "doctor",
     "fit",

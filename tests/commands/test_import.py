@@ -22,7 +22,7 @@ def test_import_reports_what_it_read_and_what_it_could_not_know(tmp_path, capsys
         "12 items of 2 contents: words, chars, lists,",
         "order shown of 6 of 6 verdicts: AlpacaEval annotations do not record it",
         "anchors: no gold labels",
-        f"jbt doctor --verdicts {out}/verdicts.csv --items {out}/items.csv --covariates words",
+        f"jbt audit {out}",
     ):
         assert phrase in text, phrase
     content = json.loads(report.read_text())

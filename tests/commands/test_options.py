@@ -120,7 +120,7 @@ def test_a_name_is_nothing_but_a_name(command, folder, capsys):
 def test_names_are_imported_as_they_are(folder):
     before = written(folder)
     assert cli.main(["import", "v.csv", "--out", "in", "--json", "found.json"]) == 0
-    assert new(folder, before) == {"in/verdicts.csv", "in/items.csv", "found.json"}
+    assert new(folder, before) == {"in/verdicts.csv", "in/items.csv", "in/jbt.toml", "found.json"}
     with (folder / "in" / "items.csv").open(newline="", encoding="utf-8") as file:
         items = {(row["pool"], row["item"]) for row in csv.DictReader(file)}
     assert {item for _, item in items} == set(NAMES[:4])

@@ -80,9 +80,9 @@ TO_AND_FRO = [("w", "x"), ("y", "w"), ("z", "w"), ("y", "x"), ("z", "x")]
 CASES = [
     ("verdicts", verdicts(pools="p"), {}, "in 1 of 2 pools there are none", None),
     ("errors", verdicts(winners=("first", "second", "error")), {}, "8 errors (33.3%)", None),
-    ("ties", verdicts(winners=("first", "tie", "tie")), {}, "16 ties (66.7%), half", "drop"),
+    ("ties", verdicts(winners=("first", "tie", "tie")), {}, "ok: 16 ties (66.7%), half", "drop"),
     ("ties", verdicts(MIXED, winners=(*TWO, "tie")), {}, "flips turned into ties? They", "drop"),
-    ("ties", ONE_TIE, {}, "1 tie (8.3%), half a win each", "drop"),
+    ("ties", ONE_TIE, {}, "ok: 1 tie (8.3%), half a win each", "drop"),
     ("judges", OF_JUDGES, {}, "ok: agree on 100% of the ordered pairs", "--judge a"),
     ("order", unordered(ONE_WAY), {}, "12 verdicts have an unknown order", None),
     ("order", verdicts(ONE_WAY, winners=TWO), {}, "the alphabet", "--position no"),
@@ -97,7 +97,7 @@ CASES = [
         verdicts(MIXED),
         {},
         "in all 2 pools no pair was: kappa is fixed at 0 there (--position auto)",
-        "--position yes",
+        None,
     ),
     ("connected", verdicts(APART), {}, "in all 2 pools the comparisons do not", "--merge-pools"),
     ("connected_merged", verdicts(APART), {}, "the pools still form 2 components", None),
@@ -135,10 +135,37 @@ def test_order_and_both_orders_advise_alike(position, examined):
         advised = [c.command for c in checks if c.command]
         assert all(line.endswith("--position no") for line in advised)
         assert bool(advised) == (position != "no" and "unknown" not in table)
-    # In no doubt, the other model may be tried.
+    # In no doubt, the default is not advised against.
     line = examined(verdicts(MIXED), position=position)["both_orders"].command
-    other = {"auto": "yes", "yes": "auto", "no": None}[position]
-    assert line is None if other is None else line.endswith(f"--position {other}")
+    assert line.endswith("--position auto") if position == "yes" else line is None
+
+
+def battles(n_models: int = 3, n: int = 30) -> tuple[str, str]:
+    """Tables of one comparison a pool, whose items are listed as the verdicts name them."""
+    verdicts, items = "pool,first,second,winner\n", "pool,item,content,words\n"
+    for i in range(n):
+        a, b = (i % n_models, (i + 1 + i // n_models % (n_models - 1)) % n_models)
+        verdicts += f"p{i},m{a},m{b},{TWO[i % 7 % 2]}\n"
+        items += f"p{i},m{a},m{a},{3 + i % 5}\np{i},m{b},m{b},{4 + i % 3}\n"
+    return verdicts, items
+
+
+def test_one_comparison_a_pool_is_for_a_leaderboard(examined):
+    """No check sends the commonest file elsewhere, and none doubts the order of its own making."""
+    listed, items = battles()
+    shuffled = items.splitlines()[:1] + sorted(items.splitlines()[1:], key=lambda row: row[::-1])
+    for table in (items, "\n".join(shuffled)):
+        checks = examined(listed, table, **WORDS)
+        assert [name for name, check in checks.items() if not check.ok] == ["anchors"]
+        assert "3 of 3 pairs of models were shown" in checks["both_orders"].found
+        commands = [check.command for check in checks.values() if check.command]
+        assert commands
+        assert all("jbt leaderboard" in command for command in commands)
+    # Of a model whose answers are all as long, c is not identified.
+    constant = "\n".join(row if row.endswith("words") else row[:-1] + "3" for row in shuffled)
+    found = examined(listed, constant, **WORDS)["covariate[words]"]
+    assert not found.ok
+    assert "is the same in all answers of a model" in found.found
 
 
 def test_repeats_of_unknown_order(examined, tables):
@@ -227,8 +254,8 @@ def test_pools_of_two_anchors_and_quality(examined, tmp_path):
         items = "pool,item,quality\np,w,1\np,x,\nq,w,1\nq,x,0\n"
         checks = examined(verdicts(["wx"]), items, anchors)
         assert checks["anchors"].found == found
-    assert "a pool holds one comparison" in checks["pool_size"].found
-    assert checks["pool_size"].command.endswith("--content item --merge-pools")
+    assert "one comparison each, all of which rank the models" in checks["pool_size"].found
+    assert checks["pool_size"].command.startswith("jbt leaderboard ")
     assert checks["quality"].found == "quality is given for 3 of 4 items"
 
 

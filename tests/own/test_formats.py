@@ -564,7 +564,7 @@ def test_tables_there_are_not_overwritten_unless_asked(tmp_path):
         other.write(out)
     assert (out / "verdicts.csv").read_bytes() == before
     other.write(out, overwrite=True)
-    assert sorted(p.name for p in out.iterdir()) == ["items.csv", "verdicts.csv"]
+    assert sorted(p.name for p in out.iterdir()) == ["items.csv", "jbt.toml", "verdicts.csv"]
     with pytest.raises(ValueError, match=r"items.csv is no folder"):
         found.write(out / "items.csv")
     precious, link = tmp_path / "precious.csv", out / "verdicts.csv"

@@ -57,4 +57,7 @@ def readers_folder(tmp_path, monkeypatch, capsys):
     names = {"generator_1": "m", "generator_2": "n", "annotator": "gpt4"}
     answers = {"instruction": "i", "output_1": "a b", "output_2": "a", "preference": 1.0}
     (tmp_path / "annotations.json").write_text(json.dumps([answers | names]))
+    battles = [{"model_a": a, "model_b": b, "winner": "model_a"} for a, b in ("mn", "nm", "mn")]
+    rows = [json.dumps({"question_id": i, "tstamp": 0, **row}) for i, row in enumerate(battles)]
+    (tmp_path / "battles.jsonl").write_text("\n".join(rows))
     return tmp_path

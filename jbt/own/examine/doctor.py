@@ -13,7 +13,8 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from jbt.border.report import Report, Section, counted
 from jbt.own.fits.batch import kappa_free
 from jbt.own.tables import missing
 from jbt.own.tables.components import Chains, chains
+from jbt.own.tables.folder import settings_of
 from jbt.own.tables.lengths import larger
 from jbt.own.tables.names import places
 from jbt.own.tables.places import too_large
@@ -39,7 +41,7 @@ SURE = 8
 table in 128 shows it."""
 
 MANY = 0.05
-"""Share of ties, or of errors, from which their treatment matters."""
+"""Share of errors from which their treatment matters."""
 
 ALPHA = 0.05
 """Level of the test of missing verdicts."""
@@ -82,7 +84,10 @@ def doctor(tables: Tables, options: Mapping[str, Any] | None = None) -> Checks:
         for name, wrong, found, command in subject(facts):
             share = None if np.ndim(wrong) == 0 else float((~wrong)[judged | wrong].mean())
             checks.append(Check(name, not np.any(wrong), found, command, share))
-    return Checks(checks)
+    method = facts.ranking
+    if method == "fit" and facts.pairs_alone and len(tables.pools) > 1:
+        method = "judge"
+    return Checks(checks, method, facts.line(method))
 
 
 class Check(NamedTuple):
@@ -113,6 +118,11 @@ class Checks:
     """The result of `jbt doctor`."""
 
     checks: list[Check]
+    method: Method = "fit"
+    """What the tables are for: ranking models over all pools, ranking each pool, or, where every
+    pool holds one comparison of its own, counting alone."""
+    command: str | None = None
+    """The command line of this method."""
 
     def headline(self, names: Sequence[str] = MATTERS) -> list[str]:
         """Notes of every other report: what the tables do not support, and what is assumed instead,
@@ -128,13 +138,14 @@ class Checks:
             watch = ", ".join(c.check for c in missing)
             answer = f"To watch: {watch}; {len(fine)} other checks are in order"
         first = sorted(missing, key=lambda c: c.subject not in MATTERS)
-        commands = [f"Type next: {c.command}" for c in (*first, *fine) if c.command]
+        commands = [c.command for c in first if c.command] + [self.command]
+        following = [f"Type next: {command}" for command in commands[:1] if command]
         sections = [
             Section(heading, [line for c in checks for line in c.lines()])
             for heading, checks in (("Not supported, or to watch", missing), ("Supported", fine))
             if checks
         ]
-        return Report(title, lead, sections, answer=[answer, *commands[:1]])
+        return Report(title, lead, sections, answer=[answer, *following])
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each check."""
@@ -161,7 +172,17 @@ class Checks:
 
 def command_line(command: str, options: Mapping[str, Any]) -> str:
     """The command line `jbt COMMAND ...`, with options by their Python names."""
-    words = ["jbt", command]
+    words, options = ["jbt", *command.split()], dict(options)
+    if place := options.pop("folder", None):
+        known = {name: words_of({name: v}) for name, v in settings_of(Path(place)).items()}
+        words.append(str(place))
+        options = {n: value for n, value in options.items() if words_of({n: value}) != known.get(n)}
+    return shlex.join([*words, *words_of(options)])
+
+
+def words_of(options: Mapping[str, Any]) -> list[str]:
+    """Options by their Python names as they are typed."""
+    words = []
     for name, value in options.items():
         flag = name.replace("_", "-")
         if isinstance(value, bool):
@@ -169,7 +190,7 @@ def command_line(command: str, options: Mapping[str, Any]) -> str:
         else:
             is_list = isinstance(value, tuple | list)
             words += [f"--{flag}", *map(str, value if is_list else [value])]
-    return shlex.join(words)
+    return words
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,8 +216,14 @@ class _Facts:
 
     @cached_property
     def both_orders(self) -> np.ndarray:
-        """[pairs of known order] whether a judge was shown the pair in both orders."""
+        """[pairs of known order] whether a judge was shown the pair in both orders; of models on a
+        board, else of items of a pool."""
         shown = self.verdicts[self.verdicts["shown"]]
+        if self.is_board:
+            of_model = self.tables.items["content"].to_numpy()
+            sides = of_model[shown[["first", "second"]].to_numpy()]
+            low, high = np.sort(sides, axis=1).T
+            shown = shown.assign(pool=0, low=low, high=high, order=sides[:, 0] == low)
         pair = ["pool", "judge", "low", "high"]
         return shown.drop_duplicates([*pair, "order"]).groupby(pair).size().to_numpy() == 2
 
@@ -204,6 +231,32 @@ class _Facts:
     def merged(self) -> Chains | None:
         """What all pools as one link; None where there is one pool."""
         return self.chains(merged=True) if len(self.tables.pools) > 1 else None
+
+    @cached_property
+    def is_board(self) -> bool:
+        """Whether every pool holds one comparison of models that others hold too: only a
+        leaderboard ranks them, so that the checks are those of all pools merged."""
+        if self.merged is None or self.of_places or not self.pairs_alone:
+            return False
+        return len(self.tables.contents) < len(self.tables.items)
+
+    @cached_property
+    def pairs_alone(self) -> bool:
+        """Whether no pool has more than two items."""
+        return bool((self.tables.items["pool"].value_counts() <= 2).all())
+
+    @cached_property
+    def linked(self) -> bool:
+        """Whether contents that pools share connect all pools."""
+        t = self.tables
+        if self.merged is None or self.of_places or self.merged.islands.max() > 1:
+            return False
+        return bool(t.items.drop_duplicates(["pool", "content"])["content"].duplicated().any())
+
+    @cached_property
+    def ranking(self) -> Method:
+        """The command that ranks these verdicts."""
+        return "leaderboard" if self.linked or self.is_board else "fit"
 
     @cached_property
     def of_places(self) -> bool:
@@ -246,6 +299,8 @@ class _Facts:
         return self.line(command, **by_name, merge_pools=True)
 
 
+Method = Literal["leaderboard", "fit", "judge"]
+
 Findings = Iterator[tuple[str, Any, str, str | None]]
 """Name, wrong (bool, or [fits]), finding, and the command if there is one."""
 
@@ -274,14 +329,15 @@ def _counts(f: _Facts) -> Findings:
     share = tied / n
     how = "an outcome of their own" if t.ties == "davidson" else "half a win each"
     found = f"{counted(tied, 'tie')} ({share:.1%}), {how}"
-    if share >= RECONCILED and not f.both_orders.any():
+    reconciled = share >= RECONCILED and not f.both_orders.any()
+    if reconciled:
         found += (
             "; no pair was shown in both orders: were flips turned into ties? They hold all "
             f"that is known of the position effect: log every judgment by itself ({LOGGED})"
         )
     if graded:
         found += f"; {graded} verdicts are graded and count as shares of a win"
-    yield "ties", share >= MANY, found, f.line("fit", ties="drop") if tied else None
+    yield "ties", reconciled, found, f.line(f.ranking, ties="drop") if tied else None
 
     if len(t.judges) > 1:
         found = f"{len(t.judges)} judges, each fitted on its own"
@@ -295,7 +351,7 @@ def _counts(f: _Facts) -> Findings:
         )
         if both:
             found += f"; two judges agree on {agree / both:.0%} of the ordered pairs both saw"
-        yield "judges", False, found, f.line("fit", judge=t.judges[0])
+        yield "judges", False, found, f.line(f.ranking, judge=t.judges[0])
 
     sizes = t.items["pool"].value_counts()
     low, high = sizes.min(), sizes.max()
@@ -305,9 +361,13 @@ def _counts(f: _Facts) -> Findings:
     command = None
     if reason := too_large(t):
         found += f": {reason}"
+    elif f.is_board:
+        found, command = f"{found}: one comparison each, all of which rank the models", f.line(
+            "leaderboard"
+        )
     elif high == 2:
         found, command = f"{found}: a pool holds one comparison and no ranking", f.merging("fit")
-    yield "pool_size", bool(reason) or high <= 2, found, command
+    yield "pool_size", bool(reason) or (high <= 2 and not f.is_board), found, command
 
 
 def _orders(f: _Facts) -> Findings:
@@ -317,7 +377,8 @@ def _orders(f: _Facts) -> Findings:
     position, command = f.options.get("position", "auto"), None
     first, second = verdicts[["first", "second"]].drop_duplicates().to_numpy().T
     name, content = items["item"].to_numpy(str), items["content"].to_numpy()
-    by_row = (first < second) & (f.options.get("items") is not None)
+    # Where no pool has a third item, a table lists the items as the verdicts do.
+    by_row = (first < second) & (not f.pairs_alone and f.options.get("items") is not None)
     by_name, by_content = name[first] < name[second], content[first] == content[first[0]]
     signs = {
         "first comes before second in the alphabet in every verdict": by_name,
@@ -331,17 +392,21 @@ def _orders(f: _Facts) -> Findings:
         found = f"{unknown} verdicts have an unknown order and carry no information about kappa"
     elif signs:
         found = f"{signs[0]}: perhaps `first` is not the item shown first; kappa is then no bias"
-        command = None if position == "no" else f.line("fit", position="no")
+        command = None if position == "no" else f.line(f.ranking, position="no")
     else:
         doubt = False
     yield "order", doubt, found, command
 
     missing, command = f.judged & ~kappa_free(f.tables, "auto"), None
-    found = f"{f.both_orders.sum()} of {len(f.both_orders)} pairs were shown in both orders"
-    if missing.any():
-        found += f"; {f.where(missing)} no pair was: {NO_KAPPA[position]}"
-        if position != "no" and not doubt:  # else `order` says what to do about kappa
-            command = f.line("fit", position="yes" if position == "auto" else "auto")
+    if f.is_board:
+        missing = ~f.both_orders.any()
+    of = "pairs of models" if f.is_board else "pairs"
+    found = f"{f.both_orders.sum()} of {len(f.both_orders)} {of} were shown in both orders"
+    if np.any(missing):
+        where = "" if f.is_board else f"{f.where(missing)} no pair was: "
+        found += f"; {where}{NO_KAPPA[position]}"
+        if position == "yes" and not doubt:  # else `order` says what to do about kappa
+            command = f.line(f.ranking, position="auto")
     yield "both_orders", missing, found, command
 
 
@@ -367,10 +432,7 @@ def _missing(f: _Facts) -> Findings:
             f"where {where[1]} (p = {p:.2g}): if the loss depends on the verdict too, c[{name}] is "
             "biased"
         )
-    command = "fit"
-    if f.merged is not None and f.merged.islands.max() == 1 and not f.of_places:
-        command = "leaderboard"
-    yield "missing", p < ALPHA, found, f.line(command, missing="bounds")
+    yield "missing", p < ALPHA, found, f.line(f.ranking, missing="bounds")
 
 
 def _links(f: _Facts) -> Findings:
@@ -385,7 +447,7 @@ def _links(f: _Facts) -> Findings:
     yield "connected", apart, found, command
 
     if merged is not None:
-        n, command = int(merged.islands.max()), None
+        n = int(merged.islands.max())
         shared = t.items.drop_duplicates(["pool", "content"])["content"].duplicated().any()
         link = "items of one name" if f.contents_are_items else "the contents they share"
         if not shared:
@@ -397,17 +459,25 @@ def _links(f: _Facts) -> Findings:
             found = f"merged by {link}, the pools still form {n} components"
         else:
             found = f"merged, the {len(t.pools)} pools are connected by {link}"
-            command = f.line("leaderboard")
-        yield "connected_merged", command is None, found, command
+        command = f.line("leaderboard") if f.linked else None
+        yield "connected_merged", not f.linked, found, command
 
     for d, name in enumerate(f.covariates):
         missing, command = f.judged & ~within.varies[:, d], f.line("identify")
+        if f.is_board and merged is not None:
+            missing = ~merged.varies[:, d].all()
+            command = None if missing else f.line("leaderboard")
         constant = t.items.groupby("pool")[name].nunique() == 1
         note = ""
         if constant.any():
             note = f"; it is constant in {constant.sum()} of {len(constant)} pools"
         found = f"{name} varies within contents that are compared, which identifies c[{name}]"
-        if missing.any():
+        if f.is_board:
+            found = f"{name} varies between the answers of a model, which identifies c[{name}]"
+            if missing:
+                found = f"{name} is the same in all answers of a model that are compared, so that "
+                found += f"c[{name}] cannot be separated from quality"
+        elif missing.any():
             found = f"{f.where(missing)} {name} cannot be separated from quality, as it varies "
             found += f"within no content that is compared: c[{name}] is a default there, not a "
             found += "measurement"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -29,11 +29,12 @@ from jbt.own.formats.records import (
     brief,
 )
 from jbt.own.tables.decoding import Damaged
+from jbt.own.tables.folder import SETTINGS, as_toml
 from jbt.own.tables.outcomes import OUTCOMES, names_that_are_words
 from jbt.own.tables.sheets import Problems, TableError
 from jbt.types import check_word
 
-TABLES = ("verdicts.csv", "items.csv", "anchors.csv")
+TABLES = ("verdicts.csv", "items.csv", "anchors.csv", SETTINGS)
 
 MANY = 20
 """Number of judges above which they are probably people who voted."""
@@ -230,7 +231,8 @@ class Imported:
         ]
         pools = pd.Index(self.table["pool"].unique())
         items = pd.DataFrame(rows, dtype=object)
-        return items.iloc[np.argsort(pools.get_indexer(pd.Index(items["pool"])), kind="stable")]
+        # Within a pool by name: the order of a table must not look like the order shown.
+        return items.iloc[np.lexsort([items["item"], pools.get_indexer(pd.Index(items["pool"]))])]
 
     @cached_property
     def judges(self) -> list[str]:
@@ -307,10 +309,11 @@ class Imported:
         return [gap for gap, holds in gaps.items() if holds]
 
     def write(self, out: Path | str, overwrite: bool = False) -> list[Path]:
-        """Write the tables into a folder: all of them or none.
+        """Write the tables into a folder, and `jbt.toml`, by which commands read them: all of them
+        or none.
 
         Returns:
-          The files written; `anchors.csv` only where the source has labels.
+          The tables written; `anchors.csv` only where the source has labels.
 
         Raises:
           ValueError: a table exists and may not be overwritten, or cannot be written.
@@ -330,13 +333,14 @@ class Imported:
         except OSError as error:
             raise ValueError(f"cannot write {out}: {error.strerror}") from None
         written = {path: rows for path, rows in tables.items() if len(rows)}
-        files.write_together(
-            {
-                path: lambda p, rows=rows: rows.to_csv(p, index=False, lineterminator="\n")
-                for path, rows in written.items()
-            },
-            overwrite=overwrite,
-        )
+        settings: dict[str, Any] = {path.stem: path.name for path in written}
+        if self.measures:
+            settings |= {"covariates": self.measures[:1], "transform": "log1p"}
+        contents: dict[Path, files.Content] = {
+            path: lambda p, rows=rows: rows.to_csv(p, index=False, lineterminator="\n")
+            for path, rows in written.items()
+        }
+        files.write_together(contents | {out / SETTINGS: as_toml(settings)}, overwrite=overwrite)
         for path in tables.keys() - written.keys():
             path.unlink(missing_ok=True)  # of another import
         return list(written)

@@ -177,10 +177,12 @@ class Gate:
             Section("What is guaranteed, and what is not", self.guarantee()),
         ]
         answer = [self.promise(), *self._concentrated()]
-        answer += [
-            f"{d.judge}: {d.decision or 'undecided'}: {d.reason}" for d in judges.itertuples()
-        ]
-        return Report(title, lead, sections, answer=answer)
+        return Report(title, lead, sections, answer=[*answer, *self.decided()])
+
+    def decided(self) -> list[str]:
+        """The decision of each judge over all pools, with its reason."""
+        judges = self.judges.fillna({"judge": "all verdicts", "decision": "undecided"})
+        return [f"{d.judge}: {d.decision}: {d.reason}" for d in judges.itertuples()]
 
     def _fitted(self) -> Iterator[str]:
         """Which rule decided, and which fits it compared."""

@@ -244,6 +244,24 @@ class Leaderboards(list[Leaderboard]):
         sections.append(Section("How to read this", conventions, detail=True))
         return Report(title, lead, sections, answer=[_answer(board) for board in self])
 
+    def rests_on(self) -> str:
+        """What the corrections are and assume, in a sentence; empty without covariates."""
+        found, named = [], [board for board in self if len(board.of_kind("c"))][:A_ROW]
+        for name, unit in dict.fromkeys(
+            (row.covariate, row.unit) for board in named for row in each(board.of_kind("c"))
+        ):
+            shown = [
+                _interval(*row[1:]) + ("" if board.judge is None else f" ({board.judge})")
+                for board in named
+                for row in _rows(board.of_kind("c"), "covariate", *ESTIMATE)
+                if row[0] == name
+            ]
+            rest = ", ..." * (len(self) > A_ROW)
+            found.append(f"c[{name}] {', '.join(shown)}{rest} logits per {unit}")
+        names = ", ".join(name for name in (named[0].of_kind("c")["covariate"] if named else ()))
+        assumed = f", if {names} is unrelated to quality among the answers of one model"
+        return "; ".join(found) + assumed * bool(found)
+
     def to_frame(self) -> pd.DataFrame:
         """A row for each judge and model: judge (if there are several), then the columns of
         `Leaderboard.to_frame`."""

@@ -1,0 +1,109 @@
+"""The command `jbt audit`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from jbt import own, runtime
+from jbt.border import files
+from jbt.border.inputs import parse
+from jbt.commands.importing import ImportOptions, collect, described
+from jbt.commands.options import TableOptions
+from jbt.own import Transform, formats
+from jbt.own.examine.audit import Audit
+from jbt.own.examine.doctor import words_of
+from jbt.own.formats.imported import MANY
+
+PAGE, NUMBERS = "audit.html", "audit.json"
+
+NAMES = (files.REPORT, PAGE, NUMBERS)
+"""Files of the folder `--out`, beside the tables of imported files."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions(ImportOptions):
+    """From verdict files to one page that answers: who is best and how certain that is, who the
+    judge is (right, first, longer), what a correction rests on, with labels whether to correct, and
+    what to type next. Takes files as jbt import does, whose tables it keeps, or a folder of tables;
+    writes audit.html, which opens without a network, report.md and audit.json."""
+
+    out: Path = Path("audit")
+    """Folder for the page."""
+    labels: Path | None = None
+    """Table of trusted labels (pool, better, worse), as --anchors of the other commands."""
+    covariates: tuple[str, ...] = ()
+    """Columns of the items that may bias the judge (space-separated); default: as the folder says,
+    or the length of the texts."""
+    transform: Transform | None = None
+    """Transformation of every covariate before standardising; default: as the folder says, or
+    log1p."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `jbt audit` with these options; returns the exit code.
+
+    Raises:
+      ValueError: a wrong option, file or table, one line a problem.
+    """
+    options = parse(AuditOptions, argv, prog="jbt audit")
+    files.check_outputs(options.json, options.out, NAMES, overwrite=options.overwrite)
+    folder, lead = _folder(options)
+    given = {name: getattr(options, name) for name in ("covariates", "transform")}
+    given = {name: value for name, value in given.items() if value} | {"anchors": options.labels}
+    words = words_of({name: value for name, value in given.items() if value is not None})
+    reading = TableOptions.parse([str(folder), *words], "audit")
+    tables = reading.read()
+    if len(tables.judges) > MANY and reading.judge_column != "none":
+        lead.append(f"{len(tables.judges)} judges, taken as one crowd (import --judge NAME)")
+        reading = replace(reading, judge_column="none")
+        tables = reading.read()
+    reading.announce(tables)
+    runtime.start()
+    found = own.audit(
+        tables,
+        prior=reading.prior(),
+        options=reading.typed(),
+        title=f"What {' and '.join(path.name for path in options.files[:3])} says",
+        lead=lead,
+        **reading.fields_of_model(),
+    )
+    _write(found, options, reading)
+    print(*found.answer, "", "Type next:", *(f"  {line}" for line in found.following), sep="\n")
+    print(f"Wrote {options.out / PAGE}")
+    return 0
+
+
+def _folder(options: AuditOptions) -> tuple[Path, list[str]]:
+    """The folder of the tables, of imported files `--out`; and how these were read, in lines."""
+    if len(options.files) == 1 and options.files[0].is_dir():
+        for field in fields(ImportOptions):
+            if getattr(options, field.name) != field.default and field.name not in KEPT:
+                name = field.name.replace("_", "-")
+                raise ValueError(f"--{name} is for files: {options.files[0]} is a folder of tables")
+        return options.files[0], []
+    files.check_folder(options.out, formats.TABLES, overwrite=options.overwrite)
+    imported = collect(options)
+    imported.write(options.out, options.overwrite)
+    return options.out, [line.strip() for line in described(imported, len(options.files))]
+
+
+KEPT = ("files", "out", "overwrite", "json")
+"""Options of `jbt import` that go with a folder of tables, too."""
+
+
+def _write(found: Audit, options: AuditOptions, reading: TableOptions) -> None:
+    """Write the page, Markdown and numbers together."""
+    out, settings = options.out, {**reading.settings(), "files": options.files}
+    content = files.as_json({"settings": settings, **found.record()})
+    contents = {PAGE: found.to_html().encode(), NUMBERS: content.encode()}
+    contents = {files.REPORT: found.report().markdown().encode(), **contents}
+    beside = [out / name for name in formats.TABLES]
+    kept = {path.name: path.read_bytes() for path in beside if path.exists() and path.parent == out}
+    contents[files.REPORT] += files.report_mark(contents | kept).encode()
+    files.make_folder(out)
+    files.write_together({out / n: c for n, c in contents.items()}, overwrite=options.overwrite)
+    if options.json is not None:
+        files.write_whole(options.json, content)

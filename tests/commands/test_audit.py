@@ -1,0 +1,218 @@
+"""`jbt audit`, and folders of tables in place of the options that name them."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+from support import browser
+
+from jbt import cli, own
+from jbt.border.page import Chapter, page
+from jbt.border.report import Report, Section
+from jbt.own.tables.folder import as_toml, settings_of
+
+MODELS = ["wren", "finch", "crow"]
+
+
+def battles(path, n=60, models=MODELS):
+    """One vote a prompt between two of the models, of which the first wins most."""
+    rows = []
+    for i in range(n):
+        a, b = i % 3, (i + 1 + i // 3 % 2) % 3
+        words = [5 + i % 4, 6 + i % 7]
+        sides = [{"role": "assistant", "content": "word " * k} for k in words]
+        winner = ("model_a" if a < b else "model_b") if i % 5 else "tie"
+        row = {"question_id": f"q{i}", "model_a": models[a], "model_b": models[b]}
+        row |= {"winner": winner, "tstamp": 1.0 + i, "judge": f"visitor {i}"}
+        row |= {f"conversation_{end}": [side] for end, side in zip("ab", sides, strict=True)}
+        rows.append(json.dumps(row))
+    path.write_text("\n".join(rows))
+
+
+class Tags(HTMLParser):
+    """The tags of a page with their attributes, and its text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.text = [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("audit")
+    battles(folder / "arena.jsonl")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert cli.main(["audit", "arena.jsonl"]) == 0
+    return folder
+
+
+def test_one_command_from_a_file_to_a_page(audited, monkeypatch, capsys):
+    """Its parts are what the commands print, on the folder that it leaves."""
+    monkeypatch.chdir(audited)
+    names = {path.name for path in (audited / "audit").iterdir()}
+    tables = {"verdicts.csv", "items.csv", "jbt.toml"}
+    assert names == {"audit.html", "audit.json", "report.md", *tables}
+    found = json.loads((audited / "audit" / "audit.json").read_text())
+    assert list(found)[:3] == ["settings", "answer", "next"]
+    assert [line.split(":")[0] for line in found["answer"]] == ["Ranking", "Judge", "Correction"]
+    assert "best, with plausible ranks: wren 1" in found["answer"][0]
+    assert "there are no trusted labels" in found["answer"][2]
+    assert found["next"][0] == "jbt plan labels audit --judge-column none"
+    text = Tags((audited / "audit" / "audit.html").read_text()).text
+    assert "60 judges, taken as one crowd" in text
+    assert "winner   <- winner" in text
+    for command in ("leaderboard", "judge", "doctor"):
+        line = f"{command} audit --judge-column none".split()
+        assert f"jbt {' '.join(line)}" in text
+        assert cli.main([*line, "--json", "part.json", "--overwrite"]) == 0
+        part = json.loads((audited / "part.json").read_text())
+        part = {k: v for k, v in part.items() if k != "settings"} if command != "doctor" else part
+        assert found[command] == part
+        for cell in capsys.readouterr().out.split("\n\n")[0].split():
+            assert cell in text
+
+
+def test_again_over_its_own_files_alone(audited, monkeypatch, capsys):
+    monkeypatch.chdir(audited)
+    assert cli.main(["audit", "audit"]) == 0  # of the tables, which are kept
+    assert cli.main(["audit", "arena.jsonl"]) == 0
+    page = audited / "audit" / "audit.html"
+    page.write_text(page.read_text().replace("jbt", "my notes", 1))
+    capsys.readouterr()
+    assert cli.main(["audit", "arena.jsonl"]) == 2
+    assert "audit.html: it exists" in capsys.readouterr().err
+    assert cli.main(["audit", "arena.jsonl", "--overwrite"]) == 0
+    assert cli.main(["audit", "audit", "--first", "model_a"]) == 2
+    assert "--first is for files: audit is a folder of tables" in capsys.readouterr().err
+
+
+def test_labels_decide_and_what_fails_is_named(audited, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tables = own.read(
+        audited / "audit" / "verdicts.csv",
+        audited / "audit" / "items.csv",
+        pd.DataFrame({"pool": ["q1", "q2"], "better": ["finch", "wren"], "worse": ["crow", "crow"]}),
+        covariates=["words"],
+        columns=own.Columns(judge=None),
+    )
+    found = own.audit(tables, covariates=["words"], transform="log1p")
+    assert [part.command for part in found.parts] == [
+        *("leaderboard", "judge", "identify", "gate", "doctor")
+    ]
+    assert "By the labels all verdicts: keep off" in found.answer[2]
+    assert "plan labels" not in " ".join(found.following)
+    # One part that stops leaves the others as they are.
+    monkeypatch.setattr("jbt.own.examine.audit.identify", stops)
+    without = own.audit(tables, covariates=["words"], transform="log1p")
+    assert "Not done: no memory" in without.to_html()
+    assert without.record()["identify"] is None
+    assert without.record()["gate"] == found.record()["gate"]
+
+
+def stops(*_):
+    raise ValueError("no memory")
+
+
+def test_places_are_counted_and_not_ranked():
+    rows = [{"pool": f"q{i}", "first": "output_1", "second": "output_2"} for i in range(12)]
+    verdicts = pd.DataFrame(rows).assign(winner=["first", "second", "first"] * 4)
+    found = own.audit(verdicts)
+    assert [part.command for part in found.parts] == ["judge", "doctor"]
+    assert found.answer[0].startswith("Ranking: none: every pool holds one comparison")
+    assert found.answer[2].startswith("Correction: none")
+    assert "first shown wins" in found.to_html()
+
+
+HOSTILE = ['<script>alert("1")</script>', "' onload='x", "$x_{$", "\x1b[2J\u202e", "&amp;", "|`*"]
+
+
+def test_names_are_text_on_a_page():
+    table = pd.DataFrame({name: [name, other] for name, other in zip(HOSTILE, HOSTILE[::-1])})
+    section = Section(HOSTILE[0], HOSTILE, table)
+    report = Report(HOSTILE[1], HOSTILE, [section], answer=HOSTILE)
+    from jbt.border import plots
+
+    figure, ax = plots.new_figure()
+    ax.set_title("".join(HOSTILE[:3]))
+    text = page(HOSTILE[0], HOSTILE, [Chapter(HOSTILE[0], report, figure, HOSTILE[1])])
+    read = Tags(text)
+    allowed = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "div", "p"}
+    allowed |= {"section", "ul", "li", "table", "tr", "th", "td", "img", "code"}
+    assert {tag for tag, _ in read.tags} <= allowed
+    attributes = {name for _, given in read.tags for name in given}
+    assert attributes == {"lang", "charset", "name", "content", "class", "alt", "src"}
+    assert [a["src"][:26] for tag, a in read.tags if tag == "img"] == ["data:image/svg+xml;base64,"]
+    assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", text)
+    assert read.text.count(HOSTILE[0]) >= 5
+    assert "://" not in text  # nothing of another host
+
+
+@pytest.mark.heavy
+def test_the_page_reads_on_every_screen(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    battles(tmp_path / "arena.jsonl", models=[*HOSTILE[:2], "a" * 90])
+    assert cli.main(["audit", "arena.jsonl"]) == 0
+    with browser.browser() as started:
+        for width, dark in ((400, True), (1280, False), (1600, True)):
+            made = tmp_path / "audit" / "audit.html"
+            assert browser.problems(started, made, width=width, dark=dark) == []
+
+
+def test_a_folder_stands_for_its_options(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["example", "ex"]) == 0
+    assert settings_of(tmp_path / "ex")["covariates"] == ["words"]
+    long = ["--verdicts", "ex/verdicts.csv", "--items", "ex/items.csv", "--anchors"]
+    long += ["ex/anchors.csv", "--covariates", "words", "--transform", "log"]
+    capsys.readouterr()
+    assert cli.main(["doctor", *long]) == 0
+    by_options = capsys.readouterr().out
+    assert cli.main(["doctor", "ex"]) == 0
+    by_folder = capsys.readouterr().out
+    assert by_folder == by_options.replace(" ".join(long), "ex")
+    # What is typed replaces what the folder says, also in the commands proposed.
+    assert cli.main(["doctor", "ex", "--transform", "none"]) == 0
+    assert "> jbt leaderboard ex --transform none\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("colour = 1\nverdicts = 'v.csv'", "no option 'colour'; allowed: verdicts, items"),
+        ("verdicts = ", "jbt.toml: Invalid value"),
+        ("transform = 'sqrt'\nverdicts = 'v.csv'", "sqrt"),
+        ("verdicts = 'none.csv'", "none.csv"),
+        ("", "has neither verdicts.csv nor a jbt.toml"),
+    ],
+)
+def test_a_wrong_folder_is_explained(settings, message, tmp_path, capsys):
+    (tmp_path / "jbt.toml").write_text(settings)
+    try:
+        assert cli.main(["doctor", str(tmp_path)]) == 2
+    except SystemExit as stopped:
+        assert stopped.code == 2
+    assert message in "".join(capsys.readouterr())
+
+
+def test_a_file_is_no_folder(tmp_path, capsys):
+    (tmp_path / "v.csv").write_text("pool,first,second,winner\np,a,b,a\n")
+    for path, hint in ((tmp_path / "v.csv", "--verdicts"), (tmp_path / "w", "there is none")):
+        assert cli.main(["doctor", str(path)]) == 2
+        assert hint in capsys.readouterr().err
+
+
+def test_settings_survive_being_written(tmp_path):
+    settings = {"verdicts": 'a "quoted" é\\.csv', "covariates": ["x y", "é"], "standardise": False}
+    (tmp_path / "jbt.toml").write_text(as_toml(settings), encoding="utf-8")
+    folder = str(tmp_path / settings["verdicts"])
+    assert settings_of(tmp_path) == {**settings, "verdicts": folder}

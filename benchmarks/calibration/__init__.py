@@ -225,3 +225,12 @@ def ranks(better: np.ndarray, ranked: np.ndarray, model: int) -> tuple[float, fl
 def correlated(rng: np.random.Generator, base: np.ndarray, sd: float, corr: float) -> np.ndarray:
     """Qualities of standard deviation sd, correlated with standard normals `base`."""
     return sd * (corr * base + np.sqrt(1 - corr**2) * rng.normal(size=base.shape))
+
+
+def noise_of_pairs(rng: np.random.Generator, shape: tuple[int, ...], sd: float) -> Any:
+    """[..., N, N] what two items add to the log-odds that the first wins, the opposite in the other
+    order; 0 without any, which draws nothing."""
+    if not sd:
+        return 0.0
+    noise = sd * rng.normal(size=shape) / np.sqrt(2)
+    return noise - noise.swapaxes(-1, -2)

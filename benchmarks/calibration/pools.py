@@ -17,7 +17,16 @@ import pandas as pd
 from numpy.random import Generator, default_rng
 from scipy.special import expit
 
-from benchmarks.calibration import COMPARED, Run, cell, claim, correlated, grid, said
+from benchmarks.calibration import (
+    COMPARED,
+    Run,
+    cell,
+    claim,
+    correlated,
+    grid,
+    noise_of_pairs,
+    said,
+)
 from jbt import identifiability, own
 from jbt.acquisition import Loop, Task
 from jbt.acquisition import run as acquire
@@ -61,6 +70,8 @@ class Population:
     """Standard deviation of c between pools."""
     unlike: float = 0.0
     """Standard deviation of the quality of a content's renderings, logits."""
+    noise: float = 0.0
+    """Standard deviation of what each two items of a pool add to their verdicts, logits."""
     paired_pools: float = 1.0
     """Share of pools in which any content is rendered twice."""
     unequal: bool = False
@@ -75,6 +86,7 @@ class Population:
             self.apart != 1 and f"renderings apart {self.apart:g}",
             self.c_sd and f"sd of c {self.c_sd:g}",
             self.unlike and f"renderings' qualities {self.unlike:g} apart",
+            self.noise and f"noise of pairs {self.noise:g}",
             self.paired_pools < 1 and f"share paired {self.paired_pools:g}",
             self.unequal and "unequal pools",
         )
@@ -139,11 +151,12 @@ def estimated(
     for start in range(0, run.studies, size):
         n = min(size, run.studies - start)
         design, quality, x, shown = draw(rng, s, n)
+        noise = noise_of_pairs(rng, shown.shape, s.noise)
 
-        def judged(c, kappa, s, shown, quality=quality, x=x):
+        def judged(c, kappa, s, shown, quality=quality, x=x, noise=noise):
             """How often each pair was shown, and how often the first then won [F, N, N]."""
             phi = s * quality + c * x
-            p = expit(phi[:, :, None] - phi[:, None, :] + kappa)
+            p = expit(phi[:, :, None] - phi[:, None, :] + noise + kappa)
             return shown, rng.binomial(shown.astype(int), p).astype(float)
 
         by_pool = c + s.c_sd * rng.normal(size=(len(x), 1))
@@ -190,6 +203,7 @@ def few_pairs(rng: Generator, shown: np.ndarray, pairs: int) -> np.ndarray:
         {"pools": 100, "unequal": True, "c_sd": 0.3},
         *grid(pools=[40, 100], c_sd=0.5),
         {"pools": 40, "c_sd": 1.0},
+        *grid(noise=[0.6, 1.2], pools=[12, 40]),
     ],
 )
 def fit(run, corr=0.5, **population):
@@ -197,7 +211,7 @@ def fit(run, corr=0.5, **population):
     s = Population(corr=corr, **population)
     (low, high, p_alike), kappa, _ = estimated(run, s)
     truths = np.array([BIAS, KAPPA])
-    if s.c_sd or s.unlike:
+    if s.c_sd or s.unlike or s.noise:
         truths = average_effects(run, s)
         name = f"`jbt fit`: c on one comparison, {COMPARED}"
         yield cell(name, s.words, (low, high), BIAS, miss=NOT_NAMED)
@@ -205,7 +219,7 @@ def fit(run, corr=0.5, **population):
     yield cell("`jbt fit`: c over all pools", s.words, (low, high), truths[0])
     name = "`jbt fit`: c, where the test for different c in the pools finds nothing"
     rejected = np.mean(p_alike[np.isfinite(low)] < ALIKE)
-    miss = "few studies print it: the test finds different c in most" * (rejected > 0.5)
+    miss = "few studies print it: the test finds different c in most" * bool(rejected > 0.5)
     yield cell(name, s.words, alike, truths[0], miss=miss)
     yield cell("`jbt fit`: kappa over all pools", s.words, kappa[:2], truths[1])
 

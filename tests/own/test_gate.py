@@ -536,6 +536,9 @@ def test_one_pool_is_decided_as_its_judge_and_bad_input_ends_with_one_line(
     anchors.write_text(f"{PAIRS}\nq0,i0,i1\nq0,i0,i2\nq0,i3,i4\n")
     found = own.gate(*read(tmp_path, *TABLES, "anchors"))
     pd.testing.assert_frame_equal(found.pools.assign(pool=None), found.judges)
+    text = found.report("Gate", []).text()
+    assert "drawn at random within the pool\n" in text
+    assert "pools" not in text
     covariates = ["--covariates", "words"]
     for options, message in BAD_OPTIONS.items():
         argv = ["gate", *shared, *covariates, "--anchors", anchors, *options.split()]

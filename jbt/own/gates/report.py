@@ -40,7 +40,7 @@ COLUMNS = ("pool", "judge", "decision", *HEADINGS, "reason")
 """Columns of decisions."""
 
 DRAWN = {
-    "pairs": "pairs drawn at random within each pool",
+    "pairs": "pairs drawn at random within {each} pool",
     "disputed": "pairs drawn at random from all that the two rankings order differently",
     "swaps": "pairs drawn at random from all of one content from each top k that the other lacks",
     "members": "contents drawn at random from those in only one top k",
@@ -66,8 +66,14 @@ POPULATION = {
         "This is about {these}: if the labels are true, enabling the correction in a pool raises "
         "its recall of the top {k}, and enabling it over pools raises their mean recall"
     ),
+    "census of a pool": (
+        "This is about {these}: if the labels are true, enabling the correction raises its recall "
+        "of the top {k}"
+    ),
 }
 """What the decision of a judge is about, and what it promises."""
+
+OF_MANY = ": of many pools that the correction does not help, a share of alpha may be enabled"
 
 GUARANTEES = (
     (
@@ -109,8 +115,7 @@ GUARANTEES = (
     (
         "members sign",
         "in one pool sign needs at least {n} discordant matches ({twice} members): at k below {n} "
-        "it never enables, and at {n} hardly ever; if the labels are true use census, else the "
-        "decision over pools",
+        "it never enables, and at {n} hardly ever; if the labels are true use census{or_else}",
     ),
     (
         "sign_sequential",
@@ -125,8 +130,7 @@ GUARANTEES = (
     (
         "test",
         "the bounds assume labels drawn at random, as jbt plan labels draws them, and hold for "
-        "each decision separately: of many pools that the correction does not help, a share of "
-        "alpha may be enabled",
+        "each decision separately{of_many}",
     ),
 )
 """What is guaranteed, and when: for which kind of labels, by which rule (test: all but the census),
@@ -171,11 +175,12 @@ class Gate:
         listed = listed[["judge", "pool", *in_a_pool, "decision", "reason"]]
         by_pool = listed.rename(columns=HEADINGS) if len(listed) else None
         counts = [_count(str(name), rows) for name, rows in pools.groupby("judge", sort=False)]
-        sections = [
-            Section("Over all pools of a judge", list(self._fitted()), overall),
-            Section("Pool by pool", counts, by_pool),
-            Section("What is guaranteed, and what is not", self.guarantee()),
-        ]
+        name = "Over all pools of a judge" if self._several else "The decision"
+        sections = [Section(name, list(self._fitted()), overall)]
+        if self._several:
+            sections.append(Section("Pool by pool", counts, by_pool))
+        if guarantee := self.guarantee():
+            sections.append(Section("What is guaranteed, and what is not", guarantee))
         answer = [self.promise(), *self._concentrated()]
         return Report(title, lead, sections, answer=[*answer, *self.decided()])
 
@@ -188,8 +193,8 @@ class Gate:
         """Which rule decided, and which fits it compared."""
         batch = self.batch
         if self.rule == "census":
-            without = "for labels without errors; over pools, all pools with a label count"
-            yield f"rule: census, {without}"
+            over = "; over pools, all pools with a label count" * self._several
+            yield f"rule: census, for labels without errors{over}"
         else:
             over = "one match of each pool, drawn at random, counts"
             if self.labels != "members":
@@ -199,10 +204,9 @@ class Gate:
                         "as many discordant labels count as give every pair the same chance: to "
                         "use more, label more pairs of the pools with the smallest share labelled"
                     )
-            yield (
-                f"rule: {self.rule} at alpha = {self.alpha:g}, for labels that are "
-                f"{DRAWN[self.labels]}; over pools {over}"
-            )
+            drawn = DRAWN[self.labels].format(each="each" if self._several else "the")
+            over = f"; over pools {over}" * self._several
+            yield f"rule: {self.rule} at alpha = {self.alpha:g}, for labels that are {drawn}{over}"
         if len(batch.tables.pools) < len(self.pools) // len(self.judges):
             chosen = {n for pool in batch.pools if pool.n_verdicts for n in pool.prior_selected}
             names = " and ".join(batch.covariates)
@@ -218,8 +222,8 @@ class Gate:
     def promise(self) -> str:
         """What the decision over pools is about, and what it promises, in a sentence."""
         kind = "census" if self.rule == "census" else self._kind
-        if kind == "members" and self.pools["pool"].nunique() == 1:
-            kind = "members of a pool"
+        if kind != "pairs" and not self._several:
+            kind += " of a pool"
         return POPULATION[kind].format(**self._values())
 
     def _concentrated(self) -> Iterator[str]:
@@ -237,6 +241,11 @@ class Gate:
     def _kind(self) -> str:
         return "members" if self.labels == "members" else "pairs"
 
+    @property
+    def _several(self) -> bool:
+        """Whether the file has several pools."""
+        return self.pools["pool"].nunique() > 1
+
     def _asked(self) -> pd.DataFrame:
         """The rows of `pools` that the promise is about."""
         every = self.labels in ("disputed", "swaps")
@@ -244,7 +253,7 @@ class Gate:
 
     def _values(self) -> dict[str, Any]:
         """What sentences are filled with."""
-        n, several = self._asked()["pool"].nunique(), self.pools["pool"].nunique() > 1
+        n, several = self._asked()["pool"].nunique(), self._several
         these = "this pool"
         if several:
             with_labels = " with labels" * (self.labels in ("pairs", "members"))
@@ -257,14 +266,16 @@ class Gate:
             "pairs": "swapped pairs" if self.labels == "swaps" else "untied pairs",
             "these": these,
             "n_pools": n,
-            "one": "a pool, and over pools," if drawn and several else "a pool",
+            "one": these if not several else "a pool, and over pools," if drawn else "a pool",
+            "or_else": ", else the decision over pools" * several,
+            "of_many": OF_MANY * several,
         }
 
     def guarantee(self) -> list[str]:
         """What the decisions keep, and under which conditions, in sentences."""
         case = {self._kind, self.rule, "unanswered" if self.n_unanswered else ""}
         case.add("" if self.rule == "census" else "test")
-        case.add("several" if self.pools["pool"].nunique() > 1 else "")
+        case.add("several" if self._several else "")
         case.add("" if self.labels in ("disputed", "swaps") else "once")
         values = self._values()
         return [text.format(**values) for when, text in GUARANTEES if case.issuperset(when.split())]

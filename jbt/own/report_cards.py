@@ -48,8 +48,8 @@ WORDS = {
     "first_won": "first shown wins",
     "larger_won": "{larger} wins",
     "gold_larger": "gold prefers {larger}",
-    "ties": "ties",
-    "errors": "errors",
+    "ties": "ties, of all verdicts",
+    "errors": "errors, of all verdicts",
 }
 """What a share counts: the judge prefers the better of a labelled pair; in both orders; of the
 pairs whose better item has the larger, or the smaller, covariate; the same winner in both orders, a
@@ -236,8 +236,7 @@ class ReportCards:
             }
             sections.append(Section(judge or "The judge", [], pd.DataFrame(columns), several))
         how = [
-            "a pair counts once, by the mean of a judge's verdicts on it; a tie is half a win; of "
-            "ties and errors the share of verdicts is given",
+            "a pair counts once, by the mean of a judge's verdicts on it; a tie is half a win",
             "right: the judge prefers the better item of a labelled pair; agrees: of the pairs "
             "that both judges decide",
             ESTIMANDS[self.unit],

@@ -39,6 +39,7 @@ from jbt.estimators import mixed
 from jbt.own.leaderboards.intervals import FEWEST_DEGREES, PRIOR_SHARE
 from jbt.own.leaderboards.problem import Problem
 from jbt.own.shared_coefficients.arrays import places
+from jbt.stats.score_tests import contrast, part
 from jbt.types import Status
 
 MOST = 10_000
@@ -167,7 +168,8 @@ def one_comparison(
     if problem.sides is None or not covariates:
         return None
     merged, prompts = _merged(problem, absolute), problem.n_clusters
-    rows = _rows(merged, most, seed)
+    rng = np.random.default_rng(seed)
+    rows = part(merged.cluster, merged.shown, rng, most=most, widest=WIDEST)
     n_prompts = len(np.unique(merged.cluster[rows]))
     if n_prompts < 2:
         return None
@@ -253,13 +255,6 @@ def _merged(problem: Problem, absolute: np.ndarray) -> _Verdicts:
     )
 
 
-def _rows(verdicts: _Verdicts, most: int, seed: int) -> np.ndarray:
-    """Rows of all prompts that are not too wide, or of a random part with at most `most` rows."""
-    _, prompt, count = np.unique(verdicts.cluster, return_inverse=True, return_counts=True)
-    order = np.random.default_rng(seed).permutation(np.flatnonzero(count <= WIDEST))
-    return np.flatnonzero(np.isin(prompt, order[count[order].cumsum() <= most]))
-
-
 def _ends(fit: mixed.MixedFit, along: np.ndarray, fewest: float = FEWEST_DEGREES) -> pd.DataFrame:
     """Intervals, withheld with fewer degrees of freedom and as those of the leaderboard are."""
     found = fit.intervals(along)
@@ -285,14 +280,6 @@ class _Design:
         m, d = self.source.design.n_contents, len(self.covariates)
         return places(theta=(m,), c=(d,), kappa=(1,), w=(d, m), gamma=(d,), square=(d,))
 
-    def incidence(self, values: np.ndarray | float = 1.0) -> Any:
-        """[R, M] values [2, R] of the first side, and minus those of the second."""
-        models, n = self.verdicts.models, len(self.verdicts.shown)
-        first, second = np.broadcast_to(values, (2, n))
-        cells = np.tile(np.arange(n), 2), models.ravel()
-        m = self.source.design.n_contents
-        return sparse.csr_array((np.r_[first, -second], cells), shape=(n, m))
-
     def mixed(self, order: np.ndarray, growth: np.ndarray | None = None) -> mixed.Mixed:
         """The problem.
 
@@ -301,14 +288,14 @@ class _Design:
           growth: [M] qualities about their mean, for a problem with gamma and the square of x.
         """
         verdicts, d = self.verdicts, len(self.covariates)
-        sides, models = verdicts.sides, verdicts.models
+        sides, models, m = verdicts.sides, verdicts.models, self.source.design.n_contents
         columns = [
-            self.incidence(),
+            contrast(models, n=m),
             sparse.csr_array(sides[0] - sides[1]),
             sparse.csr_array((verdicts.ordered * bool(self.source.variant.kappa))[:, None]),
-            *(self.incidence(sides[:, :, i]) for i in range(d)),
+            *(contrast(models, sides[:, :, i], m) for i in range(d)),
         ]
-        prior, m = self.source.prior, self.source.design.n_contents
+        prior = self.source.prior
         n_more = 0
         if growth is not None:
             grown, squares = growth[models][:, :, None] * sides, verdicts.absolute**2

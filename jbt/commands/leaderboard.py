@@ -29,6 +29,7 @@ def main(argv: Sequence[str]) -> int:
     settings = {field.name: settings[field.name] for field in dataclasses.fields(Settings)}
     tables = options.read()
     panel = options.together(tables)
+    Settings(**settings).check_with(tables, joint=panel is not None)
     options.announce(tables)
     runtime.start()
     boards = own.leaderboard(tables, together=panel, **settings)

@@ -8,6 +8,7 @@ import pytest
 from scipy.special import expit
 
 from jbt import own
+from jbt.own.fits.judges import Judges
 
 MODELS = 5
 QUALITY = np.linspace(1, -1, MODELS)
@@ -103,3 +104,17 @@ def test_with_few_prompts_nothing_is_tested():
     (board,) = own.leaderboard(tables(prompts=9, cycle=2.0), ["words"])
     assert board.left_out.empty
     assert board.record()["left_out"] == []
+    assert board.record()["untested"] == "on fewer than 10 prompts"
+
+
+def test_all_judges_together_and_ties_of_their_own_are_not_tested():
+    verdicts, items = frames(prompts=12)
+    twice = pd.concat([verdicts.assign(judge=judge) for judge in "ab"])
+    read = own.read(twice, items, covariates=["words"])
+    boards = own.leaderboard(read, ["words"], together=(read, Judges.of(read)))
+    verdicts.loc[0, "p_first"] = 0.5
+    tied = own.read(verdicts, items, covariates=["words"], ties="davidson")
+    texts = [found.report("", []).text() for found in (boards, own.leaderboard(tied, ["words"]))]
+    for text, where in zip(texts, ("for all judges together, but", "with Davidson's"), strict=True):
+        assert text.count(f"leaves out is not tested {where}") == 1
+    assert boards[0].record()["untested"] is None

@@ -12,6 +12,7 @@ from support.boards import PRIOR, written
 from benchmarks.calibration.missing import ALIKE, drawn, found
 from jbt import cli, own
 from jbt.own.examine.doctor import ALPHA
+from jbt.own.fits.judges import Judges
 from jbt.own.tables import missing
 
 heavy = pytest.mark.heavy
@@ -151,6 +152,13 @@ def test_both_ends_of_a_leaderboard_are_those_of_tables_filled_by_hand():
     text = boards.report("", []).text()
     assert "had all been won by the longer: +" in text
     assert "these are bounds for a loss by words, not an interval" in text
+    tables = read(pd.concat([verdicts.assign(judge=judge) for judge in "ab"]), items)
+    joint = own.leaderboard(
+        tables, ["words"], prior=PRIOR, missing="bounds", together=(tables, Judges.of(tables))
+    )
+    for of_judge in joint[:2]:
+        pd.testing.assert_frame_equal(of_judge.missing, board.missing)
+    assert ") of all judges together" in joint.report("", []).text()
     assert json.dumps(board.record()["missing"])
 
 

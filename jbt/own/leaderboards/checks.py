@@ -5,6 +5,7 @@ a covariate, and that the ranks do not hang on a covariate's scale or on ties.""
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -172,12 +173,24 @@ def under_other_choices(tables: Tables, settings: Settings) -> list[pd.DataFrame
     return frames
 
 
-def filled_either_way(setup: Setup, judge: int, fit: Fitted) -> pd.DataFrame:
+def fills(setup: Setup) -> list[tuple[int, bool, Setup]]:
+    """The setups of the tables of `missing.fills`; none without missing verdicts."""
+    covariates = setup.settings.covariates if len(setup.tables.lost) else ()
+    return [
+        (d, wins, dataclasses.replace(setup, tables=tables, merged=merge_pools(tables)))
+        for d, wins, tables in missing.fills(setup.tables, covariates)
+    ]
+
+
+def filled_either_way(
+    setup: Setup, judge: int, fit: Fitted, filled: Sequence[tuple[int, bool, Setup]]
+) -> pd.DataFrame:
     """c and ranks of a judge with every missing verdict won by the item with more of a covariate,
     and with all won by the other.
 
     Args:
       fit: without the missing verdicts.
+      filled: see `fills`.
 
     Returns:
       Two rows for each covariate, none without missing verdicts: covariate (with its
@@ -185,14 +198,12 @@ def filled_either_way(setup: Setup, judge: int, fit: Fitted) -> pd.DataFrame:
       of c, and n_changed, how many models have another rank than without them.
     """
     rows, ranks = [], metrics.ranks(fit.theta)
-    fills = missing.fills(setup.tables, setup.settings.covariates)
-    for d, wins, tables in fills if missing.number_of(setup.tables, judge) else ():
-        other = dataclasses.replace(setup, tables=tables, merged=merge_pools(tables))
-        filled = problem_of(other, judge).fit()
-        place = filled.problem.at["c"][d, 0]
-        ends = intervals(filled).parameters.loc[place, ["estimate", "low", "high", "status"]]
-        both = np.isfinite(filled.theta) & np.isfinite(fit.theta)
-        changed = int((metrics.ranks(filled.theta) != ranks)[both].sum())
+    for d, wins, other in filled if missing.number_of(setup.tables, judge) else ():
+        top = problem_of(other, judge).fit()
+        place = top.problem.at["c"][d, 0]
+        ends = intervals(top).parameters.loc[place, ["estimate", "low", "high", "status"]]
+        both = np.isfinite(top.theta) & np.isfinite(fit.theta)
+        changed = int((metrics.ranks(top.theta) != ranks)[both].sum())
         rows.append((setup.covariates[d], wins, *ends, changed))
     columns = ["covariate", "wins", "estimate", "low", "high", "status", "n_changed"]
     return pd.DataFrame(rows, columns=pd.Index(columns))

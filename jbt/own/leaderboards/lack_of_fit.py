@@ -44,6 +44,16 @@ MEANING = {
 """Beginning of an effect's name -> what it means that it is left out."""
 
 
+def untested(fit: Fitted) -> str:
+    """Where a judge's leaderboard is not tested, in words; empty if it is."""
+    if fit.status != Status.CONVERGED:
+        return "without a maximum"
+    if fit.inverse is not None:
+        return "with Davidson's ties"
+    few = fit.problem.n_clusters < FEWEST_PROMPTS
+    return f"on fewer than {FEWEST_PROMPTS} prompts" * few
+
+
 def lack_of_fit(fit: Fitted, covariates: Sequence[str], seed: int = 0) -> pd.DataFrame:
     """Test what a leaderboard's model leaves out.
 
@@ -53,14 +63,13 @@ def lack_of_fit(fit: Fitted, covariates: Sequence[str], seed: int = 0) -> pd.Dat
       seed: of the draws, and of the part of the prompts that is tested.
 
     Returns:
-      A row for each test: effect (in words), p. None without a maximum, with Davidson's ties, with
-      few prompts, or where the model has the effect (as a cycle of two models).
+      A row for each test: effect (in words), p. None where `untested` says why, or where the model
+      has the effect (as a cycle of two models).
     """
     from scipy import sparse, special
 
     problem, rng = fit.problem, np.random.default_rng(seed)
-    enough = problem.n_clusters >= FEWEST_PROMPTS
-    if fit.status != Status.CONVERGED or fit.inverse is not None or not enough:
+    if untested(fit):
         return pd.DataFrame({"effect": [], "p": []})
     kept = part(problem.source, np.asarray(problem.rows.shown), rng)
     rows, free = problem.rows, problem.free
@@ -79,8 +88,10 @@ def lack_of_fit(fit: Fitted, covariates: Sequence[str], seed: int = 0) -> pd.Dat
     return pd.DataFrame(tests, columns=pd.Index(["effect", "p"])).dropna(ignore_index=True)
 
 
-def sentences(tests: pd.DataFrame) -> Iterator[str]:
-    """All tests in one line, then what is found."""
+def sentences(tests: pd.DataFrame, untested: str) -> Iterator[str]:
+    """All tests in one line, then what is found; or where there are none."""
+    if untested:
+        yield f"what Bradley-Terry leaves out is not tested {untested}"
     if tests.empty:
         return
     least = 1 / (1 + DRAWS)

@@ -17,6 +17,7 @@ from jbt.own.fits.judges import JOINT, Judges
 from jbt.own.leaderboards.checks import (
     check_anchors,
     filled_either_way,
+    fills,
     judged_items,
     outside,
     under_other_choices,
@@ -24,7 +25,7 @@ from jbt.own.leaderboards.checks import (
 from jbt.own.leaderboards.davidson import problem_of
 from jbt.own.leaderboards.growth import estimated, fit_discriminations
 from jbt.own.leaderboards.intervals import intervals
-from jbt.own.leaderboards.lack_of_fit import lack_of_fit
+from jbt.own.leaderboards.lack_of_fit import lack_of_fit, untested
 from jbt.own.leaderboards.one_comparison import OneComparison, one_comparison
 from jbt.own.leaderboards.prediction_powered import LabelledWinRates, labelled_win_rates
 from jbt.own.leaderboards.problem import Fitted, Problem, Settings, Setup, merge_pools
@@ -75,8 +76,11 @@ def leaderboard(
     robust = under_other_choices(tables, asked) if asked.robust else [None] * len(judges)
     setup = Setup.of(tables, asked)
     with runtime.precision("float64"):
+        filled = fills(setup) if asked.missing == "bounds" else []
         boards = [
-            dataclasses.replace(_of_judge(setup, judge, labelled[judge]), robust=robust[judge])
+            dataclasses.replace(
+                _of_judge(setup, judge, labelled[judge], filled), robust=robust[judge]
+            )
             for judge in judges
         ]
         if together is not None:
@@ -93,8 +97,10 @@ def _naive_and_aware(problem: Problem) -> tuple[Fitted, Fitted]:
     return dataclasses.replace(naive, status=status), dataclasses.replace(aware, status=status)
 
 
-def _of_judge(setup: Setup, judge: int, labelled: LabelledWinRates | None) -> Leaderboard:
-    """The leaderboard of one judge."""
+def _of_judge(
+    setup: Setup, judge: int, labelled: LabelledWinRates | None, filled: list[Any]
+) -> Leaderboard:
+    """The leaderboard of one judge; `filled`: of `checks.fills`."""
     tables, problem = setup.tables, problem_of(setup, judge)
     naive, fit = _naive_and_aware(problem)
     bounds = setup.settings.missing == "bounds" and fit.status == Status.CONVERGED
@@ -112,10 +118,11 @@ def _of_judge(setup: Setup, judge: int, labelled: LabelledWinRates | None) -> Le
         **_results(setup, naive, fit, _evidence(fit), columns=columns),
         vary=lambda: _one_comparison(setup, judge, fit),
         test=lambda: lack_of_fit(fit, setup.covariates),
+        untested=untested(fit),
         anchors=check_anchors(tables, judge, setup.x, fit.theta, naive.theta),
         outside=outside(setup, judge),
         band=rank_band(fit, setup.covariates, tables.contents, setup.settings.rho),
-        missing=filled_either_way(setup, judge, fit) if bounds else None,
+        missing=filled_either_way(setup, judge, fit, filled) if bounds else None,
         n_missing=number_of(tables, judge),
         labelled=labelled,
     )
@@ -139,6 +146,8 @@ def _of_all(setup: Setup, judges: Judges) -> Leaderboard:
     return Leaderboard(
         judge=JOINT,
         **_results(setup, naive, fit, evidence, judges),
+        untested="for all judges together, but for each",
+        n_missing=int(tables.lost["count"].sum()),
         trusted=judges.trusted,
         agreements=agreement(tables, judges.known),
     )

@@ -87,6 +87,8 @@ class Leaderboard:
     """Fits what `one_comparison` says."""
     test: Callable[[], pd.DataFrame] = pd.DataFrame
     """Tests what `left_out` says."""
+    untested: str = ""
+    """Where nothing is tested, in words."""
     anchors: AnchorCheck | None = None
     """None without anchors."""
     outside: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -118,7 +120,7 @@ class Leaderboard:
 
     @cached_property
     def left_out(self) -> pd.DataFrame:
-        """Tests of what the model leaves out, see `lack_of_fit`; empty for all judges together."""
+        """Tests of what the model leaves out, see `lack_of_fit`; empty where `untested`."""
         return self.test()
 
     def of_kind(self, kind: str) -> pd.DataFrame:
@@ -197,6 +199,7 @@ class Leaderboard:
         if self.labelled is not None:
             record["beside"] = {"ppi": self.labelled.record()}
         record["left_out"] = files.plain(self.left_out)
+        record["untested"] = self.untested or None
         record["outside"] = files.plain(self.outside)
         if self.robust is not None:
             record["robust"] = files.plain(self.robust)
@@ -488,7 +491,9 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
     if board.labelled is not None:
         yield from board.labelled.notes
     yield from _outside(board.outside)
-    yield from lack_of_fit.sentences(board.left_out)
+    yield from lack_of_fit.sentences(board.left_out, board.untested)
+    if joint and settings.missing == "bounds" and board.n_missing:
+        yield f"no bounds for the missing verdicts ({board.n_missing}) of all judges together"
     if board.missing is not None and len(board.missing):
         unknown = board.missing["status"].isin(["flat", "covariate_constant"])
         ends = board.missing[~unknown]

@@ -279,7 +279,13 @@ def joint(run, judge=1.0, trusted=1.0, pairs=None, **population):
 
 
 def own_tables(
-    rng: Generator, pools: int, n: int, sd: float, corr: float = 0.0, twice: int = 0
+    rng: Generator,
+    pools: int,
+    n: int,
+    sd: float,
+    corr: float = 0.0,
+    twice: int = 0,
+    kappa: float = KAPPA,
 ) -> tuple[own.Batch, list[np.ndarray]]:
     """Pools of n contents and one judge, and the true theta of each pool's items."""
     truths, items, verdicts = [], [], []
@@ -290,7 +296,7 @@ def own_tables(
         quality = correlated(rng, base, sd, corr)
         x = np.r_[base, base[:twice] + rng.normal(size=twice)]
         phi = quality[item % n] + BIAS * x * (twice > 0)
-        won = rng.random(len(first)) < expit(phi[first] - phi[second] + KAPPA)
+        won = rng.random(len(first)) < expit(phi[first] - phi[second] + kappa)
         shown = {"pool": pool, "first": first, "second": second, "p_first": won * 1.0}
         verdicts.append(pd.DataFrame(shown))
         items.append(pd.DataFrame({"pool": pool, "item": item, "content": item % n, "x": x}))
@@ -307,21 +313,31 @@ def own_fits(rng: Generator, *population: Any) -> list[tuple[own.PoolFit, np.nda
 
 
 @claim(
-    "`jbt fit`, each pool", grid(sd=SDS, size=[(1, 6), (1, 12), (12, 5)]), name="one_pool", most=100
+    "`jbt fit`, each pool",
+    grid(sd=SDS, size=[(1, 6), (1, 12), (12, 5)])
+    + grid(sd=1.0, size=[(1, 12), (12, 5)], kappa=4.0),
+    name="one_pool",
+    most=100,
 )
-def theta_and_kappa(run, sd, size):
+def theta_and_kappa(run, sd, size, kappa=KAPPA):
     """A judge of its own in each study; `size`: its pools, from which the sd of quality is
     estimated, and the contents of each. All of a study's contents count."""
     pools, n = size
-    found = [pair for _ in range(run.studies) for pair in own_fits(run.rng, pools, n, sd)]
+    found = [
+        pair for _ in range(run.studies) for pair in own_fits(run.rng, pools, n, sd, 0.0, 0, kappa)
+    ]
     fits, truths = zip(*found, strict=True)
     words = f"{pools} pools of {n} contents, sd {sd:g}, every ordered pair once"
+    words += f", kappa {kappa:g}" * (kappa != KAPPA)
     miss = "the report says that these cover less than 95 %"
     ends = [f.theta_low for f in fits], [f.theta_high for f in fits]
     yield cell("`jbt fit`: theta of a pool", f"{words}, no covariate", ends, truths, miss=miss)
-    miss = "0.3 lies near the mean of the prior, 0"
+    near = "0.3 lies near the mean of the prior, 0"
+    miss = (
+        near if kappa == KAPPA else "a large kappa leaves few verdicts in doubt; the report says so"
+    )
     ends = [f.kappa_low for f in fits], [f.kappa_high for f in fits]
-    yield cell("`jbt fit`: kappa of a pool", f"{words}, no covariate", ends, KAPPA, miss=miss)
+    yield cell("`jbt fit`: kappa of a pool", f"{words}, no covariate", ends, kappa, miss=miss)
 
 
 @claim("", grid(sd=SDS, corr=[0.0, 0.8]), name="one_pool")

@@ -55,6 +55,11 @@ ALIKE = 0.05
 RANKED = 50
 """Largest number of contents of one pool that a report lists."""
 
+LARGE_KAPPA = 2.0
+"""Logits beyond which the interval of a pool's kappa covers less than it says: of pools drawn from
+the prior .87 to .93 between 2 and 3 logits, and less beyond (.74 and .89 at 4:
+`benchmarks.calibration one_pool`)."""
+
 AVERAGE = "c and kappa: average effects in such pools"
 """What the coefficients of all pools are."""
 
@@ -89,6 +94,8 @@ def report(analysis: Analysis, title: str, lead: Sequence[str], *, per_pool: boo
     ]
     evidence += [line for g in range(len(judges)) for line in _ties(analysis, g)]
     evidence += [line for g in range(len(judges)) for line in _missing(analysis, g)]
+    if one_pool or per_pool:
+        evidence += _large_kappa(fits)
     sections.append(Section("What these numbers rest on", evidence, _verdicts(judges)))
     if not one_pool:
         lines = [_pools(analysis, g) for g in range(len(judges))]
@@ -242,6 +249,18 @@ def _differs(name: str, p_alike: float) -> Iterator[str]:
         yield (
             f"{name} differs between pools by more than chance (p = {p_alike:.2g}): its average "
             "effect is nearer to 0 than the judge's c on one comparison"
+        )
+
+
+def _large_kappa(fits: list[PoolFit]) -> Iterator[str]:
+    """Which intervals of pools' own kappa cover less than they say."""
+    known = (f for f in fits if np.isfinite(f.kappa_low))
+    large = [_name(f) for f in known if abs(f.kappa) > LARGE_KAPPA]
+    named = ", ".join([*large[:NAMED], *["..."] * (len(large) > NAMED)])
+    if large:
+        yield (
+            f"kappa beyond {LARGE_KAPPA:g} logits: its intervals cover less than 93 % in "
+            f"simulations, as few verdicts are in doubt ({named})"
         )
 
 

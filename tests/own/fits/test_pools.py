@@ -1,11 +1,13 @@
 """Fits of a user's tables, as a notebook asks for them."""
 
 import dataclasses
+import itertools
 import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from support.example_tables import VERDICTS
 from support.marks import heavy, nightly
@@ -130,6 +132,15 @@ def test_where_the_prior_chose_there_is_no_interval(batch):
     assert nothing.status == Status.NO_VERDICTS
     assert np.isnan([nothing.kappa_low, *nothing.theta_low]).all()
     assert nothing.islands == 2
+
+
+def test_a_large_kappa_is_said_to_be_covered_less():
+    pairs = list(itertools.permutations("abcd", 2))
+    for n_turned, said in ((0, True), (5, False)):
+        winner = ["second"] * n_turned + ["first"] * (len(pairs) - n_turned)
+        verdicts = pd.DataFrame(pairs, columns=["first", "second"]).assign(pool="p", winner=winner)
+        text = own.analyse(own.Batch.of(own.read(verdicts))).report("", []).text()
+        assert ("cover less than 93 % in simulations" in text) == said
 
 
 @pytest.mark.heavy

@@ -15,7 +15,17 @@ from numpy.random import Generator, default_rng
 from scipy.special import expit
 from scipy.stats import norm
 
-from benchmarks.calibration import Cell, Run, cells_of, claim, grid, kept, ranks, said
+from benchmarks.calibration import (
+    Cell,
+    Run,
+    cells_of,
+    claim,
+    grid,
+    kept,
+    noise_of_pairs,
+    ranks,
+    said,
+)
 from jbt import own
 from jbt.own.fits.judges import Judges
 from jbt.own.leaderboards import growth, lack_of_fit
@@ -97,6 +107,7 @@ def boards(
     rho: float = 0.0,
     sd_c: float = 0.0,
     sd_theta: float = 0.0,
+    sd_pair: float = 0.0,
     slope: float = 0.0,
     log_nu: float | None = None,
 ) -> list[Problem]:
@@ -106,8 +117,8 @@ def boards(
       verdicts: [prompts] number of verdicts.
       sd: standard deviation of quality, logits.
       rho: corr(theta, x) between models.
-      sd_c, sd_theta: standard deviations between prompts, of c (and log nu) and of a model's
-        quality.
+      sd_c, sd_theta, sd_pair: standard deviations between prompts, of c (and log nu), of a model's
+        quality, and of what each two models add to their verdicts.
       slope: change of c with a logit of quality.
       log_nu: of Davidson's ties; default none.
     """
@@ -121,6 +132,9 @@ def boards(
     pair = np.stack(random_pairs(rng, (n, len(prompt)), MODELS))
     first, second = apparent[np.arange(n)[:, None], prompt, pair]
     eta = first - second + KAPPA
+    if sd_pair:
+        noise = noise_of_pairs(rng, (*x.shape, MODELS), sd_pair)
+        eta += noise[np.arange(n)[:, None], prompt, *pair]
     if log_nu is None:
         share = won(rng, eta)
     else:
@@ -218,7 +232,8 @@ LARGE = [("9 large", np.repeat([100, 4], [9, 91])), ("2 large", np.repeat([300, 
         varied=[{"rho": 0.5}, {"sd_c": 0.3}, {"sd_c": 0.3, "rho": 0.5}],
     )
     + grid(sizes=[EQUAL[2], LARGE[0], LOGNORMAL[2]], varied={"sd_c": 0.3, "sd_theta": 0.7})
-    + grid(sd=[0.4, 2.5], sizes=[*EQUAL[3:], LARGE[0]], varied={}),
+    + grid(sd=[0.4, 2.5], sizes=[*EQUAL[3:], LARGE[0]], varied={})
+    + grid(sizes=[EQUAL[2], LARGE[0], LOGNORMAL[2]], varied={"sd_pair": 0.6}),
     most=1000,
 )
 def leaderboard(run, sizes, varied, sd=1.0):
@@ -232,6 +247,7 @@ def leaderboard(run, sizes, varied, sd=1.0):
     between = said(
         "sd_c" in varied and f"sd of c {varied['sd_c']:g}",
         "sd_theta" in varied and f"of theta {varied['sd_theta']:g} between prompts",
+        "sd_pair" in varied and f"noise of pairs {varied['sd_pair']:g}",
     )
     setting = said(
         f"{len(verdicts)} prompts, {kind}, sd of quality {sd:g}",

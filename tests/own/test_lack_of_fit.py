@@ -101,14 +101,14 @@ def test_graded_verdicts_that_repeat_are_found():
 
 
 def test_with_few_prompts_nothing_is_tested():
-    (board,) = own.leaderboard(tables(prompts=9, cycle=2.0), ["words"])
+    (board,) = own.leaderboard(tables(prompts=14, cycle=2.0), ["words"])
     assert board.left_out.empty
     assert board.record()["left_out"] == []
-    assert board.record()["untested"] == "on fewer than 10 prompts"
+    assert board.record()["untested"] == "on fewer than 15 prompts"
 
 
 def test_all_judges_together_and_ties_of_their_own_are_not_tested():
-    verdicts, items = frames(prompts=12)
+    verdicts, items = frames(prompts=15)
     twice = pd.concat([verdicts.assign(judge=judge) for judge in "ab"])
     read = own.read(twice, items, covariates=["words"])
     boards = own.leaderboard(read, ["words"], together=(read, Judges.of(read)))

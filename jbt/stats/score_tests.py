@@ -47,7 +47,7 @@ class Residuals:
     columns: Any
     """[R, K] sparse, X."""
     shown: Float[np.ndarray, " R"]
-    """Number of verdicts of each row, an integer."""
+    """Number of verdicts of each row; a fraction is the weight of one."""
     wins: Float[np.ndarray, " R"]
     """How many of them the first won, a tie being half a win."""
     p: Float[np.ndarray, " R"]
@@ -65,12 +65,20 @@ class Residuals:
         return splu(information + ridge * sparse.eye_array(len(information.diagonal()))), weighted
 
     @cached_property
+    def _verdicts(self) -> tuple[np.ndarray, np.ndarray]:
+        """[R] number of verdicts, and the weight of each."""
+        number = np.ceil(self.shown - ROUNDING).astype(int)
+        return number, self.shown / np.maximum(number, 1)
+
+    @cached_property
     def _grading(self) -> float:
         """Standard deviation of the residuals by that of decided verdicts: below 1 where some are
         ties or graded."""
-        if (self.wins == np.round(self.wins)).all():
+        weight = self._verdicts[1]
+        won = self.wins / np.where(weight > 0, weight, 1)
+        if np.allclose(won, np.round(won), 0, ROUNDING):
             return 1.0
-        variance = (self.shown * self.p * (1 - self.p)).sum()
+        variance = (weight * self.shown * self.p * (1 - self.p)).sum()
         used = 1 - self.columns.shape[1] / len(self.shown)
         squares = ((self.wins - self.shown * self.p) ** 2).sum() / max(used, 0.5)
         return float(np.sqrt(min(1.0, squares / variance)))
@@ -117,9 +125,9 @@ class Residuals:
     def _drawn(self, rng: Generator, n: int, cluster: np.ndarray | None) -> np.ndarray:
         """[R, n] residuals under the hypothesis."""
         if cluster is None:
-            counts = self.shown.astype(int)
+            counts, weight = self._verdicts
             won = rng.binomial(counts, self.p, (n, len(counts)))
-            return self._grading * (won - counts * self.p).T
+            return self._grading * (weight * (won - counts * self.p)).T
         _, of_row = np.unique(cluster, return_inverse=True)
         signs = rng.choice([-1.0, 1.0], (of_row.max() + 1, n))
         of_fit = self.after_refit((self.wins - self.shown * self.p)[:, None])

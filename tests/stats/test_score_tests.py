@@ -54,6 +54,17 @@ def test_the_level_is_kept(shared):
     assert (np.array(found) < 0.05).mean() > 0.9
 
 
+def test_verdicts_of_half_the_weight_give_the_same_p():
+    group, p = np.repeat([0, 1], 60), []
+    for weight in (1.0, 0.5):
+        rng = np.random.default_rng(0)
+        won = weight * (rng.random(120) < 0.4 + 0.2 * group)
+        one = sparse.csr_array(np.ones((120, 1)))
+        fit = Residuals(one, np.full(120, weight), won, np.full(120, won.mean() / weight))
+        p.append(fit.p_value(indicators(group), rng))
+    assert p[0] == p[1] < 1
+
+
 def test_dependence_within_clusters_is_found_by_independent_draws():
     p = []
     for seed in range(60):

@@ -28,7 +28,7 @@ from jbt.own.tables.lengths import larger
 from jbt.own.tables.names import places
 from jbt.own.tables.places import too_large
 from jbt.own.tables.sheets import Problems, column_names, read_sheet
-from jbt.own.tables.tables import TRANSFORMS, Tables
+from jbt.own.tables.tables import TRANSFORMS, Tables, rounded_up
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -325,7 +325,7 @@ def _counts(f: _Facts) -> Findings:
         return
 
     p, count = t.verdicts["p_first"], t.verdicts["count"]
-    tied, graded = int(count[p == 0.5].sum()), int(count[~p.isin((0, 0.5, 1))].sum())
+    tied, graded = (rounded_up(count[v].sum()) for v in (p == 0.5, ~p.isin((0, 0.5, 1))))
     share = tied / n
     how = "an outcome of their own" if t.ties == "davidson" else "half a win each"
     found = f"{counted(tied, 'tie')} ({share:.1%}), {how}"
@@ -388,7 +388,7 @@ def _orders(f: _Facts) -> Findings:
     }
     signs = [sign for sign, holds in signs.items() if len(first) >= SURE and holds.all()]
     doubt, found = True, "no sign that `first` is not the item shown first"
-    if unknown := int(verdicts.loc[~verdicts["shown"], "count"].sum()):
+    if unknown := rounded_up(verdicts.loc[~verdicts["shown"], "count"].sum()):
         found = f"{unknown} verdicts have an unknown order and carry no information about kappa"
     elif signs:
         found = f"{signs[0]}: perhaps `first` is not the item shown first; kappa is then no bias"

@@ -14,7 +14,7 @@ import pandas as pd
 
 from jbt.border.report import each
 from jbt.own.tables.lengths import larger, smaller
-from jbt.own.tables.tables import Tables
+from jbt.own.tables.tables import Tables, rounded_up
 
 Missing = Literal["drop", "bounds"]
 
@@ -110,7 +110,7 @@ def fills(tables: Tables, covariates: Sequence[str]) -> Iterator[tuple[int, bool
 
 def number_of(tables: Tables, judge: int) -> int:
     """Missing verdicts of a judge (count)."""
-    return int(tables.lost.loc[tables.lost["judge"] == judge, "count"].sum())
+    return rounded_up(tables.lost.loc[tables.lost["judge"] == judge, "count"].sum())
 
 
 def in_words(n_missing: int, ends: pd.DataFrame, ranked: str) -> Iterator[str]:

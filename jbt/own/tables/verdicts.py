@@ -59,8 +59,8 @@ def read_verdicts(
 
     Returns:
       A row for each verdict: pool; judge, if the table has any; first and second (names); p_first
-      (share that the first won, NaN for an error); count (verdicts that the row stands for); shown
-      (bool: the judge is known to have seen first before second).
+      (share that the first won, NaN for an error); count (verdicts that the row stands for, which
+      may be a fraction); shown (bool: the judge is known to have seen first before second).
     """
     names = {role: name for role, name in asdict(columns).items() if name is not None}
     renamed = [name for role, name in names.items() if name != role]
@@ -86,9 +86,9 @@ def read_verdicts(
     else:
         share = named_shares(sheet, winner, *sides)
     if "count" in rows:
-        allowed = f"allowed: integers from 0 to {MOST:.0f}"
-        count = sheet.values("count", number(0.0, MOST, whole=True), allowed)
-        count = np.nan_to_num(count).astype(np.int64)
+        allowed = f"allowed: numbers from 0 to {MOST:.0f}"
+        count = np.nan_to_num(sheet.values("count", number(0.0, MOST), allowed))
+        count = count.astype(np.int64) if (count == np.rint(count)).all() else count
     if "order" in rows:
         allowed = f"allowed: {', '.join(ORDERS)}"
         shown = sheet.values("order", lambda v: ORDERS[v.casefold()], allowed) == 1

@@ -15,7 +15,7 @@ from jbt.border.inputs import parse
 from jbt.border.report import counted
 from jbt.own import formats
 from jbt.own.formats import GenericColumns, Imported
-from jbt.own.formats.records import SwappedCodes
+from jbt.own.formats.given import SwappedCodes
 from jbt.own.tables.outcomes import Outcomes
 
 ROLES = ("pool", "judge", "first", "second", "item", "winner", "p_first", "order", "count")
@@ -23,7 +23,8 @@ ROLES = ("pool", "judge", "first", "second", "item", "winner", "p_first", "order
 
 COLUMNS = (
     *("first", "second", "winner", "pool", "texts"),
-    *("counts", "scores", "swapped", "swapped_codes"),
+    *("counts", "scores", "swapped", "swapped_codes", "probability", "logprobs", "wins"),
+    *("judges", "gold", "item", "rating", "ranks", "ranking"),
 )
 """Options that are fields of `GenericColumns` under the same name."""
 
@@ -71,12 +72,37 @@ class ImportOptions:
     1:7; between them the verdict is graded."""
     scores: tuple[str, str] | None = None
     """Columns of a generic table with a score of each item, of which the higher wins."""
+    probability: tuple[str, ...] = ()
+    """Column of a generic table with the probability that the first won; or two columns, with that
+    of either, whose share counts."""
+    logprobs: tuple[str, str] | None = None
+    """Columns of a generic table with the log probabilities of either verdict (softmax)."""
+    wins: tuple[str, ...] = ()
+    """Columns of a generic table that count wins of the first, wins of the second and, if there is
+    a third, ties."""
+    judges: tuple[str, ...] = ()
+    """Columns of a generic table that hold the winner (or rating) according to a judge each."""
+    gold: str | None = None
+    """Column of a generic table with the better item by a trusted label, coded as the winner."""
+    verdict_in_text: bool = False
+    """Read the last [[X]] of a text as the winner or rating; a text without any is an error."""
+    item: str | None = None
+    """Column of a table of single answers with the model that gave the answer."""
+    rating: tuple[str, ...] = ()
+    """Column of a table of single answers with the rating (several: a judge each); without --item,
+    a column for each model. The higher is better."""
+    ranks: tuple[str, ...] = ()
+    """The same with ranks, of which 1 is best."""
+    ranking: str | None = None
+    """Column of a table of rankings with a list of models, the best first."""
     swapped: str | None = None
     """Column of a generic table with the winner when the second was shown first."""
     swapped_codes: SwappedCodes | None = None
     """Whether a code such as A in that column is about the order shown then, or the columns."""
     strong_weight: int = 1
     """How often a verdict >> of Arena-Hard counts (count); Arena-Hard itself uses 3."""
+    baseline: str | None = None
+    """The model that Arena-Hard v0.1 compared with, which its judgments do not name."""
     overwrite: bool = False
     """Write over tables in the folder, and over a file of --json that jbt did not make."""
     json: Path | None = None
@@ -116,9 +142,11 @@ def collect(options: ImportOptions) -> Imported:
         columns=GenericColumns(
             judge=options.judge_column,
             outcomes=Outcomes.of_options(options.map, options.scale),
+            in_text=options.verdict_in_text,
             **{name: getattr(options, name) for name in COLUMNS},
         ),
         strong_weight=options.strong_weight,
+        baseline=options.baseline,
     )
 
 

@@ -11,24 +11,18 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
-from support.foreign_files import SAMPLES, records, save, save_sample, talk
+from support.foreign_files import SAMPLES, columns_of, records, save, save_sample, talk
 from support.marks import nightly
 
 from jbt import own
 from jbt.own import formats
 from jbt.own.formats import GenericColumns, sources, texts
 from jbt.own.formats.records import Refused, Row
-from jbt.own.tables.outcomes import Outcomes
 
 
 def rows(path):
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
-
-
-def columns_of(map=None, scale=None, winner=(), **columns):
-    outcomes = Outcomes.of_options(map, scale)
-    return GenericColumns(winner=tuple(winner), outcomes=outcomes, **columns)
 
 
 def read_sample(tmp_path, name):
@@ -72,8 +66,11 @@ def test_what_each_file_says_is_written_and_read_again(name, tmp_path):
     assert len(read.verdicts) == found.counts["verdicts"] - found.counts["errors"]
     assert len(read.items) == found.counts["items"]
     assert len(read.anchors) == found.counts["anchors"]
-    assert read.counts["n_errors"].sum() == found.counts["errors"]
-    assert read.counts["n_ties"].sum() == found.counts["ties"]
+    counts = sample.get("counts", [1] * len(won))
+    assert [float(row.get("count", 1)) for row in tables["verdicts"]] == pytest.approx(counts)
+    if set(counts) == {1}:
+        assert read.counts["n_errors"].sum() == found.counts["errors"]
+        assert read.counts["n_ties"].sum() == found.counts["ties"]
     assert read.verdicts["shown"].sum() == sum(
         v["order"] == "shown" and v["won"] not in ("error", "") for v in expected
     )
@@ -224,6 +221,26 @@ def test_strong_verdicts_count_as_often_as_asked(tmp_path):
         formats.collect([save_sample(tmp_path, "mt_bench")], strong_weight=3)
 
 
+def test_arena_hard_with_one_game_and_without_its_baseline(tmp_path):
+    judgments = [
+        {"question_id": f"q{i}", "model": "m", "judge": "j", "games": [{"score": score}] * n}
+        for i, (score, n) in enumerate([("A>B", 1), ("B>>A", 2), (None, 1)])
+    ]
+    path = save(tmp_path, "m.jsonl", judgments)
+    with pytest.raises(own.TableError, match="do not name the model compared with: --baseline"):
+        formats.collect([path])
+    found = formats.collect([path], baseline="base")
+    assert [(v.first, v.p_first) for v in found.verdicts] == [
+        ("base", 1),
+        ("base", 0),
+        ("m", 0),
+        ("base", None),
+    ]
+    assert found.counts["order_shown"] == 4
+    with pytest.raises(ValueError, match="for Arena-Hard, not for mt_bench"):
+        formats.collect([save_sample(tmp_path, "mt_bench")], baseline="base")
+
+
 def test_several_files_are_one_import(tmp_path):
     """They share their pools, unless these have no name."""
     again = tmp_path / "again"
@@ -306,7 +323,7 @@ def test_columns_of_a_generic_table_are_named(tmp_path):
     record = {"x": "k", "y": "m", "won": "m", "prompt": 3, "by": "j", "text x": "a b", "text y": "",
               "n x": 5, "n y": "0.5"}  # fmt: skip
     found = generic(tmp_path, columns, record)
-    assert found.verdicts == [("3", "k", "m", 0.0, "j", False, 1, False)]
+    assert found.verdicts == [("3", "k", "m", 0.0, "j", False, 1, False, ())]
     assert found.items[["item", "words", "tokens"]].to_numpy().tolist() == [
         ["k", 2, 5],
         ["m", 0, 0.5],
@@ -407,6 +424,24 @@ MODELS = "prompt,model_a,model_b"
         ("own_words", {"map": "Response 1=first"},
          "line 3: better is 'Response 2', not covered by --map Response 1=first"),
         ("own_words", {}, "(--map your words)"),
+        (f"{MODELS},winner\np,m,k,m", {"first": "modl_a", "second": "model_b"},
+         "no 'modl_a' here; keys are 'prompt', 'model_a', 'model_b', 'winner'; did you mean "
+         "'model_a'?"),
+        (f"{MODELS},label\np,m,k,0", {},
+         '(--map says what each code means, such as "0=first,1=tie,2=second")'),
+        (f"{MODELS},verdict\np,m,k,I say [[A]]", {},
+         "'I say [[A]]', a text: --verdict-in-text reads the last [[X]] in it"),
+        (f"{MODELS},winner\np,B,A,A", {}, '(--map "A=first,B=second" if it is a word; else rename'),
+        ("topic,idea_0,idea_1,x,y\nt,m,k,1,0", {"judges": ["x", "y"]},
+         "name their columns (--first --second)"),
+        ("topic,idea_0,idea_1,x\nt,m,k,1",
+         {"first": "idea_0", "second": "idea_1", "winner": "x"},
+         "(--map says what a code means where idea_0 is first, idea_1 second)"),
+        ("prompt,m,k,l\np,3,1,2\nq,3,3,1", {}, "no ranks, say what they are: --ranks COLUMN"),
+        ("prompt,m,k,l\np,5,9,7", {}, "or --item --rating of single answers"),
+        ("model,score\nm,1", {"item": "model"}, "ratings of what? name the column of the prompt"),
+        ("prompt,chosen,rejected,score\np,a,b,c", {"rating": ["score"]}, "no items here"),
+        (",m,k\nm,0,0.3\nk,0.7,0", {}, "m against k is 0.3, allowed: counts of wins, no shares"),
         (f"{MODELS},choice,label\np,m,k,m,k", {},
          "the winner may be in choice or label: say which (--winner)"),
         (f"{MODELS},question,winner\np,m,k,q,m", {},
@@ -418,14 +453,14 @@ MODELS = "prompt,model_a,model_b"
         ("prompt,model_a,text_a,text_b,winner\np,m,x,y,a", {},
          "model_a without model_b: name the items' columns (--first --second)"),
         ("model_a,model_b,score_a,score_b\nm,k,x,y", {},
-         "score_a and score_b are 'x' and 'y', allowed: numbers"),
+         "score_a is 'x', allowed: numbers"),
         ("x,y,w\nk,m,1", {"first": "x", "second": "z"}, "no 'z' here; keys are 'x', 'y', 'w'"),
         ("x,y,v,w\nk,m,0,0", {"first": "x", "second": "y", "winner": "vw"},
          "none of v, w marked"),  # a tie or a failure
         (f"{MODELS},winner,order\np,m,k,m,first", {"first": "model_a", "second": "model_b"},
          "order is 'first', allowed: shown, unknown"),
         (f"{MODELS},p_first\np,m,k,1.5", {}, "p_first is '1.5'"),
-        (f"{MODELS},winner,count\np,m,k,m,1.5", {}, "count is '1.5'"),
+        (f"{MODELS},winner,count\np,m,k,m,-1", {}, "count is '-1'"),
         ("this,that\n1,2", {}, "line 2: none of the formats known has the keys 'this', 'that'"),
     ],
 )  # fmt: skip
@@ -450,6 +485,10 @@ def test_codes_of_the_other_order_may_be_about_the_columns(tmp_path):
         ({"first": "x", "second": "y", "winner": "x"}, "'x' is named for two things"),
         ({"first": "x", "second": "y", "winner": "abcd"}, "up to 3 columns, got 4"),
         ({"first": "x", "second": "y", "counts": (("item", "a", "b"),)}, "a name of its own"),
+        ({"winner": "x", "judges": ["y"]}, "--winner and --judges both say who won: give one"),
+        ({"wins": ["x"]}, "--wins takes 2 or 3 columns, got 1"),
+        ({"item": "x", "first": "x", "second": "y"}, "are of rows without pairs"),
+        ({"logprobs": ("x", "y"), "scale": "1:7"}, "--scale 1:7 needs one column of winners"),
         ({"map": "A"}, "--map has 'A', needs CODE=first"),
         ({"map": "A=first,A=second"}, "--map gives 'A' twice"),
         ({"map": "A=winner"}, "--map says 'winner', allowed: first, second, tie, error"),

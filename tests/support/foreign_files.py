@@ -6,6 +6,7 @@
     columns      options that a table of one's own needs
     verdicts     pool (its number, if a digest names it), judge (null: not named), first, second,
                  winner or p_first as it is written, order
+    counts       of the verdicts, unless all are 1
     items        pool, item, content (null: not named; ?: pool/item), words (null: not known)
     anchors      pool, better, worse
     wrong        changes to the last record (?: left out) that its format does not allow, by the
@@ -18,6 +19,9 @@ import gzip
 import json
 from pathlib import Path
 
+from jbt.own.formats import GenericColumns
+from jbt.own.tables.outcomes import Outcomes
+
 SAMPLES = {
     path.stem: json.loads(path.read_text(encoding="utf-8"))
     for path in sorted(Path(__file__, "..", "foreign").resolve().glob("*.json"))
@@ -27,6 +31,13 @@ SAMPLES = {
 def records(name: str) -> list[dict]:
     """The records of a sample."""
     return SAMPLES[name]["records"]
+
+
+def columns_of(map=None, scale=None, winner=(), **columns):
+    """The options of a table of one's own."""
+    outcomes = Outcomes.of_options(map, scale)
+    columns = {name: tuple(v) if isinstance(v, list) else v for name, v in columns.items()}
+    return GenericColumns(winner=tuple(winner), outcomes=outcomes, **columns)
 
 
 def talk(*answers):

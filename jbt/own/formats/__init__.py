@@ -9,9 +9,10 @@
 recognised and read; `generic` reads tables of the user's own.
 """
 
+from jbt.own.formats.given import GenericColumns
 from jbt.own.formats.imported import TABLES, GivenOrder, Imported, check_folder, collect
 from jbt.own.formats.known import FORMATS, Name
-from jbt.own.formats.records import Format, GenericColumns
+from jbt.own.formats.records import Format
 
 __all__ = [
     "FORMATS",

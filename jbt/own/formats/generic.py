@@ -1,175 +1,110 @@
-"""Read a table of the user's own: a verdict a row, in columns named by options or called as usual.
-
-Usual names are compared without regard to case.
-"""
+"""Read a table of the user's own: a verdict, a rating of an answer or a ranking in each row; its
+columns are named by options or called as usual (`columns`)."""
 
 from __future__ import annotations
 
 import functools
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
-from jbt.own.formats import texts
+from jbt.own.formats import ratings, texts
+from jbt.own.formats.columns import CHOSEN, COUNTS, NAMES, PLAIN, STEMS, WON, Keys, NoVerdicts, only
+from jbt.own.formats.given import USUAL, GenericColumns, SwappedCodes
 from jbt.own.formats.records import (
-    USUAL,
     Game,
-    GenericColumns,
     Layout,
     Record,
     Refused,
     Row,
-    SwappedCodes,
     as_name,
     as_number,
     brief,
-    digest,
     one_hot,
 )
-from jbt.own.tables.outcomes import CODES, PAIRS, SIDES, Outcomes, read_winner
+from jbt.own.tables.outcomes import CODES, PAIRS, SIDES, read_winner
 from jbt.own.tables.verdicts import ALL, ORDERS
-
-ONE_LINE = 40
-"""Most characters of a prompt that names its pool; a longer one is named by a digest."""
-
-ENDS = (("a", "b"), ("1", "2"), ("left", "right"), ("first", "second"), ("x", "y"))
-"""What tells the two columns of a pair apart: `STEM_a` and `STEM_b`, `STEM1`, `left_STEM`, ..."""
-
-FORMS = ("{stem}_{end}", "{stem} {end}", "{stem}{end}", "{end}_{stem}")
-
-PLAIN = (("first", "second"), ("left", "right"))
-"""Pairs of columns with the items' names that are called by the side alone."""
-
-COUNTS = ("words", "tokens", "length", "chars")
-
-CHOSEN = ("chosen", "rejected")
-"""Texts of which the first won."""
-
-STEMS = {
-    "items": ("model", "generator", "item", "system", "candidate", "assistant"),
-    "texts": (
-        *("response", "answer", "output", "completion", "text", "reply", "generation"),
-        "summary",
-    ),
-    "scores": ("score", "rating", "grade"),
-}
-"""Usual names of pairs of columns, without what tells the two apart."""
-
-NAMES = {
-    "pool": ("pool", "question_id", "prompt_id", "instruction_id", "task_id", "qid"),
-    "prompt": ("prompt", "question", "instruction", "query", "input"),
-    "judge": ("judge", "judge_model", "annotator", "evaluator", "rater"),
-    "winner": (
-        *("winner", "preference", "preferred", "verdict", "choice", "decision", "better"),
-        *("outcome", "judgment", "judgement", "vote", "label"),
-    ),
-}
-"""Usual names of columns."""
 
 SWAPPED = ("{}_swapped", "swapped_{}", "{}_reversed", "reversed_{}", "{}_swap")
 
-OPTIONS = {
-    "items": "--first --second",
-    "prompt": "--pool",
-    "judge": "--judge-column",
-    "winner in the other order": "--swapped",
-}
-"""The option that names the column or columns of a role; else it is called as the role."""
+RESULTS = {"1": 1.0, "true": 1.0, "0.5": 0.5, "0": 0.0, "false": 0.0}
+"""Whether the chosen answer won."""
 
-
-class NoVerdicts(Refused):
-    """A record in which nothing names two items, or nothing says who won."""
+PREFERRED = "this says which was preferred; no judge's result is in the file"
 
 
 def recognises(values: Mapping[str, Any]) -> bool:
-    """Whether two items, or their texts, and a winner or two scores have columns with usual
-    names."""
+    """Whether two items, or their texts, and a winner or two scores have columns with usual names;
+    or one item and its rating; or the values are a ranking."""
     try:
-        layout(USUAL, tuple(values))
+        plan = layout(USUAL, tuple(values))
     except NoVerdicts:
         return False
-    return True
+    return isinstance(plan, Layout) or plan.fits(values)
 
 
 def records(row: Row) -> Iterator[Record]:
-    """Read one row: a verdict, or two where it has the winner in either order."""
+    """Read one row."""
     return layout(row.columns, tuple(row.values)).records(row)
 
 
 @functools.lru_cache  # the rows of a table have the same keys
-def layout(given: GenericColumns, keys: tuple[str, ...]) -> Layout:
+def layout(given: GenericColumns, keys: tuple[str, ...]) -> Layout | ratings.Ratings:
     """Find the columns that the user did not name.
 
     Raises:
       Refused: a column is missing, or there are several for one role.
     """
-    written, shown = {key.casefold(): key for key in keys}, ", ".join(map(repr, keys[:12]))
+    columns = Keys(given, keys)
+    if given.of_ratings:
+        return ratings.layout(given, columns)
+    try:
+        return _pairs(given, columns)
+    except NoVerdicts as reason:
+        try:
+            return ratings.layout(given, columns)
+        except NoVerdicts:
+            raise reason from None
 
-    def usual(*names: str) -> list[str]:
-        return [written[name] for name in names if name in written]
 
-    def pairs(*stems: str) -> list[tuple[str, str]]:
-        names = [
-            [form.format(stem=stem, end=end) for end in ends]
-            for stem, ends, form in itertools.product(stems, ENDS, FORMS)
-        ]
-        return [(written[a], written[b]) for a, b in names if a in written and b in written]
-
-    for key in given.named():
-        if key not in keys:
-            raise Refused(f"no {key!r} here; keys are {shown}")
+def _pairs(given: GenericColumns, columns: Keys) -> Layout:
+    """The layout of rows with two answers."""
+    keys = columns.keys
     items: Any = (given.first, given.second) if given.first is not None else None
     if items is None:
         plain = [pair for pair in PLAIN if set(pair) <= set(keys)]
-        items = _only("items", plain[:1] or pairs(*STEMS["items"]))
-    for stem, ends in itertools.product(STEMS["items"], ENDS) if items is None else ():
-        halves = [f"{stem}_{end}" for end in ends]
-        if len(there := usual(*halves)) == 1:
-            missing = halves[there[0].casefold() == halves[0]]
-            raise Refused(
-                f"{there[0]} without {missing}: name the items' columns (--first --second)"
-            )
-    is_chosen = set(CHOSEN) <= set(keys) and not (given.winner or given.scores or given.texts)
-    answers = given.texts or (CHOSEN if is_chosen else _only("texts", pairs(*STEMS["texts"])))
+        items = only("items", plain[:1] or columns.pairs(*STEMS["items"]))
+    if items is None:
+        _check_halves(columns)
+    chosen = tuple(columns.usual(*CHOSEN))
+    answers = given.texts or (chosen if len(chosen) == 2 else columns.pair("texts"))
     if items is None and answers is None:
-        what = f"name their columns (--first --second); columns are {shown}"
+        what = f"name their columns (--first --second); columns are {columns.shown}"
         raise NoVerdicts(f"no items here, {what}")
+    named: list[Any] = [pair for pair in (items, answers) if pair is not None]
+    better = [pair[0] for pair in named if _is_chosen(pair)]  # columns of the better one
+    of_models, is_won = items is not None and _is_chosen(items), items == WON
+    given = _winner(given, columns, bool(better), is_won)
     counts = given.counts
     if not counts and answers is None:
-        found = [(stem, pairs(stem)) for stem in COUNTS]
-        counts = tuple((stem, *columns[0]) for stem, columns in found if len(columns) == 1)
-    pool = given.pool or next(iter(usual(*NAMES["pool"])), None)
-    prompt = _only("prompt", usual(*NAMES["prompt"])) if pool is None else None
-    judge = given.judge or _only("judge", usual(*NAMES["judge"]))
+        found = [(stem, columns.pairs(stem)) for stem in COUNTS]
+        counts = tuple((stem, *pairs[0]) for stem, pairs in found if len(pairs) == 1)
 
-    winner, scores, swapped = given.winner, given.scores, given.swapped
-    if not winner and "p_first" not in keys:
-        named = usual(*NAMES["winner"])
-        winner = tuple(
-            named[:1] if named[:1] == ["winner"] else filter(None, [_only("winner", named)])
-        )
-    if winner and swapped is None:
-        names = [form.format(winner[0].casefold()) for form in SWAPPED]
-        swapped = _only("winner in the other order", usual(*names))
-    if scores is not None:
-        winner = ()
-    elif not winner and "p_first" not in keys:
-        scores = _only("scores", pairs(*STEMS["scores"]))
-        if scores is None and not is_chosen:
-            what = f"name the column (--winner); columns are {shown}"
-            raise NoVerdicts(f"nothing says who won, {what}")
-
-    def pool_of(row: Row) -> str:
-        """The pool's name; else the prompt; else, as answers given with their row form a pool of
-        their own, the row."""
-        if pool is not None:
-            return row.name("pool", pool)
-        if prompt is not None:
-            text = row.need("pool", prompt)
-            is_short = isinstance(text, str) and len(text) <= ONE_LINE
-            return row.name("pool", prompt) if is_short else digest(text)
+    def own_pool(row: Row) -> str:
+        """Answers given with their row form a pool of their own."""
         return row.numbered() if answers or given.counts else ALL
+
+    words, way_out = _words(named, bool(better))
+    gold = None
+    if given.gold is not None:
+        gold = functools.partial(_coded, given, words, way_out, given.gold, role="anchors")
+    elif better and _ways(given):
+        gold = functools.partial(_better, "anchors", better[-1], "the better one")
+    judge = given.judge or columns.one("judge")
+    if judge is None and gold is not None:
+        judge = next(iter(columns.usual("reward_model", "model")), None)
+    won = functools.partial(_better, "winner", (better or named[0])[-1 if better else 0], PREFERRED)
 
     def text_of(row: Row, side: int) -> str | None:
         if answers is None:
@@ -178,43 +113,85 @@ def layout(given: GenericColumns, keys: tuple[str, ...]) -> Layout:
             return "\n".join(texts.answers(value, answers[side]))
         return row.text("texts", answers[side])
 
-    named: list[Any] = [pair for pair in (items, answers) if pair is not None]
-    columns = replace(given, winner=winner, scores=scores, swapped=swapped)
     return Layout(
-        pool=pool_of,
+        pool=columns.pool(given, own_pool)[0],
         keys=items or answers or (),
         by_place=items is None,
-        of_models=False,
+        of_models=of_models,
+        several=of_models or (items is None and bool(better)),
         text=text_of,
+        apart=CHOSEN if of_models else (),
         counts=lambda row, side: {
             name: texts.as_count(row.need(name, pair[side]), pair[side]) for name, *pair in counts
         },
         judge=lambda row: None if judge is None else row.name("judge", judge),
-        games=functools.partial(_games, columns, *_words(named)),
+        gold=gold,
+        games=functools.partial(_games, given, words, way_out, columns.first("count"), won),
     )
 
 
-def _only(role: str, candidates: list[Any]) -> Any:
-    """The one candidate for a role; None without any.
-
-    Raises:
-      Refused: there are several.
-    """
-    if len(candidates) > 1:
-        shown = " or ".join(" and ".join(c) if isinstance(c, tuple) else c for c in candidates)
-        raise Refused(f"the {role} may be in {shown}: say which ({OPTIONS.get(role, f'--{role}')})")
-    return candidates[0] if candidates else None
+def _check_halves(columns: Keys) -> None:
+    """Raise `Refused` where one of two items has a column."""
+    for there, missing in columns.halves("items"):
+        raise Refused(f"{there} without {missing}: name the items' columns (--first --second)")
 
 
-def _words(pairs: list[tuple[str, str]]) -> tuple[dict[str, float | None], str]:
+def _ways(given: GenericColumns) -> list[tuple[str, ...]]:
+    """Columns that say who won, by the ways of saying it."""
+    ways = given.winner, given.scores, given.logprobs, given.probability, given.wins, given.judges
+    return list(filter(None, ways))
+
+
+def _winner(given: GenericColumns, columns: Keys, is_chosen: bool, is_won: bool) -> GenericColumns:
+    """The columns with those that say who won; none where it is the first by its name."""
+    found: dict[str, Any] = {}
+    if not _ways(given) and not is_won:
+        if "p_first" in columns.keys:
+            return replace(given, probability=("p_first",))
+        named = columns.usual(*NAMES["winner"], *NAMES["result"] * is_chosen)
+        named = [key for key in named if key != given.gold]
+        if winner := named[0] if named[:1] == ["winner"] else only("winner", named):
+            found = {"winner": (winner,)}
+        elif scores := columns.pair("scores"):
+            found = {"scores": scores}
+        elif wins := columns.pair("wins"):
+            found = {"wins": (*wins, *columns.usual(*NAMES["ties"])[:1])}
+        elif graded := columns.pair("log probabilities"):
+            found = {"logprobs": graded}
+        elif probability := columns.pair("probabilities") or columns.first_half("probabilities"):
+            found = {"probability": probability}
+        elif not is_chosen:
+            what = f"name the column (--winner); columns are {columns.shown}"
+            raise NoVerdicts(f"nothing says who won, {what}")
+        given = replace(given, **found)
+    if given.winner and given.swapped is None:
+        names = [form.format(given.winner[0].casefold()) for form in SWAPPED]
+        return replace(given, swapped=only("winner in the other order", columns.usual(*names)))
+    return given
+
+
+def _is_chosen(pair: Sequence[str]) -> bool:
+    return all(end in key.casefold() for end, key in zip(CHOSEN, pair, strict=True))
+
+
+def _better(role: str, key: str, what: str, row: Row, names: Sequence[str]) -> float:
+    """The first is the better, as the names of the columns say."""
+    row.note(role, key, f" ({what})")
+    return 1.0
+
+
+def _words(pairs: list[tuple[str, str]], is_chosen: bool) -> tuple[dict[str, float | None], str]:
     """What a winner may be: the share that the first won; and, where the names of a pair of columns
     say the opposite of their places (first `model_b`, second `model_a`), what to do about it."""
     pairs = [(first.casefold(), second.casefold()) for first, second in pairs]
     words = {name: 1.0 - side for pair in pairs for side, name in enumerate(pair)} | CODES
     for first, second in pairs:
-        if any(first.endswith(b) and second.endswith(a) for a, b in PAIRS):
+        opposed = any(first.endswith(b) and second.endswith(a) for a, b in (*PAIRS, ("1", "0")))
+        if opposed:
             way_out = f"--map says what a code means where {first} is first, {second} second"
             return {word: v for word, v in words.items() if v not in (0, 1)}, way_out
+    if is_chosen:  # 1 and 0 say whether it won
+        return {word: v for word, v in words.items() if word != "2"} | RESULTS, ""
     return words, ""
 
 
@@ -222,45 +199,56 @@ def _games(
     columns: GenericColumns,
     words: Mapping[str, float | None],
     way_out: str,
+    count_key: str | None,
+    won: Callable[[Row, Sequence[str]], float],
     row: Row,
     names: Sequence[str],
 ) -> Iterator[Game]:
-    """The verdict, and the one in the other order if the row has it."""
-    coded = functools.partial(_coded, row, columns.outcomes, words, way_out)
+    """The verdict, and the one in the other order if the row has it; or several."""
+    coded = functools.partial(_coded, columns, words, way_out)
     shown, count, swapped = columns.swapped is not None, 1.0, columns.swapped
     if not shown and "order" in row.values:
         order = row.need("order", "order")
         if order not in ORDERS:
             raise Refused(f"order is {brief(order)}, allowed: {', '.join(ORDERS)}")
         shown = order == "shown"
-    if "count" in row.values:
-        count = texts.as_count(row.need("count", "count"), "count")
-        if not count.is_integer():
-            raise Refused(f"count is {brief(row.values['count'])}, allowed: whole numbers from 0")
-    numbered = False
+    if count_key is not None:
+        count = texts.as_count(row.need("count", count_key), count_key)
+    if columns.wins:
+        for key, p_first in zip(columns.wins, (1.0, 0.0, 0.5), strict=False):
+            if wins := texts.as_count(row.need("winner", key, " (counted)"), key):
+                yield Game(p_first, False, shown, wins * count)
+        return
+    for column in columns.judges:
+        p_first = coded(column, row, names)
+        yield Game(p_first, False, shown, count, _is_step(columns, words, row, column), (), column)
+    if columns.judges:
+        return
+    numbered, scores = False, ()
     if len(columns.winner) > 1:
         p_first = one_hot(row, dict(zip(columns.winner, (1.0, 0.0, 0.5), strict=False)))
     elif columns.winner:
-        p_first = coded(columns.winner[0], *names)
-        number = str(row.values[columns.winner[0]]).strip()
-        numbered = columns.outcomes is None and number in ("1", "2", "1.0", "2.0")
+        p_first = coded(columns.winner[0], row, names)
+        numbered = _is_step(columns, words, row, columns.winner[0])
     elif columns.scores is not None:
-        p_first = _scored(row, columns.scores)
-    elif "p_first" in row.values:
-        value = row.need("p_first", "p_first")
-        p_first = None if value is None else as_number(value)
-        if value is not None and not 0 <= as_number(value) <= 1:
-            raise Refused(f"p_first is {brief(value)}, allowed: 0 to 1, empty")
+        how = " (the higher wins)"
+        scores = tuple(ratings.as_rating(row, key, columns, how) for key in columns.scores)
+        one, other = scores
+        p_first = (
+            None if one is None or other is None else (float(one > other) + (one >= other)) / 2
+        )
+    elif columns.probability or columns.logprobs:
+        p_first = _probability(row, columns)
     else:
-        p_first = 1.0  # chosen
-    yield Game(p_first, False, shown, int(count), numbered)
+        p_first = won(row, names)
+    yield Game(p_first, False, shown, count, numbered, scores)
     if swapped is None:
         return
     shares = set()
     if columns.swapped_codes in (None, "shown"):
-        shares.add(coded(swapped, *names[::-1]))
+        shares.add(coded(swapped, row, names[::-1]))
     if columns.swapped_codes in (None, "columns"):
-        share = coded(swapped, *names)
+        share = coded(swapped, row, names)
         shares.add(None if share is None else 1 - share)
     if len(shares) > 1:
         options = " | ".join(get_args(SwappedCodes))
@@ -268,51 +256,79 @@ def _games(
             f"{swapped} is {brief(row.values[swapped])}: of the order shown then, or of the "
             f"columns? (--swapped-codes {options})"
         )
-    yield Game(shares.pop(), True, shown, int(count), numbered)
+    yield Game(shares.pop(), True, shown, count, numbered)
 
 
-def _scored(row: Row, columns: Sequence[str]) -> float | None:
-    """The share that the item with the first of two scores won."""
-    values = [row.need("winner", column) for column in columns]
+def _is_step(
+    columns: GenericColumns, words: Mapping[str, float | None], row: Row, column: str
+) -> bool:
+    """Whether the code may be one of the first two steps of a longer scale."""
+    code = str(row.values[column]).strip()
+    return columns.outcomes is None and "2" in words and code in ("1", "2", "1.0", "2.0")
+
+
+def _probability(row: Row, columns: GenericColumns) -> float | None:
+    """The share that the first won, by a probability, those of either, or their logarithms."""
+    keys = columns.logprobs or columns.probability
+    how = " (softmax of both)" if columns.logprobs else " (share of both)" * (len(keys) - 1)
+    values = [row.need("p_first", key, how) for key in keys]
     if None in values:
         return None
-    one, other = map(as_number, values)
-    if one != one or other != other:
-        given = " and ".join(map(brief, values))
-        raise Refused(f"{' and '.join(columns)} are {given}, allowed: numbers")
-    return 0.5 if one == other else float(one > other)
+    numbers = [as_number(value) for value in values]
+    total = sum(numbers) if len(keys) > 1 else 1.0
+    given = f"{' and '.join(keys)} is {', '.join(map(brief, values))}"
+    if columns.logprobs:
+        if not all(map(math.isfinite, numbers)):
+            raise Refused(f"{given}, allowed: numbers, empty")
+        return (1 + math.tanh((numbers[0] - numbers[1]) / 2)) / 2
+    if not all(0 <= p <= 1 for p in numbers) or total == 0:
+        raise Refused(f"{given}, allowed: 0 to 1, empty")
+    return numbers[0] / total
 
 
 def _coded(
-    row: Row,
-    outcomes: Outcomes | None,
+    columns: GenericColumns,
     words: Mapping[str, float | None],
     way_out: str,
     column: str,
-    first: str,
-    second: str,
+    row: Row,
+    names: Sequence[str],
+    role: str = "winner",
 ) -> float | None:
-    """The share that the item `first` won, by the code in a column."""
-    value = row.need("winner", column)
+    """The share that the first of two items won, by the code in a column."""
+    first, second = names
+    how = " (the last [[X]])" if columns.in_text and role == "winner" else ""
+    value = row.need(role, column, how)
     if value is None:
         return None  # no answer was read
+    if how:
+        value = ratings.last_bracketed(value)
+        if value is None:
+            return None
+    outcomes = columns.outcomes
+    if isinstance(value, bool | float):
+        value = f"{value:g}" if isinstance(value, float) else str(value)
     if outcomes is not None:
-        try:
-            return outcomes.share(f"{value:g}" if isinstance(value, float) else str(value))
-        except KeyError:
-            known = f"not covered by {outcomes.option}"
-            raise Refused(f"{column} is {brief(value)}, {known}") from None
+        for code in (str(value), str(value).removeprefix("[[").removesuffix("]]")):
+            try:
+                return outcomes.share(code)
+            except KeyError:
+                continue
+        raise Refused(f"{column} is {brief(row.values[column])}, not covered by {outcomes.option}")
+    if not how and ratings.last_bracketed(value) not in (None, str(value).strip()):
+        what = "a text: --verdict-in-text reads the last [[X]] in it"
+        raise Refused(f"{column} is {brief(value)}, {what}")
     code = as_name(value, column)
     try:
         return read_winner(code, first, second, words)
     except ValueError as error:
         raise Refused(f"{column} is {error}") from None
     except KeyError:
-        if as_number(value) == as_number(value):
-            codes = '--map "0=first,1=tie,2=second"'
-            option = f"{codes} or --scale BEST:WORST says what a number means"
-        else:
-            option = "--map your words"
+        codes, option = '"0=first,1=tie,2=second"', "--map your words"
+        if as_number(value) in (-1, 0, 1, 2):
+            option = f"--map says what each code means, such as {codes}"
+        elif as_number(value) == as_number(value):
+            option = f"--map {codes} or --scale BEST:WORST says what a number means"
         allowed = words if way_out else [*SIDES, "A>>B"]
         allowed = ", ".join([first, second, *allowed])
         what = f"{column} is {brief(code)}, allowed: {allowed}"

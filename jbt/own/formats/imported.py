@@ -3,6 +3,7 @@ three tables; count them, and list what the source lacks."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,14 +15,14 @@ import numpy as np
 import pandas as pd
 
 from jbt.border import files
-from jbt.own.formats import sources, texts
+from jbt.own.formats import ratings, sources, texts
+from jbt.own.formats.given import USUAL, GenericColumns
 from jbt.own.formats.known import FORMATS, Name, recognise
 from jbt.own.formats.records import (
-    USUAL,
     Anchor,
     Format,
-    GenericColumns,
     Item,
+    Rating,
     Refused,
     Row,
     Verdict,
@@ -50,6 +51,7 @@ def collect(
     judges: Sequence[str] = (),
     columns: GenericColumns = USUAL,
     strong_weight: int = 1,
+    baseline: str | None = None,
 ) -> Imported:
     """Read files of one format.
 
@@ -60,6 +62,7 @@ def collect(
         that name none.
       columns: columns of a generic table; naming any makes `auto` mean `generic`.
       strong_weight: how often a verdict `>>` of Arena-Hard counts (count, from 1).
+      baseline: the model that Arena-Hard v0.1 compares with, which its judgments do not name.
 
     Raises:
       TableError: a file that cannot be read, is of no known format, or has records outside its
@@ -78,12 +81,14 @@ def collect(
         raise ValueError(f"{len(judges)} judges for {len(paths)} files: give one, or one a file")
     if columns != USUAL and format not in ("auto", "generic"):
         raise ValueError(f"columns are named for a generic table, not for {format}")
+    if columns.judges and judges:
+        raise ValueError("--judges are columns of judges, so --judge cannot name them")
     if strong_weight < 1:
         raise ValueError(f"strong weight {strong_weight}: a whole number from 1")
     check_word("format", format, ("auto", *FORMATS))
     is_auto = format == "auto" and columns == USUAL
     imported = Imported(FORMATS["generic" if columns != USUAL or is_auto else format], order)
-    problems, stems = Problems(), {}
+    problems, stems, answers = Problems(), {}, {}
     for i, path in enumerate(paths):
         stem = re.sub(r"(\.(jsonl?|csv|tsv|txt|parquet))?(\.gz)?$", "", path.name)
         stems[stem] = stems.get(stem, 0) + 1
@@ -92,7 +97,8 @@ def collect(
         number = -1
         try:
             for number, (line, values) in enumerate(sources.read(path)):
-                row = Row(path, source, number, line, values, imported.used, columns, strong_weight)
+                more = columns, strong_weight, baseline, answers
+                row = Row(path, source, number, line, values, imported.used, *more)
                 try:
                     if number == 0:
                         imported.begin(row, is_auto)
@@ -105,10 +111,14 @@ def collect(
         if number < 0:
             problems.add(path, "no records")
     problems.check()
+    imported.pair(columns)
     if not imported.verdicts:
-        raise TableError(f"{paths[0]}: no verdicts")
+        lone = ": no prompt has two rated answers" * bool(imported.scores)
+        raise TableError(f"{paths[0]}: no verdicts{lone}")
     if strong_weight != 1 and imported.format.name != "arena_hard":
         raise ValueError(f"strong weight {strong_weight}: {imported.format.name} has no `>>`")
+    if baseline is not None and imported.format.name != "arena_hard":
+        raise ValueError(f"--baseline {baseline}: for Arena-Hard, not for {imported.format.name}")
     if (unnamed := list(imported.unnamed))[1:]:
         raise ValueError(
             f"{len(unnamed)} files do not name their judge, {unnamed[0]} among them: --judge needs "
@@ -130,6 +140,12 @@ class Imported:
     """By pool and name, also those that no verdict compares."""
     anchors: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
     """Name of the better of two items of a pool."""
+    scores: dict[tuple[str, str | None, str], dict[str, list[float | None]]] = field(
+        default_factory=dict
+    )
+    """Ratings by pool, judge and ranking, and item."""
+    n_failed: int = 0
+    """Scores of -1 that are read as failed."""
     used: dict[str, dict[tuple[str, str], None]] = field(default_factory=dict)
     """See `Row.used`."""
     keys: dict[str, None] = field(default_factory=dict)
@@ -171,16 +187,47 @@ class Imported:
                     what = f"the label of pool {brief(record.pool)} again, and another one"
                     raise Refused(what)
                 continue
-            items = record[1:3] if isinstance(record, Verdict) else [record.item]
+            items = list(record[1:3]) if isinstance(record, Verdict) else [record.item]
             for item in items:
                 place = record.pool, item.name
                 self.answers[place] = _merged(self.answers.get(place, Item(item.name)), item)
-            if isinstance(record, Verdict):
-                by = judge or record.judge
-                if by is None:
-                    self.unnamed[row.file] = None
+            if not isinstance(record, Verdict | Rating):
+                continue
+            by = judge or record.judge
+            if by is None:
+                self.unnamed[row.file] = None
+            if isinstance(record, Rating):
+                of_judge = self.scores.setdefault((record.pool, by, record.ranking), {})
+                of_judge.setdefault(record.item.name, []).append(record.score)
+            else:
                 first, second = (item.name for item in items)
                 self.verdicts.append(record._replace(first=first, second=second, judge=by))
+
+    def pair(self, columns: GenericColumns) -> None:
+        """Make verdicts of the ratings. Scores of -1 failed where no other score of a table of the
+        user's own is negative and some are above 1, unless the user says what codes mean.
+
+        Raises:
+          ValueError: the order is said to be shown, though answers were rated one by one.
+        """
+        if self.scores and self.given_order == "shown":
+            raise ValueError("--order shown: ratings and rankings have no first and second answer")
+        lists = [
+            *(v.scores for v in self.verdicts),
+            *itertools.chain(*map(dict.values, self.scores.values())),
+        ]
+        known = {score for scores in lists for score in scores if score is not None}
+        negative = {score for score in known if score < 0}
+        if columns.outcomes is None and negative == {ratings.FAILED} and max(known) > 1:
+            self.n_failed = sum(scores.count(ratings.FAILED) for scores in lists)
+            for i, verdict in enumerate(self.verdicts):
+                if ratings.FAILED in verdict.scores:
+                    self.verdicts[i] = verdict._replace(p_first=None)
+            for scores in lists:
+                if isinstance(scores, list):
+                    scores[:] = [None if v == ratings.FAILED else v for v in scores]
+        for (pool, judge, _), scores in self.scores.items():
+            self.verdicts += ratings.pairs(pool, judge, scores)
 
     @property
     def mapping(self) -> dict[str, tuple[str, ...]]:
@@ -275,6 +322,8 @@ class Imported:
         """Warnings, in sentences."""
         n_judges, n_unjudged = len(self.judges), self.counts["answers_without_verdict"]
         against = self.given_order == "shown" and self.format.order != "recorded" and self.pattern
+        largest = max(map(len, self.scores.values()), default=0)
+        agree = bool(self.anchors) and self.format.name == "generic" and self._all_as_labelled()
         notes = {
             f"{n_judges} judges; if they are one crowd, --judge NAME makes them one": (
                 n_judges > MANY
@@ -283,8 +332,24 @@ class Imported:
             "winners 1 and 2 are read as first and second; if they are steps of a longer scale, "
             "say which: --scale 1:7": self.table["numbered"].any(),
             f"{n_unjudged} answers that no verdict compares are left out": n_unjudged,
+            f"{self.n_failed} scores of -1 are read as failed: no other score is negative": (
+                self.n_failed
+            ),
+            "each pair of m answers that a judge rated or ranked on a prompt counts 2/m, so that a "
+            "prompt counts as m - 1 verdicts; these depend on each other, which intervals over "
+            "prompts allow for (jbt leaderboard) and others do not": largest > 2,
+            "every verdict agrees with its label: labels made of the verdicts are no gold": agree,
         }
         return [note for note, holds in notes.items() if holds]
+
+    def _all_as_labelled(self) -> bool:
+        labels = (self.anchors.get((v.pool, frozenset(v[1:3]))) for v in self.verdicts)
+        won = [
+            v.p_first == (label == v.first)
+            for v, label in zip(self.verdicts, labels, strict=True)
+            if label
+        ]
+        return len(won) > 1 and all(won)
 
     def not_known(self) -> list[str]:
         """What the source does not say, in sentences."""
@@ -292,6 +357,8 @@ class Imported:
         unknown, missing = counts["order_unknown"], counts["items_without_lengths"]
         if self.given_order is not None:
             why = "as you say"
+        elif self.scores:
+            why = "answers that are rated or ranked are not shown in pairs"
         elif self.format.order == "columns":
             why = f"{self.pattern}, so it may not be the order shown (--order shown if it is)"
         elif self.format.name == "generic":
@@ -359,6 +426,7 @@ class Imported:
             "p_first" if graded else "winner",
             *["count"] * bool((table["count"] != 1).any()),
         ]
+        rows["count"] = [int(n) if float(n).is_integer() else n for n in table["count"]]
         return rows[[*columns, "order"]]
 
     def _item_rows(self) -> pd.DataFrame:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from jbt.own.formats import generic, texts
+from jbt.own.formats import generic, logs, mt_bench, texts
+from jbt.own.formats.mt_bench import ARENA_ALONE
 from jbt.own.formats.records import (
     Answer,
     Format,
@@ -74,15 +76,17 @@ def _games(key: str, code: str, most: Sequence[int], codes: Codes) -> Any:
     return read
 
 
+def _label(codes: Codes) -> Callable[[Row, Sequence[str]], float | None]:
+    """The code of a gold label."""
+    return lambda row, names: as_code(row.need("anchors", "label"), codes, "label")
+
+
 # Chatbot Arena: votes of visitors between two anonymous models, left (a) and right (b). Three
 # releases: 100k (and FastChat's cleaned battles before it), 140k, and 55k, a CSV file whose winner
 # is one-hot.
 
 ARENA = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5, "tie (bothbad)": 0.5, "both_bad": 0.5}
 ARENA_ONE_HOT = {"winner_model_a": 1.0, "winner_model_b": 0.0, "winner_tie": 0.5}
-ARENA_ALONE = {"anony", "language", "tstamp"}
-"""Keys of the Arena's battles that human judgments of MT-Bench lack."""
-
 CONVERSATIONS = _conversation("conversation_a", "conversation_b")
 
 
@@ -126,72 +130,6 @@ CHATBOT_ARENA = Layout(
 )
 
 
-# MT-Bench: models judged by models (`*_pair.jsonl`) and by people, turn by turn.
-
-MT_BENCH_GAMES = {
-    "g1_winner": {"model_1": 1.0, "model_2": 0.0, "tie": 0.5, "error": None},
-    "g2_winner": {"model_1": 0.0, "model_2": 1.0, "tie": 0.5, "error": None},
-}
-"""Share won by the model shown first: model 1 in the first game, model 2 in the second."""
-
-MT_BENCH_VOTES = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}
-
-
-def _turn(row: Row) -> str:
-    """The pool: each turn of a question is one, because a model answers in each."""
-    question = row.name("pool", "question_id")
-    return f"{question}/turn{as_name(row.need('pool', 'turn'), 'turn')}"
-
-
-def _first_judge(row: Row) -> str | None:
-    """The judge's name; for a model that judges it comes first in a list, before the prompt's."""
-    judge = row.find("judge", "judge")
-    if isinstance(judge, list) and judge:
-        judge = judge[0]
-    return None if judge is None else as_name(judge, "judge")
-
-
-def _turn_text(row: Row, side: int) -> str | None:
-    key, turn = f"conversation_{'ab'[side]}", _turn(row).rpartition("/turn")[2]
-    conversation = row.find("texts", key)
-    if conversation is None or not turn.isdecimal():
-        return None
-    replies = texts.answers(conversation, key)
-    return replies[int(turn) - 1] if 1 <= int(turn) <= len(replies) else None
-
-
-def _vote(row: Row, names: Sequence[str]) -> list[Game]:
-    """The source no longer has the order in which the answers were seen."""
-    winner = row.need("winner", "winner")
-    if isinstance(winner, str) and "tie" in winner:  # also "tie (inconsistent)"
-        winner = "tie"
-    return [Game(as_code(winner, MT_BENCH_VOTES, "winner"), shown=False)]
-
-
-def _is_mt_bench_human(values: Mapping[str, Any]) -> bool:
-    keys = {"question_id", "model_a", "model_b", "winner", "judge", "turn"}
-    return keys <= values.keys() and not ARENA_ALONE & values.keys()
-
-
-MT_BENCH = Layout(
-    pool=_turn,
-    keys=("model_1", "model_2"),
-    judge=_first_judge,
-    games=lambda row, names: [
-        Game(as_code(row.need("winner", key), codes, key), swapped=key == "g2_winner")
-        for key, codes in MT_BENCH_GAMES.items()
-    ],
-)
-
-MT_BENCH_HUMAN = Layout(
-    pool=_turn,
-    keys=("model_a", "model_b"),
-    text=_turn_text,
-    judge=_first_judge,
-    games=_vote,
-)
-
-
 # AlpacaEval `annotations.json`: models against one baseline, with graded preferences; all models
 # that answered one instruction form a pool.
 
@@ -221,7 +159,7 @@ ALPACA_EVAL = Layout(
 )
 
 
-# Arena-Hard v2: judgments of a model against a baseline in two games, and the models' answers.
+# Arena-Hard: judgments of a model against a baseline in one or two games, and the models' answers.
 
 ARENA_HARD_CODES = {
     **dict.fromkeys(("A>>B", "A>B", "B<A", "B<<A"), 1.0),
@@ -231,20 +169,26 @@ ARENA_HARD_CODES = {
 """Share won by A, who is shown first."""
 
 ARENA_HARD = Layout(
-    pool=lambda row: row.name("pool", "uid"),
+    pool=lambda row: row.name("pool", "uid", "question_id"),
     keys=("baseline", "model"),
-    games=_games("games", "score", [2], ARENA_HARD_CODES),
+    games=_games("games", "score", [1, 2], ARENA_HARD_CODES),
 )
 
 
 def _is_arena_hard(values: Mapping[str, Any]) -> bool:
-    judgment = {"uid", "judge", "model", "baseline", "games"} <= values.keys()
-    return judgment or ({"uid", "model", "metadata"} <= values.keys() and "games" not in values)
+    keys = values.keys()
+    judgment = {"judge", "model", "games"} <= keys and bool({"uid", "question_id"} & keys)
+    return judgment or ({"uid", "model", "metadata"} <= keys and "games" not in keys)
 
 
 def _arena_hard(row: Row) -> Iterator[Record]:
-    """Read two games, or an answer."""
+    """Read one game, in which the baseline is first, or two; or an answer."""
     if "games" in row.values:
+        if "baseline" not in row.values:
+            if row.baseline is None:
+                what = "these judgments do not name the model compared with: --baseline NAME"
+                raise Refused(f"{what} (gpt-4-0314 in Arena-Hard v0.1)")
+            row = replace(row, values={**row.values, "baseline": row.baseline})
         yield from ARENA_HARD.records(row)
         return
     model, text = row.name("item", "model"), _conversation("messages")(row, 0)
@@ -283,7 +227,7 @@ LLMBAR = Layout(
     by_place=True,
     text=_plain(*OUTPUTS),
     judge=lambda row: None,
-    gold=SWAPS["swap = False"],
+    gold=_label(SWAPS["swap = False"]),
     games=_first_round,
 )
 
@@ -309,7 +253,7 @@ JUDGEBENCH = Layout(
     by_place=True,
     text=_plain(*RESPONSES),
     judge=_judge_of_file,
-    gold={"A>B": 1.0, "B>A": 0.0},
+    gold=_label({"A>B": 1.0, "B>A": 0.0}),
     games=_games("judgments", "decision", [1, 2], {"A>B": 1.0, "B>A": 0.0, "A=B": 0.5}),
 )
 
@@ -383,20 +327,7 @@ FORMATS: dict[str, Format] = {
         Format(
             "chatbot_arena", "Chatbot Arena battles", _is_arena, CHATBOT_ARENA.records, "columns"
         ),
-        Format(
-            "mt_bench",
-            "MT-Bench judgments of pairs",
-            {"question_id", *MT_BENCH.keys, *MT_BENCH_GAMES}.issubset,
-            MT_BENCH.records,
-            "recorded",
-        ),
-        Format(
-            "mt_bench_human",
-            "MT-Bench human judgments",
-            _is_mt_bench_human,
-            MT_BENCH_HUMAN.records,
-            "unknown",
-        ),
+        *mt_bench.FORMATS,
         Format(
             "alpaca_eval",
             "AlpacaEval annotations",
@@ -427,6 +358,7 @@ FORMATS: dict[str, Format] = {
             COMPARIA.records,
             "unknown",
         ),
+        *logs.FORMATS,
         Format("study", "Journal of a study", _is_study, _study, "recorded"),
         Format("generic", "Table of your own", generic.recognises, generic.records, "unknown"),
     )
@@ -456,5 +388,5 @@ def recognise(values: Mapping[str, Any]) -> Format:
     keys = ", ".join(map(repr, list(values)[:12]))
     raise Refused(
         f"none of the formats known has the keys {keys}; if this is a table of your own, name its "
-        "columns (--first --second --winner)"
+        "columns (--first --second --winner, or --item --rating of single answers)"
     )

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import math
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
-from jbt.own.tables.outcomes import Outcomes
+from jbt.own.formats.given import USUAL, GenericColumns
 from jbt.own.tables.sheets import NUMBER
-from jbt.own.tables.verdicts import check_distinct
-from jbt.types import check_word
 
 
 class Refused(ValueError):
@@ -49,9 +46,23 @@ class Verdict(NamedTuple):
     judge: str | None
     shown: bool
     """Whether the judge is known to have seen `first` before `second`."""
-    count: int = 1
+    count: float = 1
     numbered: bool = False
     """Whether the winner is a bare 1 or 2, which may also be two steps of a longer scale."""
+    scores: tuple[float | None, ...] = ()
+    """The scores of both, where the higher wins."""
+
+
+class Rating(NamedTuple):
+    """A score of one answer; the ratings of a pool by one judge become pairs (`Imported.pair`)."""
+
+    pool: str
+    item: Item
+    score: float | None
+    """The higher is better; None for a failed judgment."""
+    judge: str | None
+    ranking: str = ""
+    """Only answers of one ranking are compared."""
 
 
 class Answer(NamedTuple):
@@ -69,60 +80,7 @@ class Anchor(NamedTuple):
     worse: str
 
 
-Record = Verdict | Answer | Anchor
-
-SwappedCodes = Literal["shown", "columns"]
-
-
-@dataclass(frozen=True)
-class GenericColumns:
-    """Columns of a table of the user's own; None: the usual name, if the table has it."""
-
-    first: str | None = None
-    second: str | None = None
-    winner: tuple[str, ...] = ()
-    """One column; or two or three, marked 1 where the first won, the second won, they tied."""
-    pool: str | None = None
-    judge: str | None = None
-    texts: tuple[str, str] | None = None
-    """Columns of the two answers' texts."""
-    counts: tuple[tuple[str, str, str], ...] = ()
-    """Covariates already counted: a name, and the columns of the first and second answer."""
-    outcomes: Outcomes | None = None
-    """What the winner's codes mean, in place of the usual words."""
-    scores: tuple[str, str] | None = None
-    """Columns of two scores, of which the higher wins."""
-    swapped: str | None = None
-    """Column with the winner where the second was shown first."""
-    swapped_codes: SwappedCodes | None = None
-    """Whether a code such as `A` in that column is about the order shown, or about the columns."""
-
-    def named(self) -> list[str]:
-        """All columns that are named."""
-        pairs = [self.texts or (), self.scores or (), *(pair for _, *pair in self.counts)]
-        single = [self.first, self.second, *self.winner, self.pool, self.judge, self.swapped]
-        return [name for name in (*single, *itertools.chain(*pairs)) if name is not None]
-
-    def check(self) -> None:
-        """Raise `ValueError` for columns that cannot belong to one table."""
-        if (self.first is None) != (self.second is None):
-            raise ValueError("--first and --second go together")
-        if len(self.winner) > 3:
-            raise ValueError(f"--winner takes up to 3 columns, got {len(self.winner)}")
-        if self.swapped_codes is not None:
-            check_word("swapped_codes", self.swapped_codes, get_args(SwappedCodes))
-        if self.scores is not None and (self.winner or self.outcomes is not None):
-            raise ValueError("--scores are in place of --winner, --map and --scale")
-        if self.outcomes is not None and len(self.winner) > 1:
-            raise ValueError(f"{self.outcomes.option} needs one column of winners")
-        check_distinct([self.first, self.second, *self.winner, self.pool, self.judge, self.swapped])
-        counted = [name for name, *_ in self.counts]
-        if len(set(counted)) < len(counted) or {"pool", "item", "content"} & set(counted):
-            raise ValueError(f"--counts names {', '.join(counted)}: each must be a name of its own")
-
-
-USUAL = GenericColumns()
-"""No column named."""
+Record = Verdict | Rating | Answer | Anchor
 
 
 @dataclass(frozen=True)
@@ -144,6 +102,10 @@ class Row:
     """Of a table of the user's own."""
     strong_weight: int = 1
     """How often a verdict `>>` of Arena-Hard counts (count); Arena-Hard itself takes 3."""
+    baseline: str | None = None
+    """The model that Arena-Hard compares with, where its judgments do not name it."""
+    answers: dict[tuple[str, str], dict[int, str]] = field(default_factory=dict)
+    """Names of a model's answers in a pool, by the hash of their texts."""
 
     def note(self, role: str, key: str, within: str = "") -> None:
         """Note that a key, or the part of it at `within`, was used for this role."""
@@ -203,6 +165,11 @@ class Row:
             raise Refused(f"{key} is {brief(value)}, allowed: a text")
         return value
 
+    def apart(self, pool: str, model: str, text: str | None) -> str:
+        """The name of a model's answer: the model's; of a second text in one pool `MODEL (2)`."""
+        names = self.answers.setdefault((pool, model), {})
+        return names.setdefault(hash(text), f"{model} ({len(names) + 1})" if names else model)
+
     def numbered(self) -> str:
         """A name for a pool that the source does not name: the file's name and the record's number.
 
@@ -221,9 +188,13 @@ class Game(NamedTuple):
     """Whether the second answer of the record was shown first."""
     shown: bool = True
     """Whether the order is known."""
-    count: int = 1
+    count: float = 1
     numbered: bool = False
     """See `Verdict`."""
+    scores: tuple[float | None, ...] = ()
+    """See `Verdict`."""
+    judge: str | None = None
+    """Where a record has games of several judges."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,6 +210,8 @@ class Layout:
     """Whether the answers are named after these keys, and not after what stands there."""
     of_models: bool = True
     """Whether the names are of the models that wrote the answers."""
+    several: bool = False
+    """Whether a model may have given several answers to one prompt."""
     apart: Sequence[str] = ()
     """What tells the answers apart if they have one name."""
     text: Callable[[Row, int], str | None] = lambda row, side: None
@@ -246,8 +219,8 @@ class Layout:
     counts: Callable[[Row, int], Mapping[str, float]] = lambda row, side: {}
     """What the source counted in it."""
     judge: Callable[[Row], str | None] = lambda row: row.optional_name("judge", "judge")
-    gold: Mapping[str, float] | None = None
-    """The share that the first wins by a trusted label, for each value of the key `label`."""
+    gold: Callable[[Row, Sequence[str]], float | None] | None = None
+    """Reads the share that the first wins by a trusted label; given the names."""
 
     def records(self, row: Row) -> Iterator[Record]:
         """Read one record.
@@ -267,17 +240,20 @@ class Layout:
                 raise Refused(f"{both}, allowed: two items")
             own = [f"{name} ({end})" for name, end in zip(names, self.apart, strict=True)]
         contents = names if self.of_models and not self.by_place else [None, None]
+        pool, judge, written = self.pool(row), self.judge(row), [self.text(row, i) for i in (0, 1)]
+        if self.several:
+            own = [row.apart(pool, *answer) for answer in zip(own, written, strict=True)]
         items = [
-            Item(own[i], contents[i], self.text(row, i), self.counts(row, i), self.by_place)
+            Item(own[i], contents[i], written[i], self.counts(row, i), self.by_place)
             for i in (0, 1)
         ]
-        pool, judge = self.pool(row), self.judge(row)
-        if self.gold is not None:
-            gold = as_code(row.need("anchors", "label"), self.gold, "label")
+        if self.gold is not None and (gold := self.gold(row, names)) in (0, 1):
             yield Anchor(pool, *(own if gold == 1 else own[::-1]))
-        for p_first, swapped, shown, count, numbered in self.games(row, names):
-            first, second = items[::-1] if swapped else items
-            yield Verdict(pool, first, second, p_first, judge, shown, count, numbered)
+        for game in self.games(row, names):
+            first, second = items[::-1] if game.swapped else items
+            by = "/".join(filter(None, (judge, game.judge))) or None
+            facts = game.count, game.numbered, game.scores
+            yield Verdict(pool, first, second, game.p_first, by, game.shown, *facts)
 
 
 Order = Literal["recorded", "columns", "unknown"]

@@ -1,17 +1,28 @@
 """Read the records of a file: JSON, JSON lines, CSV, or Parquet with the extra `parquet`; also
-gzipped. A file is only data: nothing in it is run.
+gzipped, or one in a zip archive; and Inspect's `.eval`. A file is only data: nothing in it is run.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from jbt.border.inputs import check_file, read_bytes
-from jbt.own.tables.decoding import Damaged, damage, decode, read_csv, unpack
+from jbt.own.tables.decoding import (
+    LARGEST_RATIO,
+    UNSUSPICIOUS,
+    ZIP,
+    Damaged,
+    damage,
+    decode,
+    read_csv,
+    unpack,
+)
 
 Located = tuple[int, Mapping[str, Any]]
 """Line of the file, from 1 (row, in Parquet), and the record that begins there."""
@@ -32,7 +43,18 @@ def read(path: Path) -> Iterator[Located]:
             check_file(path)
             yield from _parquet(path)
             return
-        text = decode(read_bytes(path))
+        data = read_bytes(path)
+        if data.startswith(ZIP):
+            members = _members(data)
+            if _START.keys() & members.keys():
+                yield from _eval(members)
+                return
+            if len(members) > 1:
+                what = "a zip archive of several files (or a workbook: save it as CSV)"
+                raise Damaged(f"{what}: unpack it and name those to import")
+            ((name, data),) = members.items()
+            name = name.lower()
+        text = decode(data)
         if not text.strip():
             raise Damaged("the file is empty")
         start = text.lstrip()[:1]
@@ -41,8 +63,67 @@ def read(path: Path) -> Iterator[Located]:
             yield from _csv(text)
         elif start == "[":
             yield from _json(text)
+        elif (document := _document(text)) is not None:
+            yield from ((1, record) for record in _flat(document))
         else:
             yield from _json_lines(text)
+
+
+_START = {"header.json": "eval", "_journal/start.json": "eval"}
+"""Members of Inspect's logs that describe the evaluation, the better first."""
+
+
+def _members(data: bytes) -> dict[str, bytes]:
+    """The files in a zip archive.
+
+    Raises:
+      Damaged: it cannot be unpacked, or is of a size that no log has.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            infos = [info for info in archive.infolist() if not info.is_dir()]
+            if sum(i.file_size for i in infos) > max(UNSUSPICIOUS, LARGEST_RATIO * len(data)):
+                raise Damaged(f"unpacks to more than {LARGEST_RATIO} times its size")
+            return {info.filename: archive.read(info) for info in infos}
+    except (zipfile.BadZipFile, RuntimeError, EOFError) as error:
+        raise Damaged(f"cannot be unpacked: {error}") from None
+
+
+def _eval(members: Mapping[str, bytes]) -> Iterator[Located]:
+    """The samples of an Inspect log, each with what the log says about the evaluation."""
+    (start, *_) = [name for name in _START if name in members]
+    log = _record(_decode(decode(members[start]), 0, 1)[0], 1)
+    for name, data in members.items():
+        if name.startswith("samples/"):
+            sample = _record(_decode(decode(data), 0, 1)[0], 1)
+            yield 1, {**sample, "eval": log.get("eval")}
+
+
+def _document(text: str) -> Mapping[str, Any] | None:
+    """The one object that the whole text is; None if there is more, or less."""
+    try:
+        return json.loads(text, parse_constant=_constant)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _flat(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The records of an object: an Inspect log, promptfoo's results, or a table of columns; else
+    the object itself."""
+    samples, results = document.get("samples"), document.get("results")
+    if isinstance(samples, list) and "eval" in document:
+        yield from ({**_record(sample, 1), "eval": document["eval"]} for sample in samples)
+        return
+    if isinstance(results, dict) and isinstance(results.get("results"), list):
+        yield from (_record(result, 1) for result in results["results"])
+        return
+    columns = {key: v for key, v in document.items() if isinstance(v, list)}
+    sizes = {len(values) for values in columns.values()}
+    if len(columns) < 3 or len(sizes) != 1 or "id" not in columns:
+        yield document
+        return
+    for i in range(sizes.pop()):
+        yield {**document, **{key: values[i] for key, values in columns.items()}}
 
 
 def _constant(name: str) -> float | None:

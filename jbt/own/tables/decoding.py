@@ -17,7 +17,9 @@ import pandas as pd
 
 GZIP = b"\x1f\x8b"
 
-NOT_TEXT = "not text in UTF-8, or in UTF-16 with a byte order mark"
+ZIP = b"PK\x03\x04"
+
+NOT_TEXT = "not text in UTF-8, or in UTF-16 with a byte order mark: save it as CSV in UTF-8"
 
 SEPARATORS = ",\t;"
 
@@ -70,6 +72,8 @@ def decode(data: bytes) -> str:
       Damaged: it is no such text, or cannot be unpacked.
     """
     data = unpack(data)
+    if data.startswith(ZIP):
+        raise Damaged("a zip archive or a workbook, no table: unpack it, or save it as CSV")
     wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
         return data.decode("utf-16" if wide else "utf-8-sig")

@@ -376,7 +376,7 @@ def _counts(verdicts: pd.DataFrame, n_pools: int, n_judges: int) -> pd.DataFrame
     keys = ["pool", "judge"]
     fits = pd.MultiIndex.from_product([range(n_pools), range(n_judges)], names=keys)
     totals = verdicts[keys].assign(**{name: rows * count for name, rows in kinds.items()})
-    whole = np.ceil(totals.groupby(keys).sum() - ROUNDING).astype(np.int64)
+    whole = (totals.groupby(keys).sum() - ROUNDING).apply(np.ceil).astype(np.int64)
     return whole.reindex(fits, fill_value=0).reset_index()
 
 

@@ -1,0 +1,169 @@
+"""Usual names of the columns of a table of the user's own, compared without regard to case."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jbt.own.formats.given import GenericColumns
+from jbt.own.formats.records import Refused, Row, digest
+
+ONE_LINE = 40
+"""Most characters of a prompt that names its pool; a longer one is named by a digest."""
+
+ENDS = (
+    *(("a", "b"), ("1", "2"), ("0", "1"), ("left", "right"), ("first", "second"), ("x", "y")),
+    ("chosen", "rejected"),
+)
+"""What tells the two columns of a pair apart: `STEM_a` and `STEM_b`, `STEM1`, `left_STEM`, ..."""
+
+FORMS = ("{stem}_{end}", "{stem} {end}", "{stem}{end}", "{end}_{stem}")
+
+WON = ("winner", "loser")
+"""Items of which the first won."""
+
+CHOSEN = ("chosen", "rejected")
+"""Texts of which the first is better."""
+
+PLAIN = (("first", "second"), ("left", "right"), WON)
+"""Pairs of columns with the items' names that are called by the side alone."""
+
+COUNTS = ("words", "tokens", "length", "chars")
+
+STEMS = {
+    "items": (
+        *("model", "generator", "item", "system", "candidate", "assistant", "player", "team"),
+        "model_name",
+    ),
+    "texts": (
+        *("response", "answer", "output", "completion", "text", "reply", "generation"),
+        "summary",
+    ),
+    "scores": ("score", "rating", "grade", "scores", "reward"),
+    "probabilities": ("prob", "probability", "p", "probs"),
+    "log probabilities": ("logprob", "log_prob", "logprobs", "logp", "logit"),
+    "wins": ("win", "wins", "n_wins", "win_count"),
+}
+"""Usual names of pairs of columns, without what tells the two apart."""
+
+NAMES = {
+    "pool": (
+        *("pool", "question_id", "prompt_id", "instruction_id", "task_id", "qid", "doc_id"),
+        "query_id",
+    ),
+    "prompt": ("prompt", "question", "instruction", "query", "input", "topic"),
+    "judge": ("judge", "judge_model", "annotator", "evaluator", "rater"),
+    "winner": (
+        *("winner", "preference", "preferred", "verdict", "choice", "decision", "better"),
+        *("outcome", "judgment", "judgement", "vote", "label"),
+    ),
+    "result": ("results", "result", "correct", "is_correct"),
+    "ties": ("ties", "tie", "draws", "draw"),
+    "count": ("count", "weight"),
+    "item": ("model", "model_name", "model_id", "generator", "system", "system_id", "assistant"),
+    "rating": ("score", "rating", "grade", "overall_score"),
+    "ranking": ("ranking", "ranked", "rank_order"),
+    "ranks": ("rank",),
+}
+"""Usual names of columns."""
+
+OPTIONS = {
+    "items": "--first --second",
+    "prompt": "--pool",
+    "judge": "--judge-column",
+    "winner in the other order": "--swapped",
+    "log probabilities": "--logprobs",
+    "probabilities": "--winner COLUMN --scale 1:0",
+}
+"""The option that names the column or columns of a role; else it is called as the role."""
+
+
+class NoVerdicts(Refused):
+    """A record in which nothing names two items, or nothing says who won."""
+
+
+class Keys:
+    """The columns of a table, and those that the user named."""
+
+    def __init__(self, given: GenericColumns, keys: tuple[str, ...]):
+        """Raises `Refused` where a named column is missing."""
+        self.keys = keys
+        self.written = {key.casefold(): key for key in keys}
+        self.shown = ", ".join(map(repr, keys[:12]))
+        for key in given.named():
+            if key not in keys:
+                like = difflib.get_close_matches(key.casefold(), self.written, 1)
+                hint = f"; did you mean {self.written[like[0]]!r}?" if like else ""
+                raise Refused(f"no {key!r} here; keys are {self.shown}{hint}")
+
+    def usual(self, *names: str) -> list[str]:
+        """Those of these names that are there."""
+        return [self.written[name] for name in names if name in self.written]
+
+    def first(self, role: str) -> str | None:
+        """The first usual name of a role that is there."""
+        return next(iter(self.usual(*NAMES[role])), None)
+
+    def one(self, role: str) -> str | None:
+        """The one usual name of a role that is there; `Refused` if there are several."""
+        return only(role, self.usual(*NAMES[role]))
+
+    def pairs(self, *stems: str) -> list[tuple[str, str]]:
+        """Pairs of columns with these stems."""
+        names = [
+            [form.format(stem=stem, end=end) for end in ends]
+            for stem, ends, form in itertools.product(stems, ENDS, FORMS)
+        ]
+        there = self.written
+        return [(there[a], there[b]) for a, b in names if a in there and b in there]
+
+    def pair(self, role: str) -> tuple[str, str] | None:
+        """The one usual pair of a role."""
+        return only(role, self.pairs(*STEMS[role]))
+
+    def halves(self, role: str) -> list[tuple[str, str]]:
+        """Where one of a pair has a column: it, and the name that is missing."""
+        halves = []
+        for stem, ends in itertools.product(STEMS[role], ENDS):
+            pair = [f"{stem}_{end}" for end in ends]
+            if len(there := self.usual(*pair)) == 1:
+                halves.append((there[0], pair[there[0].casefold() == pair[0]]))
+        return halves
+
+    def first_half(self, role: str) -> tuple[str, ...]:
+        """The one column of a role that is called like the first of a pair, without the second."""
+        first = [there for there, missing in self.halves(role) if there.casefold() < missing]
+        return tuple(filter(None, [only(role, first)]))
+
+    def pool(
+        self, given: GenericColumns, without: Callable[[Row], str]
+    ) -> tuple[Callable[[Row], str], bool]:
+        """Reads the pool's name; else the prompt; else what `without` says. And whether there is
+        a column for it."""
+        pool = given.pool or self.first("pool")
+        prompt = self.one("prompt") if pool is None else None
+
+        def read(row: Row) -> str:
+            if pool is not None:
+                return row.name("pool", pool)
+            if prompt is None:
+                return without(row)
+            text = row.need("pool", prompt)
+            is_short = isinstance(text, str) and len(text) <= ONE_LINE
+            return row.name("pool", prompt) if is_short else digest(text)
+
+        return read, (pool or prompt) is not None
+
+
+def only(role: str, candidates: Sequence[Any]) -> Any:
+    """The one candidate for a role; None without any.
+
+    Raises:
+      Refused: there are several.
+    """
+    if len(candidates) > 1:
+        shown = " or ".join(" and ".join(c) if isinstance(c, tuple) else c for c in candidates)
+        raise Refused(f"the {role} may be in {shown}: say which ({OPTIONS.get(role, f'--{role}')})")
+    return candidates[0] if candidates else None

@@ -1,0 +1,111 @@
+"""The columns of a table of the user's own that the user named."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from jbt.own.tables.outcomes import Outcomes
+from jbt.own.tables.verdicts import check_distinct
+from jbt.types import check_word
+
+SwappedCodes = Literal["shown", "columns"]
+
+
+@dataclass(frozen=True)
+class GenericColumns:
+    """Columns of a table of the user's own; None: the usual name, if the table has it."""
+
+    first: str | None = None
+    second: str | None = None
+    winner: tuple[str, ...] = ()
+    """One column; or two or three, marked 1 where the first won, the second won, they tied."""
+    pool: str | None = None
+    judge: str | None = None
+    texts: tuple[str, str] | None = None
+    """Columns of the two answers' texts."""
+    counts: tuple[tuple[str, str, str], ...] = ()
+    """Covariates already counted: a name, and the columns of the first and second answer."""
+    outcomes: Outcomes | None = None
+    """What the winner's codes mean, in place of the usual words."""
+    scores: tuple[str, str] | None = None
+    """Columns of two scores, of which the higher wins."""
+    swapped: str | None = None
+    """Column with the winner where the second was shown first."""
+    swapped_codes: SwappedCodes | None = None
+    """Whether a code such as `A` in that column is about the order shown, or about the columns."""
+    probability: tuple[str, ...] = ()
+    """Column of the probability that the first won; or of either's, of which the share counts."""
+    logprobs: tuple[str, str] | None = None
+    """Columns of the log probabilities of either verdict; their softmax grades it."""
+    wins: tuple[str, ...] = ()
+    """Columns that count how often the first won, the second won, they tied."""
+    judges: tuple[str, ...] = ()
+    """Columns of winners (of ratings, where a row is one answer), each of a judge of its name."""
+    gold: str | None = None
+    """Column with the better item by a trusted label, coded as the winner."""
+    in_text: bool = False
+    """Whether the winner (or rating) is the last `[[X]]` of a text; without any it failed."""
+    item: str | None = None
+    """Column with who wrote the one answer of a row."""
+    rating: tuple[str, ...] = ()
+    """Column with its rating; or a column for each item, called like it. The higher is better."""
+    ranks: tuple[str, ...] = ()
+    """The same with ranks, of which 1 is best."""
+    ranking: str | None = None
+    """Column with a list of items, the best first."""
+
+    @property
+    def of_ratings(self) -> bool:
+        """Whether a row is said to hold ratings or ranks of single answers."""
+        return bool(self.item or self.rating or self.ranks or self.ranking)
+
+    def named(self) -> list[str]:
+        """All columns that are named."""
+        pairs = [self.texts, self.scores, self.logprobs, *(pair for _, *pair in self.counts)]
+        lists = [self.winner, self.probability, self.wins, self.judges, self.rating, self.ranks]
+        names = itertools.chain(self._single(), *lists, *(pair or () for pair in pairs))
+        return [name for name in names if name is not None]
+
+    def _single(self) -> list[str | None]:
+        roles = [self.first, self.second, self.pool, self.judge, self.swapped, self.gold]
+        return [*roles, self.item, self.ranking]
+
+    def check(self) -> None:
+        """Raise `ValueError` for columns that cannot belong to one table."""
+        if (self.first is None) != (self.second is None):
+            raise ValueError("--first and --second go together")
+        if len(self.winner) > 3:
+            raise ValueError(f"--winner takes up to 3 columns, got {len(self.winner)}")
+        if self.swapped_codes is not None:
+            check_word("swapped_codes", self.swapped_codes, get_args(SwappedCodes))
+        ways = {
+            "--winner": self.winner,
+            "--scores": self.scores,
+            "--probability": self.probability,
+            "--logprobs": self.logprobs,
+            "--wins": self.wins,
+            "--judges": self.judges if not self.of_ratings else (),
+            "--rating": self.rating,
+            "--ranks": self.ranks,
+            "--ranking": self.ranking,
+        }
+        if len(given := [option for option, columns in ways.items() if columns]) > 1:
+            raise ValueError(f"{' and '.join(given)} both say who won: give one")
+        if self.of_ratings and (self.first or given[:1] in (["--winner"], ["--scores"])):
+            raise ValueError("--item, --rating, --ranks and --ranking are of rows without pairs")
+        if self.outcomes is not None and (
+            len(self.winner) > 1 or self.probability or self.logprobs or self.wins
+        ):
+            raise ValueError(f"{self.outcomes.option} needs one column of winners")
+        if len(self.wins) not in (0, 2, 3):
+            raise ValueError(f"--wins takes 2 or 3 columns, got {len(self.wins)}")
+        check_distinct([*self._single(), *self.winner])
+        counted = [name for name, *_ in self.counts]
+        if len(set(counted)) < len(counted) or {"pool", "item", "content"} & set(counted):
+            raise ValueError(f"--counts names {', '.join(counted)}: each must be a name of its own")
+
+
+USUAL = GenericColumns()
+"""No column named."""

@@ -1,0 +1,277 @@
+"""Formats whose records are not one pair each: logs of evaluation harnesses, which rate single
+answers, lists of answers, judges in columns, and a matrix of wins."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from jbt.own.formats import texts
+from jbt.own.formats.records import (
+    Anchor,
+    Format,
+    Game,
+    Item,
+    Layout,
+    Rating,
+    Record,
+    Refused,
+    Row,
+    Verdict,
+    as_code,
+    as_name,
+    as_number,
+    brief,
+    digest,
+)
+from jbt.own.tables.verdicts import ALL
+
+HOW = " (the higher is better)"
+
+GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "true": 1.0, "false": 0.0}
+"""Inspect's grades: correct, partial, incorrect, no answer."""
+
+
+def _score(value: Any, key: str, grades: Mapping[str, float] = GRADES) -> float | None:
+    """A number, a truth value or a grade; None for a failure.
+
+    Raises:
+      Refused: something else.
+    """
+    if value is None:
+        return None
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    number = grades.get(text, as_number(value))
+    if not math.isfinite(number):
+        raise Refused(f"{key} is {brief(value)}, allowed: numbers, {', '.join(grades)}, null")
+    return number
+
+
+def _within(row: Row, role: str, key: str, *path: str) -> Any:
+    """A value within nested objects; None where it is not there."""
+    value = row.need(role, key, "".join(f".{name}" for name in path))
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+# Inspect: a sample of a log (`sources` adds the log's `eval`), with the scores of its scorers.
+
+
+def _is_inspect(values: Mapping[str, Any]) -> bool:
+    of_log = values.get("eval")
+    return isinstance(of_log, Mapping) and "model" in of_log and {"id", "scores"} <= values.keys()
+
+
+def _inspect(row: Row) -> Iterator[Record]:
+    model = as_name(_within(row, "item", "eval", "model"), "eval.model")
+    task = _within(row, "pool", "eval", "task")
+    pool = f"{as_name(task, 'eval.task')}/{row.name('pool', 'id')}"
+    text = None
+    if row.values.get("epoch") in (None, 1):  # other epochs hold other answers
+        text = _within(row, "texts", "output", "completion") if "output" in row.values else None
+    scores = row.need("winner", "scores", f".*.value{HOW}")
+    if scores is not None and not isinstance(scores, Mapping):
+        raise Refused(f"scores is {brief(scores)}, allowed: an object")
+    row.note("judge", "scores", " (scorers)")
+    for scorer, score in (scores or {}).items():
+        value = score.get("value") if isinstance(score, Mapping) else score
+        parts = value.items() if isinstance(value, Mapping) else [(None, value)]
+        for part, number in parts:
+            judge = as_name(scorer if part is None else f"{scorer}/{part}", "a scorer")
+            item = Item(model, model, text if isinstance(text, str) else None)
+            yield Rating(pool, item, _score(number, f"scores.{scorer}.value"), judge)
+
+
+# promptfoo: a result of an evaluation, of one provider and prompt on one test.
+
+ERROR = 2
+"""`failureReason` of a result that promptfoo could not grade."""
+
+
+def _promptfoo(row: Row) -> Iterator[Record]:
+    provider = row.need("item", "provider")
+    if isinstance(provider, Mapping):
+        provider = provider.get("label") or provider.get("id")
+    model = as_name(provider, "provider")
+    variables = json.dumps(row.need("pool", "vars"), sort_keys=True)
+    pool = digest(variables, str(row.find("pool", "promptIdx") or 0))
+    output = _within(row, "texts", "response", "output") if row.values.get("response") else None
+    score = _score(row.need("winner", "score", HOW), "score")
+    failed = row.values.get("failureReason") == ERROR
+    item = Item(model, model, output if isinstance(output, str) else None)
+    yield Rating(pool, item, None if failed else score, "promptfoo")
+
+
+# lm-evaluation-harness: a document of a task and what its metrics say about one model, after which
+# the file's folder is called.
+
+METRICS = ("exact_match", "acc", "acc_norm", "f1", "bleu", "rouge1", "pass@1", "em")
+
+
+def _lm_eval(row: Row) -> Iterator[Record]:
+    model = as_name(row.file.resolve().parent.name.replace("__", "/"), "the folder")
+    task = re.sub(r"^samples_|_\d{4}-\d\d-\d\dT[^_]*$", "", row.source)
+    row.note("item", "the file's folder")
+    pool = f"{as_name(task, 'the file')}/{row.name('pool', 'doc_id')}"
+    metrics = row.values.get("metrics")
+    metrics = metrics if isinstance(metrics, list) else [m for m in METRICS if m in row.values]
+    if not metrics:
+        raise Refused(f"no metric here ({', '.join(METRICS)}); keys are {row.keys()}")
+    by = row.values.get("filter")
+    filtered = f",{by}" if isinstance(by, str) and by != "none" else ""
+    for metric in metrics:
+        name = as_name(metric, "metrics")
+        row.note("judge", name, " (its name)")
+        score = _score(row.need("winner", name, HOW), name)
+        yield Rating(pool, Item(model, model), score, as_name(f"{name}{filtered}", "filter"))
+
+
+# RewardBench 2: the best of n answers, of which the first (or those called chosen) are correct.
+
+
+def _is_best_of_n(values: Mapping[str, Any]) -> bool:
+    chosen, scores = values.get("chosen"), values.get("scores")
+    of_dataset = isinstance(chosen, list) and not any(isinstance(c, Mapping) for c in chosen)
+    return (of_dataset and "rejected" in values) or (
+        isinstance(scores, list) and "num_correct" in values
+    )
+
+
+def _best_of_n(row: Row) -> Iterator[Record]:
+    """Every answer's score, and labels: each chosen answer is better than each rejected one."""
+    pool = row.optional_name("pool", "id") or row.numbered()
+    if "chosen" in row.values:
+        sides = [row.need("texts", key) for key in ("chosen", "rejected")]
+        if not all(isinstance(side, list) and side for side in sides):
+            raise Refused(f"chosen and rejected are {brief(sides)}, allowed: lists of answers")
+        written, n_chosen = [*sides[0], *sides[1]], len(sides[0])
+    else:
+        written, n_chosen = row.find("texts", "text"), row.need("anchors", "num_correct")
+    scores = _scores_of_n(row)
+    n = len(written) if isinstance(written, list) else len(scores or ())
+    if not isinstance(n_chosen, int) or not 0 < n_chosen < n or len(scores or [0] * n) != n:
+        given = f"{n_chosen} of {n} answers chosen, {len(scores or ())} scores"
+        raise Refused(f"{given}: needs some of each, and a score for each answer")
+    names = [f"chosen_{i + 1}" for i in range(n_chosen)]
+    names += [f"rejected_{i + 1}" for i in range(n - n_chosen)]
+    judge = row.optional_name("judge", "model", "reward_model")
+    items = []
+    for i, name in enumerate(names):
+        text = written[i] if isinstance(written, list) and isinstance(written[i], str) else None
+        items.append(Item(name, None, text, by_place=True))
+    better = [(a, b) for a in items[:n_chosen] for b in items[n_chosen:]]
+    if scores is None:
+        row.note("winner", "chosen", " (this says which was preferred; no score is in the file)")
+        yield from (Verdict(pool, a, b, 1.0, judge, False, 2 / n) for a, b in better)
+        return
+    row.note("anchors", "chosen" if "chosen" in row.values else "num_correct", " (the better)")
+    yield from (Rating(pool, *rated, judge) for rated in zip(items, scores, strict=True))
+    yield from (Anchor(pool, a.name, b.name) for a, b in better)
+
+
+def _scores_of_n(row: Row) -> list[float | None] | None:
+    """The scores of the chosen and the rejected answers, one after the other; None without any."""
+    keys = [key for key in ("scores_chosen", "scores_rejected") if key in row.values]
+    keys = keys if len(keys) == 2 else [key for key in ("scores",) if key in row.values]
+    scores: list[float | None] = []
+    for key in keys:
+        values = row.need("winner", key, HOW)
+        for value in values if isinstance(values, list) else [values]:
+            one = value[0] if isinstance(value, list) and len(value) == 1 else value
+            scores.append(_score(one, key, {}))
+    if not keys and (unread := {"results", "result"} & row.values.keys()):
+        what = "says whether the best was chosen, not which won: scores of all answers are needed"
+        raise Refused(f"{unread.pop()} {what}")
+    return scores if keys else None
+
+
+# PandaLM: two models, joined in a key, and three annotators in columns.
+
+PANDALM_CODES = {"0": 0.5, "1": 1.0, "2": 0.0}
+
+
+def _pandalm_games(row: Row, names: Sequence[str]) -> Iterator[Game]:
+    for key in [key for key in row.values if re.fullmatch(r"annotator\d+", key)]:
+        row.note("judge", key, " (its name)")
+        value = row.need("winner", key)
+        p_first = None if value is None else as_code(value, PANDALM_CODES, key)
+        yield Game(p_first, shown=False, judge=key)
+
+
+PANDALM = Layout(
+    pool=lambda row: digest(row.need("pool", "instruction"), row.text("pool", "input") or ""),
+    keys=("cmp_key: first", "cmp_key: second"),
+    text=lambda row, side: row.text("texts", f"response{side + 1}"),
+    judge=lambda row: None,
+    games=_pandalm_games,
+)
+
+
+def _pandalm(row: Row) -> Iterator[Record]:
+    models = row.name("first", "cmp_key").split("_")
+    if len(models) != 2:
+        raise Refused(f"cmp_key is {brief(row.values['cmp_key'])}, allowed: MODEL_MODEL")
+    row.note("second", "cmp_key")
+    named = dict(zip(PANDALM.keys, models, strict=True))
+    yield from PANDALM.records(replace(row, values={**row.values, **named}))
+
+
+# A matrix of wins: how often the row's item beat the column's.
+
+
+def _is_matrix(values: Mapping[str, Any]) -> bool:
+    key, *names = values
+    numbers = [as_number(v) for v in list(values.values())[1:] if v is not None]
+    is_named = isinstance(values[key], str) and values[key] in names
+    return is_named and len(names) > 1 and all(n >= 0 for n in numbers)
+
+
+def _matrix(row: Row) -> Iterator[Record]:
+    key, *names = row.values
+    one = as_name(row.values[key], key or "the first column")
+    row.note("first", key, "" if key else "(the first column)")
+    if one not in names:
+        raise Refused(f"{brief(one)} is no column: a matrix of wins has the same rows and columns")
+    for name in names:
+        row.note("second", name)
+        wins = texts.as_count(row.need("count", name) or 0, f"{one} against {name}")
+        if wins % 0.5:
+            raise Refused(f"{one} against {name} is {wins:g}, allowed: counts of wins, no shares")
+        if wins and name == one:
+            raise Refused(f"{brief(one)} beat itself {wins:g} times")
+        if wins:
+            items = Item(one), Item(as_name(name, "a column"))
+            yield Verdict(ALL, *items, 1.0, None, False, wins)
+
+
+FORMATS = (
+    Format("inspect", "Inspect logs", _is_inspect, _inspect, "unknown"),
+    Format(
+        "promptfoo",
+        "promptfoo results",
+        {"provider", "vars", "score", "success"}.issubset,
+        _promptfoo,
+        "unknown",
+    ),
+    Format(
+        "lm_eval",
+        "lm-evaluation-harness samples",
+        {"doc_id", "doc", "filtered_resps"}.issubset,
+        _lm_eval,
+        "unknown",
+    ),
+    Format("best_of_n", "RewardBench 2 results", _is_best_of_n, _best_of_n, "unknown"),
+    Format(
+        "pandalm",
+        "PandaLM annotations",
+        {"cmp_key", "instruction", "response1", "response2"}.issubset,
+        _pandalm,
+        "unknown",
+    ),
+    Format("win_matrix", "Matrices of wins", _is_matrix, _matrix, "unknown"),
+)

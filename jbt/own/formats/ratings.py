@@ -1,0 +1,213 @@
+"""Ratings of single answers and rankings of several, which become pairs within a prompt."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jbt.own.formats.columns import NAMES, STEMS, Keys, NoVerdicts
+from jbt.own.formats.given import GenericColumns
+from jbt.own.formats.records import (
+    Item,
+    Rating,
+    Record,
+    Refused,
+    Row,
+    Verdict,
+    as_name,
+    as_number,
+    brief,
+)
+
+FAILED = -1
+"""The score of a failed rating, where no other is negative (FastChat)."""
+
+Scores = Mapping[str, list[float | None]]
+"""For each item of a prompt its scores by one judge."""
+
+Found = tuple[str, str | None, float | None, str | None]
+"""An item, its text, its score, and the judge where a row has several."""
+
+
+def as_rating(
+    row: Row, key: str, columns: GenericColumns, how: str = "", role: str = "winner"
+) -> float | None:
+    """Read a score; None for a failure.
+
+    Raises:
+      Refused: no number.
+    """
+    value = row.need(role, key, how)
+    if columns.in_text and isinstance(value, str):
+        value = last_bracketed(value)
+        value = value and value.strip("[]")
+    if value is None:
+        return None
+    code = f"{value:g}" if isinstance(value, float) else str(value)
+    if columns.outcomes is not None:
+        try:
+            return columns.outcomes.share(code)
+        except KeyError:
+            pass  # a number as it stands
+    number = float(value) if isinstance(value, bool) else as_number(value)
+    if number != number:
+        hint = " (--verdict-in-text reads the last [[X]] in it)" * (
+            last_bracketed(value) is not None
+        )
+        raise Refused(f"{key} is {brief(value)}, allowed: numbers, empty{hint}")
+    return number
+
+
+def last_bracketed(value: Any) -> str | None:
+    """The last `[[X]]` in a text; None without any."""
+    found = re.findall(r"\[\[[^\[\]]+\]\]", value) if isinstance(value, str) else []
+    return found[-1] if found else None
+
+
+def pairs(pool: str, judge: str | None, scores: Scores) -> Iterator[Verdict]:
+    """Each two of m rated answers as a verdict that counts 2/m: together m - 1 verdicts, as many as
+    it takes to link m answers. Any two items of a Plackett-Luce ranking follow Bradley-Terry, but
+    neighbours in the ranking do not: so all pairs, and not m - 1 of them.
+
+    A pair with a failed rating is a failed verdict. Several scores of an item count as their mean.
+    """
+    means = {}
+    for name, values in scores.items():
+        if known := [value for value in values if value is not None]:
+            means[name] = sum(known) / len(known)
+    for first, second in itertools.combinations(scores, 2):
+        p_first, size = None, len(scores)
+        if first in means and second in means:
+            one, other, size = means[first], means[second], len(means)
+            p_first = (float(one > other) + (one >= other)) / 2
+        yield Verdict(pool, first, second, p_first, judge, False, 2 / size)
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """Where a row has the rating of an answer, or ratings or ranks of several."""
+
+    pool: Callable[[Row], str]
+    judge: str | None
+    read: Callable[[Row], Iterable[Found]]
+    is_ranking: bool
+    """Whether answers of other rows are not compared with those of the row."""
+    guessed: Sequence[str] = ()
+    """Columns of items that are ranked, if the values are ranks."""
+
+    def fits(self, values: Mapping[str, Any]) -> bool:
+        """Whether the first record is as the names of the columns suggest."""
+        return not self.guessed or _are_ranks([as_number(values[key]) for key in self.guessed])
+
+    def records(self, row: Row) -> Iterator[Record]:
+        """Read one row."""
+        pool, by = self.pool(row), self.judge and row.name("judge", self.judge)
+        ranking = row.numbered() if self.is_ranking else ""
+        for name, text, score, judge in self.read(row):
+            judge = "/".join(filter(None, (by, judge))) or None
+            item = Item(row.apart(pool, name, text), name, text)
+            yield Rating(pool, item, score, judge, ranking)
+
+
+def layout(given: GenericColumns, columns: Keys) -> Ratings:
+    """Find the columns of ratings or rankings.
+
+    Raises:
+      NoVerdicts: there are none with usual names.
+    """
+    ranking = given.ranking or (not given.of_ratings and columns.first("ranking")) or None
+    judge = given.judge or columns.one("judge")
+
+    def plan(
+        read: Callable[[Row], Iterable[Found]], is_ranking: bool, guessed: Sequence[str] = ()
+    ) -> Ratings:
+        pool, has_pool = columns.pool(given, lambda row: row.numbered())
+        if not has_pool and not is_ranking:
+            what = f"name the column of the prompt (--pool); columns are {columns.shown}"
+            raise NoVerdicts(f"ratings of what? {what}")
+        return Ratings(pool, judge, read, is_ranking, guessed)
+
+    if ranking is not None:
+        return plan(lambda row: _listed(row, ranking), True)
+    scored = given.rating or given.ranks
+    item = given.item or (None if len(scored) > 1 else columns.first("item"))
+    if item is not None:
+        role = "rating" if given.rating or not given.ranks else "ranks"
+        found = scored or given.judges or tuple(columns.usual(*NAMES["rating"])[:1])
+        if not found:
+            found, role = tuple(columns.usual(*NAMES["ranks"])[:1]), "ranks"
+        if not found:
+            what = f"name the column (--rating); columns are {columns.shown}"
+            raise NoVerdicts(f"no rating here, {what}")
+        sign, how = (
+            (-1, " (rank: 1 is best)") if role == "ranks" else (1, " (the higher is better)")
+        )
+        text = next(iter(columns.usual(*STEMS["texts"])), None)
+
+        def read_one(row: Row) -> Iterator[Found]:
+            name, answer = row.name("item", item), text and row.text("texts", text)
+            for key in found:
+                score = as_rating(row, key, given, how)
+                by = key if len(found) > 1 else None
+                yield name, answer, score if score is None else sign * score, by
+
+        return plan(read_one, False)
+    others = [given.pool, judge, *columns.usual(*itertools.chain(*NAMES.values()), "order")]
+    guessed = tuple(key for key in columns.keys if key not in others)
+    guessed = () if set(given.named()) - {given.pool, judge} else guessed
+    names = scored or guessed
+    if len(names) < 3 - bool(scored):
+        what = f"name their columns (--first --second, or --item); columns are {columns.shown}"
+        raise NoVerdicts(f"no items here, {what}")
+    of_ranks = not given.rating
+    how = " (rank: 1 is best)" if of_ranks else " (the higher is better)"
+
+    def read_wide(row: Row) -> Iterator[Found]:
+        values = {name: as_rating(row, name, given, how, "winner") for name in names}
+        known = [value for value in values.values() if value is not None]
+        if of_ranks and not _are_ranks(known):
+            what = "say what they are: --ranks COLUMN COLUMN ... or --rating COLUMN COLUMN ..."
+            what = "allowed: 1 for the best, then 2, ..." if given.ranks else what
+            raise Refused(f"{', '.join(names)} are {brief(known)}: no ranks, {what}")
+        for name, value in values.items():
+            row.note("item", name)
+            yield as_name(name, "the column"), None, value and (-value if of_ranks else value), None
+
+    return plan(read_wide, True, () if scored else guessed)
+
+
+def _are_ranks(values: Sequence[float]) -> bool:
+    """Whether these are places from 1; tied ones share a place."""
+    places = sorted(values)
+    shared = [1 + places.index(value) for value in places]
+    dense = [1 + len({v for v in places if v < value}) for value in places]
+    means = [(1 + 2 * places.index(v) + places.count(v)) / 2 for v in places]
+    return len(places) > 1 and len(set(places)) > 1 and places in (shared, dense, means)
+
+
+def _listed(row: Row, key: str) -> Iterator[Found]:
+    """Read a list of items, the best first; or a text such as `a > b = c`. A list within it holds
+    tied items."""
+    value = row.need("winner", key, " (the best first)")
+    row.note("item", key)
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            value = [part.split("=") for part in value.split(">" if ">" in value else ",")]
+    if value is None:
+        return
+    if not isinstance(value, list) or len(value) < 2:
+        raise Refused(f"{key} is {brief(value)}, allowed: a list of items, the best first")
+    seen: set[str] = set()
+    for place, tied in enumerate(value):
+        for name in tied if isinstance(tied, list) else [tied]:
+            name = as_name(name, key)
+            if name in seen:
+                raise Refused(f"{key} has {brief(name)} twice")
+            seen.add(name)
+            yield name, None, -float(place), None

@@ -9,11 +9,13 @@ report.write(Path("results"), frame, figure)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 NAMES = (files.REPORT, "table.csv", "figure.png")
 """The files that `Report.write` writes."""
+
+WIDEST = 36
+"""Characters of a name in a table of models."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,14 +96,21 @@ class Report:
         return "\n\n".join(filter(None, parts)) + "\n"
 
     def write(
-        self, out: Path, table: pd.DataFrame, figure: Figure, *, overwrite: bool = False
+        self,
+        out: Path,
+        table: pd.DataFrame,
+        figure: Figure,
+        *,
+        more: Mapping[str, Any] = MappingProxyType({}),
+        overwrite: bool = False,
     ) -> None:
-        """Write `report.md`, `table.csv` and `figure.png` to a folder: all three, or none.
+        """Write `report.md`, `table.csv` and `figure.png` to a folder: all, or none.
 
         Args:
           out: the folder, made if need be.
           table: every number, a row for each estimated quantity; undefined cells are left empty.
           figure: without global state, as from `plots.new_figure`.
+          more: further tables and figures, by the name of their file.
           overwrite: see `files.check_replaceable`.
 
         Raises:
@@ -107,10 +119,14 @@ class Report:
         from jbt.border import plots
 
         report, csv, png = NAMES
-        image, text = BytesIO(), self.markdown(png)
-        plots.save(figure, image)
-        rows = table.to_csv(index=False, lineterminator="\n")
-        contents = {report: text.encode(), png: image.getvalue(), csv: rows.encode()}
+        contents = {report: self.markdown(png).encode()}
+        for name, content in {png: figure, csv: table, **more}.items():
+            if isinstance(content, pd.DataFrame):
+                rows = content.to_csv(index=False, lineterminator="\n")
+                contents[name] = rows.encode()
+            else:
+                plots.save(content, image := BytesIO())
+                contents[name] = image.getvalue()
         contents[report] += files.report_mark(contents).encode()
         files.make_folder(out)
         files.write_together({out / n: c for n, c in contents.items()}, overwrite=overwrite)
@@ -157,6 +173,18 @@ def percent(share: Any, low: Any = math.nan, high: Any = math.nan, digits: int =
     """A share in percent, with its interval if there is one; nothing if it is undefined."""
     shares = (100 * share, 100 * low, 100 * high)
     return "" if math.isnan(share) else with_interval(*shares, f".{digits}f", " %")
+
+
+def cut(names: Collection[str], width: int = WIDEST) -> list[str]:
+    """Names with the middle left out of those that are wider, for a table or a figure; names that
+    would then be alike stay whole."""
+    left, right = -(-width // 2) - 1, width // 2
+    short = {name: name for name in names}
+    for name in short:
+        if len(name) > width:
+            short[name] = f"{name[:left]}\u2026{name[-right:]}"
+    times = Counter(short.values())
+    return [short[name] if times[short[name]] == 1 else name for name in names]
 
 
 def cells_of(table: pd.DataFrame) -> list[list[str]]:
@@ -243,9 +271,13 @@ class Outputs:
     verbose: bool = False
     """Print the details too: how to read the tables, what they rest on."""
 
+    more_files: ClassVar[tuple[str, ...]] = ()
+    """Files that the command writes to `out` beside those of every command."""
+
     def check_outputs(self) -> None:
         """Raise `ValueError` where `json` or `out` cannot be written, or written over."""
-        files.check_outputs(self.json, self.out, NAMES, overwrite=self.overwrite)
+        names = (*NAMES, *self.more_files)
+        files.check_outputs(self.json, self.out, names, overwrite=self.overwrite)
 
     def settings(self) -> dict[str, Any]:
         """Every option for JSON, with precision and version."""
@@ -257,6 +289,7 @@ class Outputs:
         title: str,
         lead: list[str],
         settings: Mapping[str, Any] | None = None,
+        more: Mapping[str, Callable[[], Any]] = MappingProxyType({}),
         **in_report: Any,
     ) -> None:
         """Print the report of a result; write its JSON, and its report, table and figure, if asked
@@ -265,6 +298,7 @@ class Outputs:
         Args:
           lead: the notes of the report.
           settings: what the JSON begins with; default `settings`.
+          more: makes the tables and figures of `more_files`, by name.
           in_report: what the result's own `report` takes beside title and lead.
 
         Raises:
@@ -279,4 +313,5 @@ class Outputs:
         print(report.text(verbose=self.verbose))
         if self.out is not None:
             table, figure = result.to_frame(), result.figure()
-            report.write(self.out, table, figure, overwrite=self.overwrite)
+            others = {name: make() for name, make in more.items()}
+            report.write(self.out, table, figure, more=others, overwrite=self.overwrite)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from jbt import own, runtime
 from jbt.commands.options import JointOptions, MergedOptions
@@ -15,7 +16,10 @@ from jbt.own.leaderboards.problem import Choices, Settings
 class LeaderboardOptions(Choices, MergedOptions, JointOptions):
     """Rank models over all pools, naive and corrected, with intervals that allow for dependence
     between verdicts on one pool (MAP, float64). Models are the contents: the column `content` of
-    the items, or the names of the items without it."""
+    the items, or the names of the items without it. --out has pairs.csv and pairs.png, too: what
+    each model won against each other."""
+
+    more_files: ClassVar[tuple[str, ...]] = ("pairs.csv", "pairs.png")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -33,5 +37,7 @@ def main(argv: Sequence[str]) -> int:
     options.announce(tables)
     runtime.start()
     boards = own.leaderboard(tables, together=panel, **settings)
-    options.give(boards, f"Leaderboard of {options.verdicts.name}", options.lead(tables))
+    title, lead = f"Leaderboard of {options.verdicts.name}", options.lead(tables)
+    made = boards.pairs, boards.pairs_figure
+    options.give(boards, title, lead, more=dict(zip(options.more_files, made, strict=True)))
     return 0

@@ -73,7 +73,7 @@ def test_unanimous_wins_rank_where_they_are_many(verdicts, position, expected):
         assert board.of_kind("kappa")["low"].isna().all()
     if has_middle:
         assert board.models["n_won"].tolist() == [90, 40, 40, 0]
-        assert "(won 90 of 90)" in boards.report("", []).text()
+        assert "90-0-0" in boards.report("", []).text()
 
 
 @pytest.mark.heavy

@@ -287,7 +287,7 @@ JSON = {
     "models": [
         *("model", "theta", "low", "high", "theta_naive"),
         *("rank", "rank_low", "rank_high", "rank_naive"),
-        *("win_rate", "average_words", "n_verdicts", "n_won"),
+        *("win_rate", "average_words", "n_verdicts", "n_won", "n_lost", "n_tied"),
     ],
 }
 
@@ -315,6 +315,9 @@ def test_the_command_writes_what_it_prints(tmp_path, capsys):
     with (out / "table.csv").open() as f:
         rows = list(csv.DictReader(f))
     assert [row["judge"] for row in rows] == ["one"] * 4 + ["two"] * 4 + ["silent"] * 4
+    assert (out / "pairs.png").read_bytes().startswith(b"\x89PNG")
+    met = pd.read_csv(out / "pairs.csv")
+    assert met.groupby("judge").size().to_dict() == {"one": 12, "two": 12}
     first = boards[0]["models"][0]
     assert float(rows[0]["theta"]) == pytest.approx(first["theta"])
     assert rows[0]["rank_high"] == str(first["rank_high"])
@@ -324,9 +327,8 @@ def test_the_command_writes_what_it_prints(tmp_path, capsys):
 
     assert cli.main(["leaderboard", *options, "--judge", "one"]) == 0
     (alone,) = json.loads(file.read_text())["leaderboards"]
-    sections = ["judge", "estimand", "c", "kappa", "models", "reasons"]
-    sections += ["left_out", "untested", "outside"]
-    assert list(alone) == sections
+    sections = ["judge", "estimand", "c", "kappa", "models", "reasons", "first_place"]
+    assert list(alone) == [*sections, "left_out", "untested", "outside"]
     assert alone["models"] == boards[0]["models"]
 
 
@@ -345,8 +347,40 @@ def test_win_rates_and_averages(ties):
     np.testing.assert_allclose(against, chance[models.index != "B", models.index == "B"])
     means = items.groupby("item")["words"].mean()
     np.testing.assert_allclose(models["average_words"], means[models.index])
-    assert "win rate against B" in boards.report("", []).text()
+    assert "win rate by theta against B" in boards.report("", []).text()
     assert ("two equal answers tie in" in boards.report("", []).text()) == (ties == "davidson")
+
+
+def test_counts_are_those_of_the_verdicts():
+    """Repeats count; a graded verdict is won by the side with more than half; a model does not meet
+    itself."""
+    shares = [("A", "B", 1.0, 2), ("B", "A", 0.7, 1), ("C", "A", 0.5, 3), ("B", "B2", 0.0, 1)]
+    verdicts = pd.DataFrame(shares, columns=["first", "second", "p_first", "count"])
+    items = pd.DataFrame({"item": ["A", "B", "C", "B2"], "content": ["A", "B", "C", "B"]})
+    (board,) = boards = ranked(verdicts, items, covariates=())
+    table = board.models.set_index("model")[["n_won", "n_lost", "n_tied"]]
+    assert table.T.to_dict("list") == {"A": [2, 1, 3], "B": [1, 2, 0], "C": [0, 0, 3]}
+    met = boards.pairs().set_index(["model", "opponent"])
+    assert met.loc[("A", "B")].tolist() == [3, 2, 1, 0, pytest.approx((2 + 0.3) / 3)]
+    assert len(met) == 4
+    assert "2-1-3" in boards.report("", []).text()
+
+
+def test_elo_of_an_anchor_is_its_difference():
+    """By the closed form: with two models, the difference is twice theta, and so are its ends."""
+    verdicts, items = written(theta={"A": 0.5, "B": -0.5})
+    (plain,) = ranked(verdicts, items)
+    (fixed,), (mean,) = (ranked(verdicts, items, elo=elo) for elo in ("B=1000", "1000"))
+    factor = 400 / np.log(10)
+    columns = ["elo", "elo_low", "elo_high"]
+    theta = plain.models.loc[0, ["theta", "low", "high"]].to_numpy(float)
+    np.testing.assert_allclose(mean.models.loc[0, columns].tolist(), 1000 + factor * theta)
+    np.testing.assert_allclose(fixed.models.loc[0, columns].tolist(), 1000 + 2 * factor * theta)
+    assert fixed.models.loc[1, "elo"] == 1000
+    assert fixed.models.loc[1, columns[1:]].isna().all()
+    text = own.leaderboard(own.read(verdicts), elo="B=1000").report("", []).text()
+    assert "B is fixed at 1000, and intervals are of differences from this model" in text
+    assert "uncorrected Elo" in text
 
 
 def test_without_ties_davidsons_leaderboard_is_bradley_terrys():
@@ -416,6 +450,8 @@ SIDES = pd.DataFrame({"pool": "p", "item": ["x", "y"], "words": [-1.0, 2.0]})
         (SIDES.assign(content="A"), {}, "only one model"),
         (SIDES, {"difference": "relative"}, "not negative"),
         (SIDES, {"against": "Z"}, "no model 'Z' among the 2"),
+        (SIDES, {"elo": "z=1000"}, "--elo: no model 'z' among the 2"),
+        (SIDES, {"elo": "x"}, "--elo is 'x', allowed: NAME=1000, or 1000 for the mean"),
         (SIDES, {"judge_aware": True}, "--judge-aware needs all judges together: add --joint"),
         (SIDES, {"beside": ("ppi",)}, r"no trusted pair \(--anchors\) of two models was judged"),
     ],

@@ -20,6 +20,7 @@ from jbt.kernel import model, padding
 from jbt.kernel.fit import fit_map
 from jbt.own.fits.batch import Model, kappa_free
 from jbt.own.fits.judges import Judges
+from jbt.own.leaderboards.met import met
 from jbt.own.shared_coefficients.arrays import places
 from jbt.own.tables import limits
 from jbt.own.tables.missing import Missing
@@ -58,6 +59,9 @@ class Choices:
     the models, for which to give the ranks."""
     against: str | None = None
     """Give win rates against this model; default the mean over all others."""
+    elo: str | None = None
+    """Give qualities as Elo, 400 / ln 10 points a logit: with one model fixed (NAME=1000), whose
+    difference the intervals are then of, or with the mean over the models fixed (1000)."""
     judge_aware: bool = False
     """With --joint, estimate each judge's discrimination, the factor on quality in its logits; 1
     for the reference, or else for the anchors or the first judge."""
@@ -138,8 +142,6 @@ class Problem:
     """[R] judge of each row; all 0 for one judge."""
     n_verdicts: np.ndarray
     """[M] number of verdicts on each model."""
-    n_won: np.ndarray
-    """[M] how many of them it won, a tie being half a win."""
     sides: np.ndarray | None = None
     """[2, R, K] covariates of the first and of the second item, about their mean over the items of
     the pool of the file; None where differences are relative and no part belongs to one item."""
@@ -157,13 +159,8 @@ class Problem:
     ) -> Problem:
         """The problem of rows that are not padded yet."""
         first, second, shown = (np.asarray(v) for v in (rows.first, rows.second, rows.shown))
-        wins, m = np.asarray(rows.wins), at["theta"].size
-
-        def total(of_first: np.ndarray, of_second: np.ndarray) -> np.ndarray:
-            of_second = np.where(first != second, of_second, 0)
-            return np.bincount(first, of_first, m) + np.bincount(second, of_second, m)
-
-        n_verdicts = total(shown, shown)
+        of_second, m = np.where(first != second, shown, 0), at["theta"].size
+        n_verdicts = np.bincount(first, shown, m) + np.bincount(second, of_second, m)
         fill = padding.rows_size(len(shown)) - len(shown)
         design = Design.of_contents(m, rows.difference.shape[1])
         return cls(
@@ -175,7 +172,6 @@ class Problem:
             np.pad(source, (0, fill)),
             np.pad(np.zeros_like(source) if judge is None else judge, (0, fill)),
             n_verdicts,
-            total(wins, shown - wins),
             None if sides is None else np.pad(sides, ((0, 0), (0, fill), (0, 0))),
         )
 
@@ -350,6 +346,11 @@ class Setup:
     def _verdicts(self, judge: int) -> pd.DataFrame:
         verdicts = self.merged.verdicts
         return verdicts[verdicts["judge"] == judge]
+
+    def met(self, judge: int | None) -> pd.DataFrame:
+        """`met` of one judge's verdicts, or of all."""
+        verdicts = self.merged.verdicts if judge is None else self._verdicts(judge)
+        return met(verdicts, self.merged.items["content"].to_numpy(), self.merged.contents)
 
     def _rows(self, verdicts: pd.DataFrame) -> Rows:
         """A row for each verdict, in float64."""

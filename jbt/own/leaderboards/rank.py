@@ -23,9 +23,12 @@ from jbt.own.leaderboards.checks import (
     under_other_choices,
 )
 from jbt.own.leaderboards.davidson import problem_of
+from jbt.own.leaderboards.elo import Elo
+from jbt.own.leaderboards.first_place import first_place
 from jbt.own.leaderboards.growth import estimated, fit_discriminations
 from jbt.own.leaderboards.intervals import intervals
 from jbt.own.leaderboards.lack_of_fit import lack_of_fit, untested
+from jbt.own.leaderboards.met import totals
 from jbt.own.leaderboards.one_comparison import OneComparison, one_comparison
 from jbt.own.leaderboards.prediction_powered import LabelledWinRates, labelled_win_rates
 from jbt.own.leaderboards.problem import Fitted, Problem, Settings, Setup, merge_pools
@@ -59,7 +62,7 @@ def leaderboard(
         judges, for one more leaderboard of all judges together.
       prior: default `Prior()`.
       settings: the other fields of `problem.Settings`: transform, standardise, position,
-        difference, robust, missing, rho, against, judge_aware, beside.
+        difference, robust, missing, rho, against, elo, judge_aware, beside.
 
     Returns:
       A leaderboard for each judge, then that of all judges together. A judge without a maximum has
@@ -71,6 +74,8 @@ def leaderboard(
     """
     asked = Settings(covariates=tuple(covariates), prior=prior or Prior(), **settings)
     asked.check_with(tables, joint=together is not None)
+    if asked.elo is not None:
+        Elo.of(asked.elo, tables.contents)  # before the work
     judges = range(len(tables.judges))
     labelled = [labelled_win_rates(tables, judge) if asked.beside else None for judge in judges]
     robust = under_other_choices(tables, asked) if asked.robust else [None] * len(judges)
@@ -115,7 +120,8 @@ def _of_judge(
         )
     return Leaderboard(
         judge=tables.judges[judge],
-        **_results(setup, naive, fit, _evidence(fit), columns=columns),
+        **_results(setup, naive, fit, _evidence(fit), met=setup.met(judge), columns=columns),
+        first_place=first_place(fit, tables.contents),
         vary=lambda: _one_comparison(setup, judge, fit),
         test=lambda: lack_of_fit(fit, setup.covariates),
         untested=untested(fit),
@@ -145,7 +151,7 @@ def _of_all(setup: Setup, judges: Judges) -> Leaderboard:
         evidence = _evidence(fit)
     return Leaderboard(
         judge=JOINT,
-        **_results(setup, naive, fit, evidence, judges),
+        **_results(setup, naive, fit, evidence, met=setup.met(None), judges=judges),
         untested="for all judges together, but for each",
         n_missing=int(tables.lost["count"].sum()),
         trusted=judges.trusted,
@@ -228,31 +234,42 @@ def _results(
     naive: Fitted,
     fit: Fitted,
     evidence: dict[int, float],
+    *,
+    met: pd.DataFrame,
     judges: Judges | None = None,
     columns: Mapping[Any, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """What every leaderboard has: status, models, coefficients, n_clusters.
+    """What every leaderboard has: status, models, coefficients, n_clusters, met.
 
     Args:
       evidence, judges: see `_coefficients`.
+      met: see `Leaderboard`.
       columns: further columns of the models.
     """
-    problem, ends, naive_ends = fit.problem, intervals(fit), intervals(naive).parameters
-    m, n_known = len(setup.tables.contents), (problem.n_verdicts > 0).sum()
+    problem, names, asked = fit.problem, setup.tables.contents, setup.settings.elo
+    ends, ends_naive = intervals(fit), intervals(naive)
+    naive_ends, points = ends_naive.parameters, {}
+    if asked is not None:
+        elo = Elo.of(asked, names)
+        points = elo.columns(naive.theta, ends_naive, names)
+        points = {f"{name}_naive": values for name, values in points.items()}
+        points = elo.columns(fit.theta, ends, names) | points
+    m, n_known = len(names), (problem.n_verdicts > 0).sum()
     table = pd.DataFrame(
         {
-            "model": setup.tables.contents,
+            "model": names,
             "theta": fit.theta,
             **ends.parameters[["low", "high"]].head(m),
             "theta_naive": naive.theta,
             **naive_ends[["low", "high"]].head(m).add_suffix("_naive"),
+            **points,
             "rank": metrics.ranks(fit.theta),
             "rank_low": np.where(ends.ranked, 1 + ends.better.sum(1), np.nan),
             "rank_high": np.where(ends.ranked, n_known - ends.better.sum(0), np.nan),
             "rank_naive": metrics.ranks(naive.theta),
             **columns,
             "n_verdicts": np.ceil(problem.n_verdicts - 1e-6).astype(int),
-            "n_won": problem.n_won,
+            **totals(met, names).reset_index(drop=True),
             **ends.parameters[["status", "degrees"]].head(m),
             "pull": ends.pull,
             "runaway": ends.runaway,
@@ -263,4 +280,5 @@ def _results(
         "models": table.iloc[np.argsort(-fit.theta, kind="stable")].reset_index(drop=True),
         "coefficients": _coefficients(setup, naive.problem, fit, ends.parameters, evidence, judges),
         "n_clusters": problem.n_clusters,
+        "met": met,
     }

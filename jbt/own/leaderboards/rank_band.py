@@ -39,6 +39,19 @@ class RankBand:
     ranks: pd.DataFrame
     """A row for each model with a verdict: model, least and largest rank."""
 
+    def beside(self, models: pd.DataFrame) -> pd.DataFrame:
+        """The ranks beside those of the prior's c, best first by these.
+
+        Args:
+          models: of the leaderboard.
+        """
+        return models[["model", "rank"]].merge(self.ranks, on="model")
+
+    def range_of_rho(self) -> str:
+        """What is assumed, in words."""
+        low, high = self.rho
+        return f"corr(theta, {self.covariate}) from {low:+g} to {high:+g}"
+
 
 def rank_band(
     fit: Fitted, covariates: Sequence[str], models: Sequence[str], rho: tuple[float, float]

@@ -11,11 +11,14 @@ import numpy as np
 import pandas as pd
 
 from jbt.border import files
-from jbt.border.report import Report, Section, each, percent, with_interval
+from jbt.border.report import Report, Section, cut, each, percent, with_interval
 from jbt.own.fits.judges import JOINT, known_in_words
 from jbt.own.leaderboards import checks, lack_of_fit
 from jbt.own.leaderboards.checks import AnchorCheck
+from jbt.own.leaderboards.elo import Elo, scale_of
+from jbt.own.leaderboards.first_place import FirstPlace
 from jbt.own.leaderboards.intervals import LEVEL, REASONS
+from jbt.own.leaderboards.met import COUNTS
 from jbt.own.leaderboards.one_comparison import OneComparison
 from jbt.own.leaderboards.prediction_powered import QUANTITY, READING, LabelledWinRates
 from jbt.own.leaderboards.problem import Settings
@@ -32,9 +35,6 @@ PULLED = 0.5
 
 SHOWN = 3
 """Largest number of models outside the others that are named."""
-
-A_ROW = 3
-"""Judges side by side in the figure."""
 
 AVERAGE = "average effect on win rates over such prompts"
 """What c of a leaderboard is."""
@@ -69,7 +69,9 @@ class Leaderboard:
     by counts (`counted`); any other difference without an interval is not significant; rank_high:
     M less the number of models significantly worse;
 
-    n_verdicts: repeats counted; n_won: how many of them the model won, a tie being half a win;
+    n_verdicts: repeats counted; n_won, n_lost, n_tied: of those on other models, see `met`;
+
+    elo, elo_low, elo_high, and the same with _naive, where asked for: see `Elo`;
     average_COLUMN: mean of each covariate over its judged answers, as it is in the table;
     ppi_estimate, ppi_low, ppi_high, ppi_rank, ...: see `LabelledWinRates.models`;
 
@@ -83,6 +85,10 @@ class Leaderboard:
     `Judges.identified_by`), then the columns of `Intervals.parameters`."""
     n_clusters: int
     """Number of pools of the file with a verdict."""
+    met: pd.DataFrame
+    """Counted verdicts between each two models, see `met`."""
+    first_place: FirstPlace | None = None
+    """How few verdicts decide it; None of all judges together, and see `first_place`."""
     vary: Callable[[], OneComparison | None] = lambda: None
     """Fits what `one_comparison` says."""
     test: Callable[[], pd.DataFrame] = pd.DataFrame
@@ -167,7 +173,9 @@ class Leaderboard:
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each model: the columns of the JSON, and `status` of theta."""
-        table = self.models.drop(columns=["low_naive", "high_naive", "degrees", "pull", "runaway"])
+        unlisted = ["low_naive", "high_naive", "degrees", "pull", "runaway"]
+        unlisted += ["elo_naive", "elo_low_naive", "elo_high_naive"]
+        table = self.models.drop(columns=unlisted, errors="ignore")
         table.insert(list(table).index("rank_naive") + 1, "win_rate", self.win_rates())
         ranks = ["rank_naive", *RANKS]
         ranks += [f"ppi_{rank}" for rank in RANKS] if self.labelled is not None else []
@@ -198,6 +206,7 @@ class Leaderboard:
         record["reasons"] = self.reasons()
         if self.labelled is not None:
             record["beside"] = {"ppi": self.labelled.record()}
+        record["first_place"] = files.plain(self.first_place)
         record["left_out"] = files.plain(self.left_out)
         record["untested"] = self.untested or None
         record["outside"] = files.plain(self.outside)
@@ -240,6 +249,7 @@ class Leaderboards(list[Leaderboard]):
                 sections.append(_band(name, board.band, board.models))
             if board.robust is not None:
                 ranks = board.robust.rename(columns={"ties_dropped": "ties dropped"})
+                ranks = ranks.assign(model=cut(ranks["model"]))
                 lines = [checks.widest(board.robust)]
                 heading = f"{name}: ranks under other choices"
                 sections.append(Section(heading, lines, ranks.fillna("-")))
@@ -279,59 +289,36 @@ class Leaderboards(list[Leaderboard]):
         return {"leaderboards": [{"judge": board.judge, **board.record()} for board in self]}
 
     def figure(self) -> Figure:
-        """Every model's theta, naive and corrected, with intervals, best first; and its ranks where
-        c is not identified."""
-        from jbt.border import plots
+        """Every model's quality, naive and corrected, with intervals, best first; and its ranks
+        where c is not identified."""
+        from jbt.own.leaderboards import figure
 
-        banded = [board for board in self if board.band is not None]
-        n_panels = len(self) + len(banded)
-        columns = min(n_panels, A_ROW)
-        height = max(0.9 + 0.26 * len(self[0].models), 2.4)
-        n_rows = -(-n_panels // columns)
-        drawn, axes = plots.new_figure(columns, n_rows=n_rows, width=6.4, height=height)
-        panels = np.atleast_1d(axes).ravel()
-        for ax in panels[n_panels:]:
-            ax.set_visible(False)
-        for ax, board in zip(panels[len(self) :], banded, strict=False):
-            assert board.band is not None
-            table = _of_band(board.band, board.models)
-            ends = table[["rank", "least", "largest"]].to_numpy(float).T
-            plots.forest(ax, table["model"].tolist(), [("the prior's c", "blue", *ends)])
-            ax.set_xlabel(f"rank; line: {_range_of_rho(board.band)}")
-            ax.set_title(board.judge or "")
-            ax.legend(fontsize=8, loc="upper right")
-        for ax, board in zip(panels, self, strict=False):
-            models = board.models
-            naive = models[["theta_naive", "low_naive", "high_naive"]].to_numpy().T
-            corrected = models[["theta", "low", "high"]].to_numpy().T
-            series = [("naive", "orange", *naive), ("corrected", "blue", *corrected)]
-            plots.forest(ax, models["model"].tolist(), series)
-            ax.set_xlabel(f"theta, logits (mean 0 over the models), {LEVEL:.0%} intervals")
-            ax.set_title(board.judge or "")
-            ax.legend(fontsize=8, loc="lower right")
-        return drawn
+        return figure.qualities(self, self.settings.elo)
 
+    def pairs(self) -> pd.DataFrame:
+        """`Leaderboard.met` of each judge, with the judge (if there are several)."""
+        parts = [board.met for board in self]
+        if len(self) > 1:
+            parts = [b.met.assign(judge=b.judge)[["judge", *b.met.columns]] for b in self]
+        return pd.concat(parts, ignore_index=True)
 
-def _of_band(band: RankBand, models: pd.DataFrame) -> pd.DataFrame:
-    """The ranks of a band beside those of the prior's c, best first by these."""
-    return models[["model", "rank"]].merge(band.ranks, on="model")
+    def pairs_figure(self) -> Figure:
+        """The share that each model won against each other, for each judge."""
+        from jbt.own.leaderboards import figure
 
-
-def _range_of_rho(band: RankBand) -> str:
-    low, high = band.rho
-    return f"corr(theta, {band.covariate}) from {low:+g} to {high:+g}"
+        return figure.matrices(self)
 
 
 def _band(name: str, band: RankBand, models: pd.DataFrame) -> Section:
     low, high = band.c
     line = (
         f"c[{band.covariate}] is not identified: the ranks above are those of the prior's c. These "
-        f"assume {_range_of_rho(band)} over the models (--rho), so c from {low:+.2f} to "
+        f"assume {band.range_of_rho()} over the models (--rho), so c from {low:+.2f} to "
         f"{high:+.2f}, at the estimated apparent qualities theta + c x"
     )
-    table = _of_band(band, models)
+    table = band.beside(models)
     ranks = [f"{row.least} to {row.largest}" for row in each(table)]
-    shown = {"model": table["model"], "rank by the prior": table["rank"], "ranks": ranks}
+    shown = {"model": cut(table["model"]), "rank by the prior": table["rank"], "ranks": ranks}
     return Section(f"{name}: ranks where c is not identified", [line], pd.DataFrame(shown))
 
 
@@ -400,16 +387,13 @@ def _conventions(board: Leaderboard, settings: Settings) -> Iterator[str]:
 def _shown(board: Leaderboard, against: str | None) -> pd.DataFrame:
     """The table of the report."""
     models = board.models.assign(win_rate=board.win_rates(against))
-    heading = "win rate" + (f" against {against}" if against else "")
+    heading = "win rate by theta" + (f" against {against}" if against else "")
     columns: dict[str, Any] = {
-        "model": models["model"],
+        "model": cut(models["model"]),
         "rank [best, worst plausible]": [_rank(*row) for row in _rows(models, *RANKS)],
         "uncorrected rank": [_rank(rank) for rank in models["rank_naive"]],
-        heading: [
-            # The verdicts won, where the likelihood gives the win rate no end.
-            (percent(rate) or "-") + (f" (won {won:g} of {n})" if status == "separated" else "")
-            for rate, won, n, status in _rows(models, "win_rate", "n_won", "n_verdicts", "status")
-        ],
+        "won-lost-tied": ["-".join(map(str, row)) for row in _rows(models, *COUNTS)],
+        heading: [percent(rate) or "-" for rate in models["win_rate"]],
     }
     for name in models.columns[models.columns.str.startswith("average_")]:
         columns[name.replace("_", " ", 1)] = [_plain(value) for value in models[name]]
@@ -417,10 +401,12 @@ def _shown(board: Leaderboard, against: str | None) -> pd.DataFrame:
         of_ppi = models.filter(like="ppi_").rename(columns=lambda name: name.removeprefix("ppi_"))
         columns["ppi rank"] = [_rank(*row) for row in _rows(of_ppi, *RANKS)]
         columns[f"ppi {QUANTITY}"] = [percent(*row) or "-" for row in _rows(of_ppi, *ESTIMATE)]
-    naive = "theta_naive", "low_naive", "high_naive"
     columns["votes"] = models["n_verdicts"]
-    columns["theta"] = [_interval(*row) for row in _rows(models, "theta", "low", "high")]
-    columns["uncorrected theta"] = [_interval(*row) for row in _rows(models, *naive)]
+    scale = scale_of(models)
+    for prefix, ends in (("", scale.corrected), ("uncorrected ", scale.naive)):
+        columns[prefix + scale.name] = [
+            with_interval(point, low, high, scale.form) for point, low, high in _rows(models, *ends)
+        ]
     return pd.DataFrame(columns)
 
 
@@ -477,6 +463,9 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
             f"log nu {_interval(tie.estimate, tie.low, tie.high)}: two equal answers tie in "
             f"{nu / (2 + nu):.0%} (Davidson)"
         )
+    if settings.elo is not None:
+        elo = Elo.of(settings.elo, models["model"].tolist())
+        yield elo.in_words()
     for reason in board.reasons():
         yield f"no interval: {reason}"
     if "few_clusters" in [*biases["status"], *models["status"]]:
@@ -490,6 +479,8 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
         )
     if board.labelled is not None:
         yield from board.labelled.notes
+    if board.first_place is not None:
+        yield board.first_place.in_words()
     yield from _outside(board.outside)
     yield from lack_of_fit.sentences(board.left_out, board.untested)
     if joint and settings.missing == "bounds" and board.n_missing:

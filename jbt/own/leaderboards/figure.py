@@ -1,0 +1,106 @@
+"""Figures of leaderboards: qualities with intervals, and what each model won against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jbt.border import plots
+from jbt.border.report import cut
+from jbt.own.leaderboards.elo import scale_of
+from jbt.own.leaderboards.intervals import LEVEL
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from jbt.own.leaderboards.report import Leaderboard
+
+A_ROW = 3
+"""Judges side by side."""
+
+MOST = 40
+"""Models of a matrix: the best are drawn."""
+
+NUMBERED = 12
+"""Most models of a matrix with numbers in its cells."""
+
+FEW = 3
+"""Verdicts of a cell that is half grey."""
+
+SHARE = "share won by the model of the row (greyer: fewer verdicts)"
+
+
+def qualities(boards: Sequence[Leaderboard], elo: str | None) -> Figure:
+    """See `Leaderboards.figure`.
+
+    Args:
+      elo: what is fixed of that scale; None for theta.
+    """
+    banded = [board for board in boards if board.band is not None]
+    height = max(0.9 + 0.26 * len(boards[0].models), 2.4)
+    drawn, panels = _panels(len(boards) + len(banded), 6.4, height)
+    for ax, board in zip(panels[len(boards) :], banded, strict=False):
+        assert board.band is not None
+        table = board.band.beside(board.models)
+        ends = table[["rank", "least", "largest"]].to_numpy(float).T
+        plots.forest(ax, cut(table["model"]), [("the prior's c", "blue", *ends)])
+        ax.set_xlabel(f"rank; line: {board.band.range_of_rho()}")
+        ax.set_title(board.judge or "")
+        ax.legend(fontsize=8, loc="upper right")
+    for ax, board in zip(panels, boards, strict=False):
+        models, scale = board.models, scale_of(board.models)
+        naive, corrected = (models[ends].to_numpy().T for ends in (scale.naive, scale.corrected))
+        series = [("naive", "orange", *naive), ("corrected", "blue", *corrected)]
+        plots.forest(ax, cut(models["model"]), series)
+        name = f"Elo, {elo}" if elo else "theta, logits (mean 0 over the models)"
+        ax.set_xlabel(f"{name}, {LEVEL:.0%} intervals")
+        ax.set_title(board.judge or "")
+        ax.legend(fontsize=8, loc="lower right")
+    return drawn
+
+
+def matrices(boards: Sequence[Leaderboard]) -> Figure:
+    """The share of verdicts that each model won against each other, best models first; greyer the
+    fewer they are, and grey where the models did not meet."""
+    n = min(MOST, len(boards[0].models))
+    side = max(3.6, 1.6 + (0.6 if n <= NUMBERED else 0.24) * n)
+    drawn, panels = _panels(len(boards), side + 1.6, side)
+    for ax, board in zip(panels, boards, strict=False):
+        image = _matrix(ax, board)
+        drawn.colorbar(image, ax=ax, label=SHARE, shrink=0.8)
+    return drawn
+
+
+def _matrix(ax: Axes, board: Leaderboard) -> Any:
+    names = board.models["model"].head(MOST).tolist()
+    met = board.met.set_index(["model", "opponent"])
+    share, n = (
+        met[name].unstack().reindex(index=names, columns=names).to_numpy(float)
+        for name in ("share", "n_verdicts")
+    )
+    ax.set_facecolor("0.85")
+    image = ax.imshow(share, cmap="RdBu", vmin=0, vmax=1, alpha=np.nan_to_num(n / (n + FEW)))
+    labels, of = cut(names), len(board.models)
+    ax.set_yticks(range(len(names)), labels, fontsize=7)
+    ax.set_xticks(range(len(names)), labels, fontsize=7, rotation=90)
+    first = f"{len(names)} best of {of} models" * (of > len(names))
+    ax.set_title(", ".join(filter(None, [board.judge, first])))
+    for i, j in np.argwhere(np.isfinite(share)) if len(names) <= NUMBERED else ():
+        colour = "white" if abs(share[i, j] - 0.5) > 0.35 else "black"
+        text = f"{share[i, j]:.0%}\nof {n[i, j]:.0f}"
+        ax.text(j, i, text, ha="center", va="center", fontsize=6, color=colour)
+    return image
+
+
+def _panels(n: int, width: float, height: float) -> tuple[Figure, np.ndarray]:
+    """A figure of n panels, and them."""
+    columns = min(n, A_ROW)
+    size = {"n_rows": -(-n // columns), "width": width, "height": height}
+    drawn, axes = plots.new_figure(columns, **size)
+    panels = np.atleast_1d(axes).ravel()
+    for ax in panels[n:]:
+        ax.set_visible(False)
+    return drawn, panels

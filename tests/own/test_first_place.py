@@ -34,6 +34,8 @@ def test_of_two_models_it_takes_the_lead_and_one(as_count):
     assert dataclasses.astuple(found) == ("a", "b", 6, 19)
     assert "without 6 of the 19 verdicts (32 %)" in found.in_words()
     with runtime.precision("float64"):
+        sweep = first_place(*fitted([("a", "b")] * 9 + [("a", "c")] * 9 + [("b", "c")] * 3))
+        assert dataclasses.astuple(sweep)[:2] == ("a", "b")  # one step is far from enough
         assert first_place(*fitted([("a", "b")] * 3)) is None  # without all, both are alike
         assert first_place(*fitted([("a", "b"), ("b", "a")])) is None  # shared
 

@@ -1,7 +1,6 @@
 """The judge's own coefficients on one comparison, and judges' discriminations, on a leaderboard."""
 
 import itertools
-import json
 
 import numpy as np
 import pandas as pd
@@ -27,8 +26,6 @@ def test_a_bias_that_grows_with_quality():
     gamma = one.growth.iloc[0]
     assert gamma["low"] > 0
     assert gamma["high"] > 0.8
-    text = "\n".join(one.sentences(["x"]))
-    assert "gamma: c[words] changes by +" in text
 
 
 def test_verdicts_that_show_no_variation_have_no_own_coefficients():
@@ -38,8 +35,6 @@ def test_verdicts_that_show_no_variation_have_no_own_coefficients():
     assert board.status == Status.CONVERGED
     one = board.one_comparison
     assert one.status == Status.FLAT
-    (line,) = one.sentences(["x"])
-    assert line.startswith("not identified")
 
 
 def test_of_many_verdicts_a_random_part_of_the_prompts_is_taken():
@@ -63,8 +58,7 @@ def test_of_many_verdicts_a_random_part_of_the_prompts_is_taken():
     assert [one.n_prompts for one in (*parts, whole)] == [20, 20, 20, 40]
     pd.testing.assert_frame_equal(parts[0].c, parts[1].c)
     assert parts[0].c["estimate"].item() != parts[2].c["estimate"].item()
-    assert ", by 20 of the prompts" in "".join(parts[0].sentences(["x"]))
-    assert "of the prompts" not in "".join(whole.sentences(["x"]))
+    assert [one.is_part for one in (*parts, whole)] == [True, True, True, False]
 
 
 def test_repeated_verdicts_are_verdicts():
@@ -83,8 +77,6 @@ def test_a_fit_that_fails_leaves_the_ranking(monkeypatch):
     monkeypatch.setattr("jbt.estimators.mixed.fit", fail)
     (board,) = ranked(*written())
     assert board.one_comparison.status == Status.NOT_CONVERGED
-    (line,) = board.one_comparison.sentences(["x"])
-    assert line == "not estimated: the fit of what varies did not converge"
 
 
 @pytest.mark.parametrize("judge", ["transitive on each prompt", "of one prompt", "sure"])
@@ -106,9 +98,8 @@ def test_verdicts_that_fits_find_hard(judge):
     else:
         verdicts = verdicts[verdicts["pool"] == "p0"].sample(2000, replace=True, random_state=0)
     (board,) = ranked(verdicts, items)
-    if board.one_comparison is not None:
-        json.dumps(board.one_comparison.record(), allow_nan=False)
-        assert list(board.one_comparison.sentences(["x"]))
+    one = board.one_comparison
+    assert one is None or one.c["estimate"].notna().all() == (one.status == Status.CONVERGED)
 
 
 @pytest.mark.parametrize("options", [{"difference": "relative"}, {"covariates": ()}])

@@ -1,10 +1,10 @@
 """How fragile the first place is: how few verdicts, left out, put another model first.
 
-Leaving out a verdict of residual e and columns z moves the estimates by -H^-1 z e / (1 - h), to one
-Newton step, with h = w z' H^-1 z its leverage. Those that favour the first over another model most
-are left out first, until the other is ahead (Broderick, Giordano & Meager 2020; for leaderboards
-Huang et al. 2025, arXiv 2508.11847). Refits then count how many of that order it takes. Another
-choice of verdicts may do with fewer: the number is an upper bound.
+Leaving out a verdict of residual e and columns z moves the estimates by some -H^-1 z e. Those that
+favour the first over another model most are left out first, until the other is ahead (Broderick,
+Giordano & Meager 2020; for leaderboards Huang et al. 2025, arXiv 2508.11847). Refits then count how
+many of that order it takes. Another choice of verdicts may do with fewer: the number is an upper
+bound.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CHALLENGERS = 10
 """Models nearest to the first, in posterior standard deviations, that are tried."""
 
 STEP = 0.05
-"""Share by which a number that a refit does not confirm is raised."""
+"""Share by which the predicted number is changed first, twice as much each time."""
 
 
 @dataclass(frozen=True)
@@ -60,116 +60,68 @@ def first_place(fit: Fitted, models: Sequence[str]) -> FirstPlace | None:
       fit: of one judge.
       models: [M] names.
     """
-    theta = fit.theta
+    theta, problem = fit.theta, fit.problem
     if fit.status != Status.CONVERGED or fit.inverse is not None:
         return None
     first = int(np.nanargmax(theta))
-    removal = _Removal.of(fit, first)
-    best: tuple[float, np.ndarray] | None = None
-    for challenger in removal.nearest(theta):
-        order, n = removal.fewest(challenger, theta[first] - theta[challenger])
-        if best is None or n < best[0]:
-            best = n, order
-    if best is None or not np.isfinite(best[0]):
+    apart, rows, m = theta[first] - theta, problem.rows, len(theta)
+    others = np.flatnonzero(apart > metrics.TIED)
+    if len(others) < np.isfinite(theta).sum() - 1:
         return None
-    return removal.confirmed(*best, models)
+    one, other, shown, wins = map(np.asarray, (rows.first, rows.second, rows.shown, rows.wins))
+    biases = np.column_stack([np.asarray(rows.difference), np.asarray(rows.ordered)])
 
-
-@dataclass(frozen=True, eq=False)
-class _Removal:
-    fit: Fitted
-    first: int
-    inverse: np.ndarray
-    """[P, P]"""
-    shown: np.ndarray
-    """[R]"""
-    moves: np.ndarray
-    """[R] e / (1 - h) of one verdict of each row."""
-
-    @classmethod
-    def of(cls, fit: Fitted, first: int) -> _Removal:
-        problem = fit.problem
-        rows = problem.rows
-        arguments = fit.mode, rows, problem.design, problem.prior, fit.variant
-        inverse = clusters.inverse_hessian(*arguments)
-        shown, wins = np.asarray(rows.shown), np.asarray(rows.wins)
-        removal = cls(fit, first, inverse, shown, shown)
-        p = expit(removal.along(fit.beta))
-        one, other, m = np.asarray(rows.first), np.asarray(rows.second), problem.design.n_contents
-        biases, diagonal = removal.biases, np.diagonal(inverse)
-        leverage = diagonal[one] + diagonal[other] - 2 * inverse[one, other]
-        mixed = inverse[one, m:] - inverse[other, m:] + biases @ inverse[m:, m:] / 2
-        leverage = p * (1 - p) * (leverage + 2 * (biases * mixed).sum(1))
-        residual = np.divide(wins, shown, out=p.copy(), where=shown > 0) - p
-        return dataclasses.replace(removal, moves=residual / (1 - leverage))
-
-    @property
-    def biases(self) -> np.ndarray:
-        """[R, D + 1] columns of c and kappa."""
-        rows = self.fit.problem.rows
-        return np.column_stack([np.asarray(rows.difference), np.asarray(rows.ordered)])
-
-    def along(self, beta: np.ndarray) -> np.ndarray:
+    def along(beta: np.ndarray) -> np.ndarray:
         """[R] z'beta."""
-        rows, m = self.fit.problem.rows, self.fit.problem.design.n_contents
-        theta = beta[np.asarray(rows.first)] - beta[np.asarray(rows.second)]
-        return theta + self.biases @ beta[m:]
+        return beta[one] - beta[other] + biases @ beta[m:]
 
-    def nearest(self, theta: np.ndarray) -> list[int]:
-        """The models that are tried."""
-        diagonal = np.diagonal(self.inverse)[: len(theta)]
-        variance = diagonal + diagonal[self.first] - 2 * self.inverse[self.first, : len(theta)]
-        apart = theta[self.first] - theta
-        steps = apart / np.sqrt(np.where(variance > 0, variance, np.nan))
-        order = np.argsort(steps, kind="stable")[: 1 + CHALLENGERS]
-        shared = np.sum(apart <= metrics.TIED) > 1
-        return [] if shared else [i for i in order.tolist() if i != self.first and apart[i] > 0]
-
-    def fewest(self, challenger: int, apart: float) -> tuple[np.ndarray, float]:
-        """The rows whose verdicts favour the first over the challenger, most of all first; and how
-        many verdicts of them bring both together, infinite where all do not."""
-        gain = self.moves * self.along(self.inverse[self.first] - self.inverse[challenger])
-        gain = np.where(self.shown > 0, gain, 0)
+    inverse = clusters.inverse_hessian(fit.mode, rows, problem.design, problem.prior, fit.variant)
+    residual = np.divide(wins, shown, out=np.zeros_like(wins), where=shown > 0)
+    residual -= expit(along(fit.beta))
+    variance = np.diagonal(inverse)[:m] + inverse[first, first] - 2 * inverse[first, :m]
+    near = np.argsort(apart[others] / np.sqrt(variance[others]), kind="stable")[:CHALLENGERS]
+    orders = {}
+    for challenger in others[near].tolist():
+        gain = np.where(shown > 0, residual * along(inverse[first] - inverse[challenger]), 0)
         order = np.argsort(-gain, kind="stable")[: np.sum(gain > 0)]
-        total = np.cumsum(gain[order] * self.shown[order])
-        at = int(np.searchsorted(total, apart))
-        if at == len(order):
-            return order, np.inf
-        before = total[at] - gain[order[at]] * self.shown[order[at]]
-        whole = self.shown[order[:at]].sum()
-        return order, whole + np.ceil((apart - before) / gain[order[at]])
+        total, count = np.cumsum(gain[order] * shown[order]), np.cumsum(shown[order])
+        at = min(int(np.searchsorted(total, apart[challenger])), len(order) - 1)
+        beyond = max(0, np.floor((total[at] - apart[challenger]) / gain[order[at]]))
+        orders[challenger] = max(1, int(count[at] - beyond)), order
+    n, order = min(orders.values(), key=lambda found: found[0])
+    return _confirmed(fit, first, n, order, models)
 
-    def first_without(self, order: np.ndarray, n: int) -> int | None:
-        """Who is first without n verdicts; None if that is still the first."""
-        left = np.cumsum(self.shown[order])
-        removed = np.clip(n - (left - self.shown[order]), 0, self.shown[order])
-        share = np.ones_like(self.shown)
-        share[order] -= removed / self.shown[order]
-        problem = self.fit.problem
-        rows = dataclasses.replace(
-            problem.rows,
-            shown=jnp.asarray(self.shown * share),
-            wins=jnp.asarray(np.asarray(problem.rows.wins) * share),
-        )
-        theta = dataclasses.replace(problem, rows=rows).fit(self.fit.variant).theta
-        if not np.isfinite(theta).any():
+
+def _confirmed(
+    fit: Fitted, first: int, n: int, order: np.ndarray, models: Sequence[str]
+) -> FirstPlace | None:
+    """The least number of verdicts, in an order of rows, that a refit confirms; n is tried
+    first."""
+    problem = fit.problem
+    shown, wins = np.asarray(problem.rows.shown), np.asarray(problem.rows.wins)
+    left = shown[order].cumsum() - shown[order]
+
+    def ahead(n: int) -> int | None:
+        """Who is ahead of the first without n verdicts."""
+        kept = np.ones_like(shown)
+        kept[order] -= np.clip((n - left) / shown[order], 0, 1)
+        fewer = {"shown": jnp.asarray(shown * kept), "wins": jnp.asarray(wins * kept)}
+        rows = dataclasses.replace(problem.rows, **fewer)
+        theta = dataclasses.replace(problem, rows=rows).fit(fit.variant).theta
+        best = int(np.argmax(np.nan_to_num(theta, nan=-np.inf)))
+        return best if theta[best] - theta[first] > metrics.TIED else None
+
+    least, most, total = 0, int(shown[order].sum()), int(shown.sum())
+    step = max(1, round(STEP * n))
+    while (challenger := ahead(n)) is None:
+        if n == most:
             return None
-        ahead = int(np.nanargmax(theta))
-        return ahead if theta[ahead] - theta[self.first] > metrics.TIED else None
-
-    def confirmed(self, n: float, order: np.ndarray, models: Sequence[str]) -> FirstPlace | None:
-        """The least number in this order that a refit confirms."""
-        low, high, total = 0, int(n), int(self.shown.sum())
-        most = int(self.shown[order].sum())
-        while (ahead := self.first_without(order, high)) is None:
-            if high == most:
-                return None
-            low, high = high, min(most, high + max(1, round(STEP * high)))
-        while high - low > 1:
-            middle = (low + high) // 2 if low else high - max(1, round(STEP * high))
-            other = self.first_without(order, middle)
-            if other is None:
-                low = middle
-            else:
-                high, ahead = middle, other
-        return FirstPlace(models[self.first], models[ahead], high, total)
+        least, n, step = n, min(most, n + step), 2 * step
+    while n - least > 1:
+        middle, step = max((least + n) // 2, n - step), 2 * step
+        found = ahead(middle)
+        if found is None:
+            least = middle
+        else:
+            n, challenger = middle, found
+    return FirstPlace(models[first], models[challenger], n, total)

@@ -24,7 +24,7 @@ between models, or a gamma; without the square, a bias that is not linear in x d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -33,8 +33,6 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from jbt.border import files
-from jbt.border.report import each, with_interval
 from jbt.estimators import mixed
 from jbt.own.leaderboards.intervals import FEWEST_DEGREES, PRIOR_SHARE
 from jbt.own.leaderboards.problem import Problem
@@ -54,10 +52,6 @@ GROUPS = 6
 OF_THETA = 20.0
 """Fewest degrees of freedom of theta on one comparison. With 15 prompts the prior holds too much of
 theta to print it in most studies, and in the others it is covered in .5 to .8."""
-
-SHOWN = 0.5
-"""Largest standard error of the log of a standard deviation that is printed. Where nothing varies
-it is about .7, as the prior alone keeps the standard deviation from 0."""
 
 UNITS = "quality of a model between prompts"
 """Name of an effect, or its beginning."""
@@ -91,56 +85,6 @@ class OneComparison:
     """Whether these are a part of the prompts."""
     fit: mixed.MixedFit | None = None
     """The fit that all but `growth` are of, if it converged."""
-
-    def record(self) -> dict[str, Any]:
-        """The entry of the JSON file."""
-        return {
-            "status": self.status.name.lower(),
-            "c": files.plain(self.c),
-            "gamma": files.plain(self.growth),
-            "spread": files.plain(self.spread),
-            "models": files.plain(self.theta),
-            "n_prompts": self.n_prompts,
-            "is_part": self.is_part,
-        }
-
-    def sentences(self, units: Sequence[str]) -> Iterator[str]:
-        """c, what varies, and whether c grows with quality.
-
-        Args:
-          units: of c, as the leaderboard has them.
-        """
-        if self.status == Status.FLAT:
-            yield "not identified: the verdicts of a prompt do not show what varies between prompts"
-            return
-        if self.status != Status.CONVERGED:
-            yield "not estimated: the fit of what varies did not converge"
-            return
-        yield (
-            "the judge's verdict on two given answers: where qualities or c vary between prompts "
-            "or models, c is larger here than its average effect above, by which models are ranked"
-        )
-        part = f", by {self.n_prompts} of the prompts" if self.is_part else ""
-        for c, unit in zip(each(self.c), units, strict=True):
-            yield f"c[{c.covariate}] {_logits(c)} per {unit}{part}"
-        shown = self.spread[self.spread["log_error"] <= SHOWN]
-        of_quality = shown["effect"].str.startswith(UNITS)
-        sds = [f"{effect.effect} {effect.sd:.2f}" for effect in each(shown[~of_quality])]
-        if of_quality.any():
-            ends = [f"{sd:.2f}" for sd in sorted(shown["sd"][of_quality])]
-            several = f" to {ends[-1]}, by model" * (len(ends) > 1)
-            sds.insert(0, f"{UNITS} {ends[0]}{several}")
-        yield f"what varies (standard deviations): {', '.join(sds) or 'too little to be measured'}"
-        for gamma in each(self.growth):
-            yield (
-                f"gamma: c[{gamma.covariate}] changes by {_logits(gamma)} with a logit of quality; "
-                "above 0, stronger models are paid more"
-            )
-
-
-def _logits(estimate: Any) -> str:
-    interval = with_interval(estimate.estimate, estimate.low, estimate.high, "+.2f")
-    return f"{interval} logits" + " (no interval)" * bool(np.isnan(estimate.low))
 
 
 def one_comparison(

@@ -3,7 +3,7 @@
 Nothing is written over a file that the command reads, or over one of a study; over any other file
 that jbt did not make, or that was changed since, only if the user says so (`--overwrite`). jbt
 knows its own files by what stands in them: JSON begins with the settings, HTML names its generator,
-`report.md` ends with the digests of itself and of the table and figure beside it (`report_mark`).
+`report.md` and `jbt.toml` end with the digests of themselves and of the files beside them (`mark`).
 An empty file may always be written over.
 """
 
@@ -33,8 +33,12 @@ JOURNAL = "journal.jsonl"
 STUDY_FILES = (JOURNAL, "journal.damaged", "items.csv", "anchors.csv", ".lock", ".asking")
 """Files of a study, which only the study writes."""
 
-REPORT = "report.md"
-"""The report of a folder, with the digests of the files beside it."""
+REPORT, SETTINGS = "report.md", "jbt.toml"
+"""The report of a folder, and how the tables of a folder are read."""
+
+MARKS = {REPORT: ("<!-- ", " -->"), SETTINGS: ("# ", "")}
+"""Files whose last line has the digests of themselves and of the files beside them, and how this
+line, a comment, begins and ends."""
 
 HEAD = 2**20
 """Bytes at the beginning of a file that say whether jbt made it."""
@@ -154,23 +158,30 @@ def is_own(path: Path) -> bool:
             return True  # the table of a sweep
         if b'<meta name="generator" content="jbt' in head[:1000]:
             return True
-        text, _, mark = (path.parent / REPORT).read_text(encoding="utf-8").rpartition("\n<!-- ")
-        above = hashlib.sha256(text.encode()).hexdigest()
-        digest = above if path.name == REPORT else sha256(path)
-        whole = mark.startswith("jbt ") and mark.endswith(" -->\n")
-        return whole and f"{digest} {path.name}" in mark
+        return any(_has_mark(path, name) for name in MARKS if (path.parent / name).exists())
     except (OSError, UnicodeDecodeError):
         return False
 
 
-def report_mark(contents: Mapping[str, bytes]) -> str:
-    """The last line of `report.md`, invisible to readers, by which jbt knows its files again.
+def _has_mark(path: Path, name: str) -> bool:
+    """Whether the file of `MARKS` beside a file has its digest."""
+    begin, end = MARKS[name]
+    text, _, mark = (path.parent / name).read_text(encoding="utf-8").rpartition(f"\n{begin}")
+    above = hashlib.sha256(text.encode()).hexdigest()
+    digest = above if path.name == name else sha256(path)
+    whole = mark.startswith("jbt ") and mark.endswith(f"{end}\n")
+    return whole and f"{digest} {path.name}" in mark
+
+
+def mark(contents: Mapping[str, bytes], name: str = REPORT) -> str:
+    """The last line of a file of `MARKS`, by which jbt knows its files again.
 
     Args:
-      contents: of the report above this line, and of the files beside it, by name.
+      contents: of this file above the line, and of the files beside it, by name.
     """
+    begin, end = MARKS[name]
     digests = (f"{hashlib.sha256(content).hexdigest()} {n}" for n, content in contents.items())
-    return f"\n<!-- jbt {', '.join(digests)} -->\n"
+    return f"\n{begin}jbt {', '.join(digests)}{end}\n"
 
 
 STALE_SECONDS = 3600.0

@@ -111,7 +111,9 @@ def _table(table: pd.DataFrame) -> str:
     right = [pd.api.types.is_numeric_dtype(dtype) for dtype in table.dtypes]
     kinds = [' class="number"' if is_right else "" for is_right in right]
     rows = [
-        "".join(f"<{tag}{kind}>{_text(cell)}</{tag}>" for cell, kind in zip(row, kinds, strict=True))
+        "".join(
+            f"<{tag}{kind}>{_text(cell)}</{tag}>" for cell, kind in zip(row, kinds, strict=True)
+        )
         for tag, row in zip(["th", *["td"] * len(table)], cells_of(table), strict=True)
     ]
     lines = "".join(f"<tr>{row}</tr>\n" for row in rows)

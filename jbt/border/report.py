@@ -127,7 +127,7 @@ class Report:
             else:
                 plots.save(content, image := BytesIO())
                 contents[name] = image.getvalue()
-        contents[report] += files.report_mark(contents).encode()
+        contents[report] += files.mark(contents).encode()
         files.make_folder(out)
         files.write_together({out / n: c for n, c in contents.items()}, overwrite=overwrite)
 

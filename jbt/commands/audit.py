@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from jbt import own, runtime
@@ -15,7 +14,7 @@ from jbt.commands.options import TableOptions
 from jbt.own import Transform, formats
 from jbt.own.examine.audit import Audit
 from jbt.own.examine.doctor import words_of
-from jbt.own.formats.imported import MANY
+from jbt.own.tables.limits import crowd
 
 PAGE, NUMBERS = "audit.html", "audit.json"
 
@@ -52,14 +51,10 @@ def main(argv: Sequence[str]) -> int:
     files.check_outputs(options.json, options.out, NAMES, overwrite=options.overwrite)
     folder, lead = _folder(options)
     given = {name: getattr(options, name) for name in ("covariates", "transform")}
-    given = {name: value for name, value in given.items() if value} | {"anchors": options.labels}
-    words = words_of({name: value for name, value in given.items() if value is not None})
+    given |= {"anchors": options.labels, "judge_column": options.judge_column}
+    words = words_of({name: value for name, value in given.items() if value})
     reading = TableOptions.parse([str(folder), *words], "audit")
     tables = reading.read()
-    if len(tables.judges) > MANY and reading.judge_column != "none":
-        lead.append(f"{len(tables.judges)} judges, taken as one crowd (import --judge NAME)")
-        reading = replace(reading, judge_column="none")
-        tables = reading.read()
     reading.announce(tables)
     runtime.start()
     found = own.audit(
@@ -71,8 +66,10 @@ def main(argv: Sequence[str]) -> int:
         **reading.fields_of_model(),
     )
     _write(found, options, reading)
-    print(*found.answer, "", "Type next:", *(f"  {line}" for line in found.following), sep="\n")
-    print(f"Wrote {options.out / PAGE}")
+    print(*found.answer, sep="\n")
+    if found.following:
+        print("", "Type next:", *(f"  {line}" for line in found.following), sep="\n")
+    print(f"\nWrote {options.out / PAGE}")
     return 0
 
 
@@ -86,11 +83,16 @@ def _folder(options: AuditOptions) -> tuple[Path, list[str]]:
         return options.files[0], []
     files.check_folder(options.out, formats.TABLES, overwrite=options.overwrite)
     imported = collect(options)
-    imported.write(options.out, options.overwrite)
-    return options.out, [line.strip() for line in described(imported, len(options.files))]
+    lead = [line.strip() for line in described(imported, len(options.files))]
+    n_judges, settings = len(imported.judges), {}
+    if crowd(n_judges, imported.counts["verdicts"]):
+        lead.append(f"{n_judges} judges, taken as one crowd (judge_column in jbt.toml)")
+        settings = {"judge_column": "none"}
+    imported.write(options.out, options.overwrite, **settings)
+    return options.out, lead
 
 
-KEPT = ("files", "out", "overwrite", "json")
+KEPT = ("files", "out", "overwrite", "json", "judge_column")
 """Options of `jbt import` that go with a folder of tables, too."""
 
 
@@ -102,7 +104,7 @@ def _write(found: Audit, options: AuditOptions, reading: TableOptions) -> None:
     contents = {files.REPORT: found.report().markdown().encode(), **contents}
     beside = [out / name for name in formats.TABLES]
     kept = {path.name: path.read_bytes() for path in beside if path.exists() and path.parent == out}
-    contents[files.REPORT] += files.report_mark(contents | kept).encode()
+    contents[files.REPORT] += files.mark(contents | kept).encode()
     files.make_folder(out)
     files.write_together({out / n: c for n, c in contents.items()}, overwrite=options.overwrite)
     if options.json is not None:

@@ -28,9 +28,10 @@ from jbt.own.tables.sheets import Table
 from jbt.own.tables.tables import Tables, read
 from jbt.types import Prior
 
-NO_RANKING = (
-    "none: every pool holds one comparison, and no answers of one model (column content) link them"
-)
+NO_RANKING = "none: a pool holds one comparison"
+
+TOP = 3
+"""Size of the top set that is named where there is one pool."""
 
 OF_FITTED = ("identify", "gate")
 """Commands on the pools as they are fitted."""
@@ -83,11 +84,17 @@ class Audit:
             if isinstance(part.result, Gate):
                 said["gate"] = [f"By the labels {'; '.join(part.result.decided())}"]
         lines = {
-            "Ranking": said.get("leaderboard") or said.get("fit") or [NO_RANKING],
+            "Ranking": said.get("leaderboard") or said.get("fit") or [self._why_none()],
             "Judge": said["judge"],
             "Correction": [*said.get("identify", ()), *said.get("gate", ())] or [NO_CORRECTION],
         }
         return [f"{name}: {'. '.join(sentences)}" for name, sentences in lines.items()]
+
+    def _why_none(self) -> str:
+        """Why there is no ranking."""
+        checks = next(part.result for part in self.parts if isinstance(part.result, Checks))
+        links = [check.found for check in checks.checks if check.check == "connected_merged"]
+        return ", and ".join([NO_RANKING, *links])
 
     def report(self) -> Report:
         """All parts as one report."""
@@ -158,9 +165,11 @@ def audit(
     # What identifies and tests the c of a leaderboard is all pools merged.
     merges = checks.method == "leaderboard"
     fitted = merge_pools(tables) if merges else tables
+    smallest = tables.items.groupby("pool")["content"].nunique().min()
+    k = max(1, min(TOP, int(smallest) - 1)) if len(tables.pools) == 1 else 1
     work: dict[str, Callable[[], Result]] = {
         "leaderboard": lambda: leaderboard(tables, prior=prior, **of_model),
-        "fit": lambda: analyse(Batch.of(tables, **of_model), prior=prior, spread=True),
+        "fit": lambda: analyse(Batch.of(tables, **of_model), k=k, prior=prior, spread=True),
         "judge": lambda: report_card(tables, asked.covariates),
         "identify": lambda: identify(Batch.of(fitted, **of_model), prior),
         "gate": lambda: gate(tables, Batch.of(fitted, **of_model), prior=prior),
@@ -198,7 +207,7 @@ def _part(command: str, line: str, work: Callable[[], Result], notes: list[str])
 def _following(checks: Checks, options: Mapping[str, Any], *, labels: bool) -> list[str]:
     """What would say more: what is amiss first, then labels, then more prompts or fewer
     verdicts."""
-    lines = [c.command for c in checks.checks if not c.ok and c.command]
+    lines = checks.advised()
     if not labels and options.get("covariates"):
         lines.append(command_line("plan labels", options))
     if checks.method != "judge":

@@ -130,6 +130,11 @@ class Checks:
         missing = (c for c in self.checks if not c.ok and c.subject in names)
         return [f"{c.check}: {c.found}" for c in missing]
 
+    def advised(self) -> list[str]:
+        """The commands of the checks that matter most and do not hold."""
+        subjects = (*MATTERS, "covariates")
+        return [c.command for c in self.checks if not c.ok and c.command and c.subject in subjects]
+
     def report(self, title: str, lead: Sequence[str]) -> Report:
         """What to watch and what to type next; then a line for each check with its command."""
         missing, fine = ([c for c in self.checks if c.ok == ok] for ok in (False, True))
@@ -137,8 +142,7 @@ class Checks:
         if missing:
             watch = ", ".join(c.check for c in missing)
             answer = f"To watch: {watch}; {len(fine)} other checks are in order"
-        first = sorted(missing, key=lambda c: c.subject not in MATTERS)
-        commands = [c.command for c in first if c.command] + [self.command]
+        commands = [*self.advised(), self.command]
         following = [f"Type next: {command}" for command in commands[:1] if command]
         sections = [
             Section(heading, [line for c in checks for line in c.lines()])
@@ -362,8 +366,9 @@ def _counts(f: _Facts) -> Findings:
     if reason := too_large(t):
         found += f": {reason}"
     elif f.is_board:
-        found, command = f"{found}: one comparison each, all of which rank the models", f.line(
-            "leaderboard"
+        found, command = (
+            f"{found}: one comparison each, all of which rank the models",
+            f.line("leaderboard"),
         )
     elif high == 2:
         found, command = f"{found}: a pool holds one comparison and no ranking", f.merging("fit")
@@ -399,10 +404,10 @@ def _orders(f: _Facts) -> Findings:
 
     missing, command = f.judged & ~kappa_free(f.tables, "auto"), None
     if f.is_board:
-        missing = ~f.both_orders.any()
+        missing = np.asarray(not f.both_orders.any())
     of = "pairs of models" if f.is_board else "pairs"
     found = f"{f.both_orders.sum()} of {len(f.both_orders)} {of} were shown in both orders"
-    if np.any(missing):
+    if missing.any():
         where = "" if f.is_board else f"{f.where(missing)} no pair was: "
         found += f"; {where}{NO_KAPPA[position]}"
         if position == "yes" and not doubt:  # else `order` says what to do about kappa
@@ -443,7 +448,7 @@ def _links(f: _Facts) -> Findings:
     if apart.any():
         found = f"{f.where(apart)} the comparisons do not connect all items: "
         found += "the prior ranks the components"
-        command = f.merging("fit")
+        command = f.line("leaderboard") if f.linked else f.merging("fit")
     yield "connected", apart, found, command
 
     if merged is not None:
@@ -464,9 +469,10 @@ def _links(f: _Facts) -> Findings:
 
     for d, name in enumerate(f.covariates):
         missing, command = f.judged & ~within.varies[:, d], f.line("identify")
-        if f.is_board and merged is not None:
-            missing = ~merged.varies[:, d].all()
-            command = None if missing else f.line("leaderboard")
+        is_same = bool(f.is_board and merged is not None and not merged.varies[:, d].all())
+        if f.is_board:
+            missing = np.asarray(is_same)
+            command = None if is_same else f.line("leaderboard")
         constant = t.items.groupby("pool")[name].nunique() == 1
         note = ""
         if constant.any():
@@ -474,7 +480,7 @@ def _links(f: _Facts) -> Findings:
         found = f"{name} varies within contents that are compared, which identifies c[{name}]"
         if f.is_board:
             found = f"{name} varies between the answers of a model, which identifies c[{name}]"
-            if missing:
+            if is_same:
                 found = f"{name} is the same in all answers of a model that are compared, so that "
                 found += f"c[{name}] cannot be separated from quality"
         elif missing.any():

@@ -375,9 +375,14 @@ class Imported:
         }
         return [gap for gap, holds in gaps.items() if holds]
 
-    def write(self, out: Path | str, overwrite: bool = False) -> list[Path]:
+    def write(
+        self, out: Path | str, overwrite: bool = False, **settings: str | list[str]
+    ) -> list[Path]:
         """Write the tables into a folder, and `jbt.toml`, by which commands read them: all of them
         or none.
+
+        Args:
+          settings: more of `jbt.toml`.
 
         Returns:
           The tables written; `anchors.csv` only where the source has labels.
@@ -400,14 +405,17 @@ class Imported:
         except OSError as error:
             raise ValueError(f"cannot write {out}: {error.strerror}") from None
         written = {path: rows for path, rows in tables.items() if len(rows)}
-        settings: dict[str, Any] = {path.stem: path.name for path in written}
+        named: dict[str, Any] = {path.stem: path.name for path in written}
         if self.measures:
-            settings |= {"covariates": self.measures[:1], "transform": "log1p"}
-        contents: dict[Path, files.Content] = {
-            path: lambda p, rows=rows: rows.to_csv(p, index=False, lineterminator="\n")
+            named |= {"covariates": self.measures[:1], "transform": "log1p"}
+        contents = {
+            path: rows.to_csv(index=False, lineterminator="\n").encode()
             for path, rows in written.items()
         }
-        files.write_together(contents | {out / SETTINGS: as_toml(settings)}, overwrite=overwrite)
+        toml = as_toml(named | settings).encode()
+        marked = {SETTINGS: toml, **{path.name: content for path, content in contents.items()}}
+        contents[out / SETTINGS] = toml + files.mark(marked, SETTINGS).encode()
+        files.write_together(contents, overwrite=overwrite)
         for path in tables.keys() - written.keys():
             path.unlink(missing_ok=True)  # of another import
         return list(written)

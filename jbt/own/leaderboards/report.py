@@ -34,7 +34,7 @@ PULLED = 0.5
 """Standard errors by which the prior may move a theta without a note."""
 
 SHOWN = 3
-"""Largest number of models outside the others that are named."""
+"""Most models outside the others, and most judges, that are named in one place."""
 
 AVERAGE = "average effect on win rates over such prompts"
 """What c of a leaderboard is."""
@@ -259,7 +259,7 @@ class Leaderboards(list[Leaderboard]):
 
     def rests_on(self) -> str:
         """What the corrections are and assume, in a sentence; empty without covariates."""
-        found, named = [], [board for board in self if len(board.of_kind("c"))][:A_ROW]
+        found, named = [], [board for board in self if len(board.of_kind("c"))][:SHOWN]
         for name, unit in dict.fromkeys(
             (row.covariate, row.unit) for board in named for row in each(board.of_kind("c"))
         ):
@@ -269,7 +269,7 @@ class Leaderboards(list[Leaderboard]):
                 for row in _rows(board.of_kind("c"), "covariate", *ESTIMATE)
                 if row[0] == name
             ]
-            rest = ", ..." * (len(self) > A_ROW)
+            rest = ", ..." * (len(self) > SHOWN)
             found.append(f"c[{name}] {', '.join(shown)}{rest} logits per {unit}")
         names = ", ".join(name for name in (named[0].of_kind("c")["covariate"] if named else ()))
         assumed = f", if {names} is unrelated to quality among the answers of one model"

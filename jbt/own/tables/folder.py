@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jbt.border import inputs
-
-SETTINGS = "jbt.toml"
+from jbt.border.files import SETTINGS
 
 TABLES = {"verdicts": "verdicts.csv", "items": "items.csv", "anchors": "anchors.csv"}
 """Names of the files where `jbt.toml` gives none."""
@@ -19,7 +18,9 @@ TABLES = {"verdicts": "verdicts.csv", "items": "items.csv", "anchors": "anchors.
 def as_toml(settings: Mapping[str, Any]) -> str:
     """`jbt.toml` with these settings: text, numbers, booleans and lists of text."""
     # Text and lists of text are written alike in TOML and in JSON.
-    lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items()]
+    lines = [
+        f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items()
+    ]
     title = "# How jbt's commands read the tables of this folder: their options, by long names."
     return "\n".join([title, *lines]) + "\n"
 

@@ -20,6 +20,9 @@ CELL = 100
 FIT = 1000
 """Bytes of the result of fitting one pool to one judge's verdicts, besides its arrays."""
 
+MANY = 20
+"""Judges of a table that may still be compared one by one (count)."""
+
 FEWEST = 6
 """Verdicts of a judge below which nothing is known about it: not even unanimous ones differ from a
 coin at the 5 % level (2 x 0.5^5 is .06)."""
@@ -77,6 +80,11 @@ def check_profiles(n_fits: int, n_coefficients: int, n_parameters: int) -> None:
     check(needed, what, "fewer --covariates")
 
 
+def crowd(n_judges: int, n_verdicts: int) -> bool:
+    """Whether judges seem to be voters: many, with too few verdicts each to say anything of one."""
+    return n_judges > MANY and n_verdicts < FEWEST * n_judges
+
+
 def check_judges(source: Source, column: str, n_judges: int, n_pools: int, n_verdicts: int) -> None:
     """Raise `TableError` where the column of judges seems to name the voters of a crowd, or where
     results of all judges on all pools would not fit into memory.
@@ -85,8 +93,7 @@ def check_judges(source: Source, column: str, n_judges: int, n_pools: int, n_ver
       source, column: the table of verdicts and its column of judges.
       n_verdicts: rows of the table.
     """
-    few = n_verdicts < FEWEST * n_judges
-    if few and n_judges * SECONDS_A_JUDGE > PATIENCE:
+    if crowd(n_judges, n_verdicts) and n_judges * SECONDS_A_JUDGE > PATIENCE:
         raise TableError(
             f"{source}: {n_judges} judges in {n_verdicts} rows: the column {column!r} is probably "
             f"the voter, not a judge: {ONE_JUDGE}"

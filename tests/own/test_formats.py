@@ -438,7 +438,7 @@ MODELS = "prompt,model_a,model_b"
          {"first": "idea_0", "second": "idea_1", "winner": "x"},
          "(--map says what a code means where idea_0 is first, idea_1 second)"),
         ("prompt,m,k,l\np,3,1,2\nq,3,3,1", {}, "no ranks, say what they are: --ranks COLUMN"),
-        ("prompt,m,k,l\np,5,9,7", {}, "or --item --rating of single answers"),
+        ("prompt,m,k,l\np,5,9,7", {}, "of rated answers --item --rating"),
         ("model,score\nm,1", {"item": "model"}, "ratings of what? name the column of the prompt"),
         ("prompt,chosen,rejected,score\np,a,b,c", {"rating": ["score"]}, "no items here"),
         (",m,k\nm,0,0.3\nk,0.7,0", {}, "m against k is 0.3, allowed: counts of wins, no shares"),

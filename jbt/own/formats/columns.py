@@ -15,7 +15,7 @@ ONE_LINE = 40
 
 ENDS = (
     *(("a", "b"), ("1", "2"), ("0", "1"), ("left", "right"), ("first", "second"), ("x", "y")),
-    ("chosen", "rejected"),
+    *(("chosen", "rejected"), ("model_a", "model_b")),
 )
 """What tells the two columns of a pair apart: `STEM_a` and `STEM_b`, `STEM1`, `left_STEM`, ..."""
 
@@ -61,7 +61,7 @@ NAMES = {
     ),
     "result": ("results", "result", "correct", "is_correct"),
     "ties": ("ties", "tie", "draws", "draw"),
-    "count": ("count", "weight"),
+    "count": ("count", "weight", "freq", "frequency"),
     "item": ("model", "model_name", "model_id", "generator", "system", "system_id", "assistant"),
     "rating": ("score", "rating", "grade", "overall_score"),
     "ranking": ("ranking", "ranked", "rank_order"),
@@ -75,7 +75,7 @@ OPTIONS = {
     "judge": "--judge-column",
     "winner in the other order": "--swapped",
     "log probabilities": "--logprobs",
-    "probabilities": "--winner COLUMN --scale 1:0",
+    "probabilities": "--probability",
 }
 """The option that names the column or columns of a role; else it is called as the role."""
 
@@ -132,10 +132,12 @@ class Keys:
                 halves.append((there[0], pair[there[0].casefold() == pair[0]]))
         return halves
 
-    def first_half(self, role: str) -> tuple[str, ...]:
-        """The one column of a role that is called like the first of a pair, without the second."""
-        first = [there for there, missing in self.halves(role) if there.casefold() < missing]
-        return tuple(filter(None, [only(role, first)]))
+    def first_half(self) -> tuple[str, ...]:
+        """The one column of a probability, called so or like the first of a pair."""
+        halves = self.halves("probabilities")
+        first = [there for there, missing in halves if there.casefold() < missing]
+        named = self.usual("probability", "prob", "win_probability")
+        return tuple(filter(None, [only("probabilities", [*named, *first])]))
 
     def pool(
         self, given: GenericColumns, without: Callable[[Row], str]

@@ -158,7 +158,7 @@ def _winner(given: GenericColumns, columns: Keys, is_chosen: bool, is_won: bool)
             found = {"wins": (*wins, *columns.usual(*NAMES["ties"])[:1])}
         elif graded := columns.pair("log probabilities"):
             found = {"logprobs": graded}
-        elif probability := columns.pair("probabilities") or columns.first_half("probabilities"):
+        elif probability := columns.pair("probabilities") or columns.first_half():
             found = {"probability": probability}
         elif not is_chosen:
             what = f"name the column (--winner); columns are {columns.shown}"
@@ -283,7 +283,7 @@ def _probability(row: Row, columns: GenericColumns) -> float | None:
         return (1 + math.tanh((numbers[0] - numbers[1]) / 2)) / 2
     if not all(0 <= p <= 1 for p in numbers) or total == 0:
         raise Refused(f"{given}, allowed: 0 to 1, empty")
-    return numbers[0] / total
+    return round(numbers[0] / total, 12)
 
 
 def _coded(
@@ -307,7 +307,7 @@ def _coded(
             return None
     outcomes = columns.outcomes
     if isinstance(value, bool | float):
-        value = f"{value:g}" if isinstance(value, float) else str(value)
+        value = f"{value:g}" if isinstance(value, float) else str(value)  # not 1 for True
     if outcomes is not None:
         for code in (str(value), str(value).removeprefix("[[").removesuffix("]]")):
             try:
@@ -319,15 +319,18 @@ def _coded(
         what = "a text: --verdict-in-text reads the last [[X]] in it"
         raise Refused(f"{column} is {brief(value)}, {what}")
     code = as_name(value, column)
+    number = as_number(value)
+    if number == number and code not in names:
+        code = f"{number:g}"  # 1.0 is 1
     try:
         return read_winner(code, first, second, words)
     except ValueError as error:
         raise Refused(f"{column} is {error}") from None
     except KeyError:
         codes, option = '"0=first,1=tie,2=second"', "--map your words"
-        if as_number(value) in (-1, 0, 1, 2):
+        if number in (-1, 0, 1, 2):
             option = f"--map says what each code means, such as {codes}"
-        elif as_number(value) == as_number(value):
+        elif number == number:
             option = f"--map {codes} or --scale BEST:WORST says what a number means"
         allowed = words if way_out else [*SIDES, "A>>B"]
         allowed = ", ".join([first, second, *allowed])

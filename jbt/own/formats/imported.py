@@ -332,7 +332,7 @@ class Imported:
             "winners 1 and 2 are read as first and second; if they are steps of a longer scale, "
             "say which: --scale 1:7": self.table["numbered"].any(),
             f"{n_unjudged} answers that no verdict compares are left out": n_unjudged,
-            f"{self.n_failed} scores of -1 are read as failed: no other score is negative": (
+            f"scores of -1 ({self.n_failed}) are read as failed: no other is negative": (
                 self.n_failed
             ),
             "each pair of m answers that a judge rated or ranked on a prompt counts 2/m, so that a "
@@ -434,7 +434,8 @@ class Imported:
             "p_first" if graded else "winner",
             *["count"] * bool((table["count"] != 1).any()),
         ]
-        rows["count"] = [int(n) if float(n).is_integer() else n for n in table["count"]]
+        counts = [int(n) if n == int(n) else n for n in table["count"].tolist()]
+        rows["count"] = pd.Series(counts, rows.index, dtype=object)
         return rows[[*columns, "order"]]
 
     def _item_rows(self) -> pd.DataFrame:

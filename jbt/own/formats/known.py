@@ -388,5 +388,5 @@ def recognise(values: Mapping[str, Any]) -> Format:
     keys = ", ".join(map(repr, list(values)[:12]))
     raise Refused(
         f"none of the formats known has the keys {keys}; if this is a table of your own, name its "
-        "columns (--first --second --winner, or --item --rating of single answers)"
+        "columns (--first --second --winner; of rated answers --item --rating, or --ranks)"
     )

@@ -151,7 +151,10 @@ def _best_of_n(row: Row) -> Iterator[Record]:
             raise Refused(f"chosen and rejected are {brief(sides)}, allowed: lists of answers")
         written, n_chosen = [*sides[0], *sides[1]], len(sides[0])
     else:
-        written, n_chosen = row.find("texts", "text"), row.need("anchors", "num_correct")
+        written, n_chosen = (
+            row.find("texts", "text"),
+            row.need("anchors", "num_correct", " (the first)"),
+        )
     scores = _scores_of_n(row)
     n = len(written) if isinstance(written, list) else len(scores or ())
     if not isinstance(n_chosen, int) or not 0 < n_chosen < n or len(scores or [0] * n) != n:
@@ -169,7 +172,8 @@ def _best_of_n(row: Row) -> Iterator[Record]:
         row.note("winner", "chosen", " (this says which was preferred; no score is in the file)")
         yield from (Verdict(pool, a, b, 1.0, judge, False, 2 / n) for a, b in better)
         return
-    row.note("anchors", "chosen" if "chosen" in row.values else "num_correct", " (the better)")
+    if "chosen" in row.values:
+        row.note("anchors", "chosen", " (the better ones)")
     yield from (Rating(pool, *rated, judge) for rated in zip(items, scores, strict=True))
     yield from (Anchor(pool, a.name, b.name) for a, b in better)
 
@@ -213,10 +217,9 @@ PANDALM = Layout(
 
 
 def _pandalm(row: Row) -> Iterator[Record]:
-    models = row.name("first", "cmp_key").split("_")
+    models = row.name("item", "cmp_key").split("_")
     if len(models) != 2:
         raise Refused(f"cmp_key is {brief(row.values['cmp_key'])}, allowed: MODEL_MODEL")
-    row.note("second", "cmp_key")
     named = dict(zip(PANDALM.keys, models, strict=True))
     yield from PANDALM.records(replace(row, values={**row.values, **named}))
 

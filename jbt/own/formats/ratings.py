@@ -26,6 +26,12 @@ from jbt.own.formats.records import (
 FAILED = -1
 """The score of a failed rating, where no other is negative (FastChat)."""
 
+BY_SCORE, BY_RANK = (1, " (the higher is better)"), (-1, " (rank: 1 is best)")
+"""The sign of a score, and how it is read."""
+
+OF_ITEM = re.compile(r"^(rank|score|rating)[_ ]|[_ ](rank|score|rating)$", re.IGNORECASE)
+"""What the name of an item's column has beside the item's."""
+
 Scores = Mapping[str, list[float | None]]
 """For each item of a prompt its scores by one judge."""
 
@@ -33,15 +39,13 @@ Found = tuple[str, str | None, float | None, str | None]
 """An item, its text, its score, and the judge where a row has several."""
 
 
-def as_rating(
-    row: Row, key: str, columns: GenericColumns, how: str = "", role: str = "winner"
-) -> float | None:
+def as_rating(row: Row, key: str, columns: GenericColumns, how: str) -> float | None:
     """Read a score; None for a failure.
 
     Raises:
       Refused: no number.
     """
-    value = row.need(role, key, how)
+    value = row.need("winner", key, how)
     if columns.in_text and isinstance(value, str):
         value = last_bracketed(value)
         value = value and value.strip("[]")
@@ -136,16 +140,12 @@ def layout(given: GenericColumns, columns: Keys) -> Ratings:
     scored = given.rating or given.ranks
     item = given.item or (None if len(scored) > 1 else columns.first("item"))
     if item is not None:
-        role = "rating" if given.rating or not given.ranks else "ranks"
-        found = scored or given.judges or tuple(columns.usual(*NAMES["rating"])[:1])
-        if not found:
-            found, role = tuple(columns.usual(*NAMES["ranks"])[:1]), "ranks"
+        found = scored or given.judges or columns.usual(*NAMES["rating"], *NAMES["ranks"])[:1]
         if not found:
             what = f"name the column (--rating); columns are {columns.shown}"
             raise NoVerdicts(f"no rating here, {what}")
-        sign, how = (
-            (-1, " (rank: 1 is best)") if role == "ranks" else (1, " (the higher is better)")
-        )
+        is_rank = given.ranks or found[0].casefold() in NAMES["ranks"]
+        sign, how = BY_RANK if is_rank and not given.rating else BY_SCORE
         text = next(iter(columns.usual(*STEMS["texts"])), None)
 
         def read_one(row: Row) -> Iterator[Found]:
@@ -163,19 +163,18 @@ def layout(given: GenericColumns, columns: Keys) -> Ratings:
     if len(names) < 3 - bool(scored):
         what = f"name their columns (--first --second, or --item); columns are {columns.shown}"
         raise NoVerdicts(f"no items here, {what}")
-    of_ranks = not given.rating
-    how = " (rank: 1 is best)" if of_ranks else " (the higher is better)"
+    sign, how = BY_SCORE if given.rating else BY_RANK
 
     def read_wide(row: Row) -> Iterator[Found]:
-        values = {name: as_rating(row, name, given, how, "winner") for name in names}
+        values = {name: as_rating(row, name, given, how) for name in names}
         known = [value for value in values.values() if value is not None]
-        if of_ranks and not _are_ranks(known):
+        if sign < 0 and not _are_ranks(known):
             what = "say what they are: --ranks COLUMN COLUMN ... or --rating COLUMN COLUMN ..."
             what = "allowed: 1 for the best, then 2, ..." if given.ranks else what
             raise Refused(f"{', '.join(names)} are {brief(known)}: no ranks, {what}")
         for name, value in values.items():
             row.note("item", name)
-            yield as_name(name, "the column"), None, value and (-value if of_ranks else value), None
+            yield as_name(OF_ITEM.sub("", name), name), None, value and sign * value, None
 
     return plan(read_wide, True, () if scored else guessed)
 

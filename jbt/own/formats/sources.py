@@ -119,7 +119,7 @@ def _flat(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         return
     columns = {key: v for key, v in document.items() if isinstance(v, list)}
     sizes = {len(values) for values in columns.values()}
-    if len(columns) < 3 or len(sizes) != 1 or "id" not in columns:
+    if len(columns) < max(3, len(document) / 2) or len(sizes) != 1:
         yield document
         return
     for i in range(sizes.pop()):

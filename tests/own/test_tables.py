@@ -175,15 +175,15 @@ def test_graded_verdicts_and_order(tables):
 
 
 def test_counts_may_be_fractions(tables):
-    """The fit weighs them as they stand; numbers of verdicts are rounded up."""
+    """The fits weigh verdicts by them; printed numbers are of rows."""
     rows = ["p,a,b,first,0.5", "p,b,a,tie,0.5", "q,a,b,tie,0.25", "q,a,b,error,2"]
     found = read(tables, "\n".join(["pool,first,second,winner,count", *rows, ""]))
     assert found.verdicts["count"].tolist() == [0.5, 0.5, 0.25]
     assert found.counts[["n_verdicts", "n_errors", "n_ties"]].to_numpy().tolist() == [
-        [1, 0, 1],
-        [1, 2, 1],
+        [2, 0, 1],
+        [1, 1, 1],
     ]
-    assert "2 verdicts kept" in found.summary[0]
+    assert "3 verdicts kept" in found.summary[0]
 
 
 def test_ties_are_half_a_win_or_dropped(tables):

@@ -28,7 +28,7 @@ from jbt.own.tables.lengths import larger
 from jbt.own.tables.names import places
 from jbt.own.tables.places import too_large
 from jbt.own.tables.sheets import Problems, column_names, read_sheet
-from jbt.own.tables.tables import TRANSFORMS, Tables, rounded_up
+from jbt.own.tables.tables import TRANSFORMS, Tables, repeats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -328,8 +328,8 @@ def _counts(f: _Facts) -> Findings:
     if not n:
         return
 
-    p, count = t.verdicts["p_first"], t.verdicts["count"]
-    tied, graded = (rounded_up(count[v].sum()) for v in (p == 0.5, ~p.isin((0, 0.5, 1))))
+    p, count = t.verdicts["p_first"], repeats(t.verdicts["count"])
+    tied, graded = int(count[p == 0.5].sum()), int(count[~p.isin((0, 0.5, 1))].sum())
     share = tied / n
     how = "an outcome of their own" if t.ties == "davidson" else "half a win each"
     found = f"{counted(tied, 'tie')} ({share:.1%}), {how}"
@@ -393,7 +393,7 @@ def _orders(f: _Facts) -> Findings:
     }
     signs = [sign for sign, holds in signs.items() if len(first) >= SURE and holds.all()]
     doubt, found = True, "no sign that `first` is not the item shown first"
-    if unknown := rounded_up(verdicts.loc[~verdicts["shown"], "count"].sum()):
+    if unknown := int(repeats(verdicts["count"])[~verdicts["shown"]].sum()):
         found = f"{unknown} verdicts have an unknown order and carry no information about kappa"
     elif signs:
         found = f"{signs[0]}: perhaps `first` is not the item shown first; kappa is then no bias"
@@ -516,7 +516,8 @@ def _numeric_columns(f: _Facts) -> list[str]:
 
 def _evidence(f: _Facts) -> Findings:
     """How independent the verdicts are, and what is known beside them."""
-    t, repeated = f.tables, f.verdicts.groupby(["pool", "judge", "shown", "low", "high", "order"])
+    t, verdicts = f.tables, f.verdicts.assign(count=repeats(f.verdicts["count"]))
+    repeated = verdicts.groupby(["pool", "judge", "shown", "low", "high", "order"])
     repeated = repeated.agg(n=("count", "sum"), answers=("won", "nunique")).query("n > 1")
     if len(repeated):
         n = repeated.groupby("shown").size()

@@ -17,7 +17,7 @@ from jbt.own.tables import limits
 from jbt.own.tables import tables as own_tables
 from jbt.own.tables.places import Layout, check_memory, count_within
 from jbt.own.tables.sheets import Table
-from jbt.own.tables.tables import Tables, Ties, Transform
+from jbt.own.tables.tables import Tables, Ties, Transform, repeats
 from jbt.own.tables.verdicts import USUAL, Columns
 from jbt.types import Comparisons, Design, Rows, Variant, Verdicts, check_word
 
@@ -442,11 +442,11 @@ def _repeated(tables: Tables) -> np.ndarray:
         "second": np.where(turn, first, second),
         "shown": verdicts["shown"].to_numpy(),
     }
-    count = pd.DataFrame({**pair, "count": verdicts["count"].to_numpy()})
+    count = pd.DataFrame({**pair, "count": repeats(verdicts["count"]).to_numpy()})
     count = count.groupby(list(pair), as_index=False, sort=False).sum()
-    repeats = count["count"].to_numpy() > 1
+    often = count["count"].to_numpy() > 1
     repeated = np.zeros(len(tables.pools) * len(tables.judges), bool)
-    repeated[count["fit"].to_numpy()[repeats]] = True
+    repeated[count["fit"].to_numpy()[often]] = True
     return repeated
 
 

@@ -3,7 +3,6 @@ three tables; count them, and list what the source lacks."""
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from jbt.border import files
 from jbt.own.formats import ratings, sources, texts
 from jbt.own.formats.given import USUAL, GenericColumns
 from jbt.own.formats.known import FORMATS, Name, recognise
+from jbt.own.formats.ratings import FAILED
 from jbt.own.formats.records import (
     Anchor,
     Format,
@@ -212,20 +212,17 @@ class Imported:
         """
         if self.scores and self.given_order == "shown":
             raise ValueError("--order shown: ratings and rankings have no first and second answer")
-        lists = [
-            *(v.scores for v in self.verdicts),
-            *itertools.chain(*map(dict.values, self.scores.values())),
-        ]
+        rated = [scores for of_judge in self.scores.values() for scores in of_judge.values()]
+        lists = [*rated, *(v.scores for v in self.verdicts)] * (self.format.name == "generic")
         known = {score for scores in lists for score in scores if score is not None}
         negative = {score for score in known if score < 0}
-        if columns.outcomes is None and negative == {ratings.FAILED} and max(known) > 1:
-            self.n_failed = sum(scores.count(ratings.FAILED) for scores in lists)
-            for i, verdict in enumerate(self.verdicts):
-                if ratings.FAILED in verdict.scores:
-                    self.verdicts[i] = verdict._replace(p_first=None)
-            for scores in lists:
-                if isinstance(scores, list):
-                    scores[:] = [None if v == ratings.FAILED else v for v in scores]
+        if columns.outcomes is None and negative == {FAILED} and max(known) > 1:
+            self.n_failed = sum(scores.count(FAILED) for scores in lists)
+            self.verdicts = [
+                v._replace(p_first=None) if FAILED in v.scores else v for v in self.verdicts
+            ]
+            for scores in rated:
+                scores[:] = [None if v == FAILED else v for v in scores]
         for (pool, judge, _), scores in self.scores.items():
             self.verdicts += ratings.pairs(pool, judge, scores)
 

@@ -268,7 +268,7 @@ def _results(
             "rank_high": np.where(ends.ranked, n_known - ends.better.sum(0), np.nan),
             "rank_naive": metrics.ranks(naive.theta),
             **columns,
-            "n_verdicts": np.ceil(problem.n_verdicts - 1e-6).astype(int),
+            "n_verdicts": np.ceil(problem.n_verdicts.round(6)).astype(int),
             **totals(met, names).reset_index(drop=True),
             **ends.parameters[["status", "degrees"]].head(m),
             "pull": ends.pull,

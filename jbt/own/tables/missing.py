@@ -14,7 +14,7 @@ import pandas as pd
 
 from jbt.border.report import each
 from jbt.own.tables.lengths import larger, smaller
-from jbt.own.tables.tables import Tables, rounded_up
+from jbt.own.tables.tables import Tables, repeats
 
 Missing = Literal["drop", "bounds"]
 
@@ -110,7 +110,7 @@ def fills(tables: Tables, covariates: Sequence[str]) -> Iterator[tuple[int, bool
 
 def number_of(tables: Tables, judge: int) -> int:
     """Missing verdicts of a judge (count)."""
-    return rounded_up(tables.lost.loc[tables.lost["judge"] == judge, "count"].sum())
+    return int(repeats(tables.lost["count"])[tables.lost["judge"] == judge].sum())
 
 
 def in_words(n_missing: int, ends: pd.DataFrame, ranked: str) -> Iterator[str]:

@@ -14,7 +14,6 @@ has one line a problem: file and line (or data frame and row), what was found, w
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -45,9 +44,6 @@ Transform = Literal["none", "log", "log1p"]
 
 TRANSFORMS = {"none": (np.array, -np.inf), "log": (np.log, 0.0), "log1p": (np.log1p, -1.0)}
 """The function, and what a value has to be above."""
-
-ROUNDING = 1e-6
-"""Counts may be fractions, whose sums are whole numbers but for rounding."""
 
 VERDICT = ["pool", "judge", "first", "second", "p_first", "count", "shown", "line", "source"]
 """Columns of `Tables.verdicts`."""
@@ -99,7 +95,7 @@ class Tables:
     """Two items of one pool with one content share a quality."""
     counts: pd.DataFrame
     """A row for each pool and judge, in this order: pool, judge, n_verdicts, n_errors, n_ties,
-    repeats counted (fractions rounded up). Ties are verdicts, unless dropped."""
+    repeats counted (`repeats`). Ties are verdicts, unless dropped."""
     summary: list[str]
     """What was kept, dropped and tied, in sentences."""
     items_path: Source
@@ -364,26 +360,26 @@ def _numbered(names: pd.Series) -> tuple[np.ndarray, list[Any]]:
     return numbers, distinct.tolist()
 
 
-def rounded_up(count: Any) -> int:
-    """A sum of counts as a whole number, which is 0 only if there are none."""
-    return math.ceil(count - ROUNDING)
+def repeats(count: pd.Series) -> pd.Series:
+    """How many verdicts each row is: its count; where some counts are fractions, which weigh
+    verdicts, 1 (0 at a count of 0)."""
+    return count if count.dtype.kind == "i" else (count > 0).astype(int)
 
 
 def _counts(verdicts: pd.DataFrame, n_pools: int, n_judges: int) -> pd.DataFrame:
     """`Tables.counts` of verdicts and errors."""
-    share, count = verdicts["p_first"], verdicts["count"]
+    share, count = verdicts["p_first"], repeats(verdicts["count"])
     kinds = {"n_verdicts": share.notna(), "n_errors": share.isna(), "n_ties": share == 0.5}
     keys = ["pool", "judge"]
     fits = pd.MultiIndex.from_product([range(n_pools), range(n_judges)], names=keys)
     totals = verdicts[keys].assign(**{name: rows * count for name, rows in kinds.items()})
-    whole = (totals.groupby(keys).sum() - ROUNDING).apply(np.ceil).astype(np.int64)
-    return whole.reindex(fits, fill_value=0).reset_index()
+    return totals.groupby(keys).sum().reindex(fits, fill_value=0).reset_index()
 
 
 def _summary(sheet: Sheet, rows: pd.DataFrame, tables: Tables) -> list[str]:
     kept, errors, tied = tables.counts[["n_verdicts", "n_errors", "n_ties"]].sum().tolist()
     never = int((rows["count"] == 0).sum())
-    unknown = rounded_up(tables.verdicts.loc[~tables.verdicts["shown"], "count"].sum())
+    unknown = int(repeats(tables.verdicts["count"])[~tables.verdicts["shown"]].sum())
     n_members = len(tables.members)
     n_anchors = len(tables.anchors) + n_members
     lines = {

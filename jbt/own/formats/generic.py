@@ -99,10 +99,10 @@ def _pairs(given: GenericColumns, columns: Keys) -> Layout:
     gold = None
     if given.gold is not None:
         gold = functools.partial(_coded, given, words, way_out, given.gold, role="anchors")
-    elif better and _ways(given):
+    elif better and given.ways:
         gold = functools.partial(_better, "anchors", better[-1], "the better one")
     judge = given.judge or columns.one("judge")
-    if judge is None and gold is not None:
+    if judge is None and gold is not None and given.gold is None:
         judge = next(iter(columns.usual("reward_model", "model")), None)
     won = functools.partial(_better, "winner", (better or named[0])[-1 if better else 0], PREFERRED)
 
@@ -136,16 +136,10 @@ def _check_halves(columns: Keys) -> None:
         raise Refused(f"{there} without {missing}: name the items' columns (--first --second)")
 
 
-def _ways(given: GenericColumns) -> list[tuple[str, ...]]:
-    """Columns that say who won, by the ways of saying it."""
-    ways = given.winner, given.scores, given.logprobs, given.probability, given.wins, given.judges
-    return list(filter(None, ways))
-
-
 def _winner(given: GenericColumns, columns: Keys, is_chosen: bool, is_won: bool) -> GenericColumns:
     """The columns with those that say who won; none where it is the first by its name."""
     found: dict[str, Any] = {}
-    if not _ways(given) and not is_won:
+    if not given.ways and not is_won:
         if "p_first" in columns.keys:
             return replace(given, probability=("p_first",))
         named = columns.usual(*NAMES["winner"], *NAMES["result"] * is_chosen)

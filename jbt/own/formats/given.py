@@ -12,6 +12,12 @@ from jbt.types import check_word
 
 SwappedCodes = Literal["shown", "columns"]
 
+WAYS = (
+    *("winner", "scores", "probability", "logprobs", "wins", "judges", "rating", "ranks"),
+    "ranking",
+)
+"""Fields of which one says who won; each is a tuple of columns, `ranking` a single one."""
+
 
 @dataclass(frozen=True)
 class GenericColumns:
@@ -61,16 +67,21 @@ class GenericColumns:
         """Whether a row is said to hold ratings or ranks of single answers."""
         return bool(self.item or self.rating or self.ranks or self.ranking)
 
+    @property
+    def ways(self) -> list[str]:
+        """The fields that say who won."""
+        return [way for way in WAYS if getattr(self, way)]
+
+    def _roles(self) -> list[str | None]:
+        roles = [self.first, self.second, self.pool, self.judge, self.swapped, self.gold]
+        return [*roles, self.item, *self.winner]
+
     def named(self) -> list[str]:
         """All columns that are named."""
-        pairs = [self.texts, self.scores, self.logprobs, *(pair for _, *pair in self.counts)]
-        lists = [self.winner, self.probability, self.wins, self.judges, self.rating, self.ranks]
-        names = itertools.chain(self._single(), *lists, *(pair or () for pair in pairs))
+        lists = [self.texts, *(getattr(self, way) for way in WAYS[1:-1])]
+        lists += [pair for _, *pair in self.counts]
+        names = [*self._roles(), self.ranking, *itertools.chain(*filter(None, lists))]
         return [name for name in names if name is not None]
-
-    def _single(self) -> list[str | None]:
-        roles = [self.first, self.second, self.pool, self.judge, self.swapped, self.gold]
-        return [*roles, self.item, self.ranking]
 
     def check(self) -> None:
         """Raise `ValueError` for columns that cannot belong to one table."""
@@ -80,18 +91,8 @@ class GenericColumns:
             raise ValueError(f"--winner takes up to 3 columns, got {len(self.winner)}")
         if self.swapped_codes is not None:
             check_word("swapped_codes", self.swapped_codes, get_args(SwappedCodes))
-        ways = {
-            "--winner": self.winner,
-            "--scores": self.scores,
-            "--probability": self.probability,
-            "--logprobs": self.logprobs,
-            "--wins": self.wins,
-            "--judges": self.judges if not self.of_ratings else (),
-            "--rating": self.rating,
-            "--ranks": self.ranks,
-            "--ranking": self.ranking,
-        }
-        if len(given := [option for option, columns in ways.items() if columns]) > 1:
+        given = [f"--{way}" for way in self.ways if way != "judges" or not self.of_ratings]
+        if len(given) > 1:
             raise ValueError(f"{' and '.join(given)} both say who won: give one")
         if self.of_ratings and (self.first or given[:1] in (["--winner"], ["--scores"])):
             raise ValueError("--item, --rating, --ranks and --ranking are of rows without pairs")
@@ -101,7 +102,7 @@ class GenericColumns:
             raise ValueError(f"{self.outcomes.option} needs one column of winners")
         if len(self.wins) not in (0, 2, 3):
             raise ValueError(f"--wins takes 2 or 3 columns, got {len(self.wins)}")
-        check_distinct([*self._single(), *self.winner])
+        check_distinct(self._roles())
         counted = [name for name, *_ in self.counts]
         if len(set(counted)) < len(counted) or {"pool", "item", "content"} & set(counted):
             raise ValueError(f"--counts names {', '.join(counted)}: each must be a name of its own")

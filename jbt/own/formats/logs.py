@@ -228,10 +228,12 @@ def _pandalm(row: Row) -> Iterator[Record]:
 
 
 def _is_matrix(values: Mapping[str, Any]) -> bool:
+    if len(values) < 3:
+        return False
     key, *names = values
     numbers = [as_number(v) for v in list(values.values())[1:] if v is not None]
     is_named = isinstance(values[key], str) and values[key] in names
-    return is_named and len(names) > 1 and all(n >= 0 for n in numbers)
+    return is_named and all(n >= 0 for n in numbers)
 
 
 def _matrix(row: Row) -> Iterator[Record]:

@@ -114,8 +114,14 @@ def _flat(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     if isinstance(samples, list) and "eval" in document:
         yield from ({**_record(sample, 1), "eval": document["eval"]} for sample in samples)
         return
-    if isinstance(results, dict) and isinstance(results.get("results"), list):
-        yield from (_record(result, 1) for result in results["results"])
+    results = results.get("results") if isinstance(results, dict) else results
+    if (
+        isinstance(results, list)
+        and results
+        and isinstance(results[0], dict)
+        and "provider" in results[0]
+    ):
+        yield from (_record(result, 1) for result in results)
         return
     columns = {key: v for key, v in document.items() if isinstance(v, list)}
     sizes = {len(values) for values in columns.values()}

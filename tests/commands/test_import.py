@@ -93,3 +93,46 @@ def test_bad_options(options, message, tmp_path, capsys, monkeypatch):
     assert message in error
     assert len(error.splitlines()) == 1
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "phrases"),
+    [
+        (
+            "prompt,chosen,rejected\np,a,b\n",
+            "",
+            ["chosen (this says which was preferred; no judge's result is in the file)"],
+        ),
+        (
+            "prompt,chosen,rejected,results,model\np,a,b,0,rm\n",
+            "",
+            ["  winner   <- results\n", "  anchors  <- chosen (the better one)\n", "\n1 anchor\n"],
+        ),
+        (
+            "id,model_a,model_b,said\n1,m,k,so [[A]]\n2,m,k,none\n",
+            "--winner said --verdict-in-text",
+            ["  winner   <- said (the last [[X]])\n", "2 verdicts: 0 ties, 1 error;"],
+        ),
+        (
+            "q,model_a,model_b,x,y,g\n1,m,k,A,B,B\n",
+            "--judges x y --gold g --pool q",
+            ["2 verdicts: 0 ties, 0 errors; 1 pool; 2 judges;", "  anchors  <- g\n"],
+        ),
+        (
+            "q,who,points\n1,m,3\n1,k,2\n1,l,-1\n1,o,2\n",
+            "--pool q --item who --rating points",
+            ["6 verdicts: 1 tie, 3 errors;", "Note: each pair of m answers", "scores of -1 (1)"],
+        ),
+        ("q,m,k\n1,2,1\n", "--pool q --ranks m k", ["(rank: 1 is best)"]),
+        ("a,b,l,o\nm,k,-1,-2\n", "--first a --second b --logprobs l o", ["(softmax of both)"]),
+        ("a,b,l,o\nm,k,4,2\n", "--first a --second b --wins l o", ["(counted)"]),
+        ("q,r\n1,m > k\n", "--pool q --ranking r", ["(the best first)"]),
+        ("a,b,p\nm,k,0.2\n", "--first a --second b --probability p", ["  p_first  <- p\n"]),
+    ],
+)
+def test_import_says_where_the_winner_comes_from(table, options, phrases, tmp_path, capsys):
+    path = tmp_path / "table.csv"
+    path.write_text(table)
+    assert cli.main(["import", str(path), "--out", str(tmp_path / "o"), *options.split()]) == 0
+    text = capsys.readouterr().out
+    assert all(phrase in text for phrase in phrases), text

@@ -1,6 +1,7 @@
 """The judge's own coefficients on one comparison, and judges' discriminations, on a leaderboard."""
 
 import itertools
+import json
 
 import numpy as np
 import pandas as pd
@@ -8,8 +9,9 @@ import pytest
 from scipy.special import expit
 from support.boards import QUALITY, written
 
-from jbt import own
+from jbt import cli, own
 from jbt.own.fits.judges import Judges
+from jbt.own.leaderboards.one_comparison import COVERAGE
 from jbt.types import Status
 
 pytestmark = pytest.mark.heavy
@@ -28,6 +30,30 @@ def test_a_bias_that_grows_with_quality():
     assert gamma["high"] > 0.8
 
 
+def test_the_command_prints_c_with_what_its_interval_covers(tmp_path, capsys):
+    for name, frame in zip(("v", "i"), written(20, judges={"one": 1.0}), strict=True):
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    options = ["--verdicts", str(tmp_path / "v.csv"), "--items", str(tmp_path / "i.csv")]
+    options += ["--covariates", "words", "--one-comparison", "--json", str(tmp_path / "b.json")]
+    assert cli.main(["leaderboard", *options]) == 0
+    printed = capsys.readouterr().out
+    (board,) = json.loads((tmp_path / "b.json").read_text())["leaderboards"]
+    (c,) = board["one_comparison"]["c"]
+    assert f"on one comparison\nc[words] {c['estimate']:+.2f} [{c['low']:+.2f}, " in printed
+    assert COVERAGE in printed
+    rows = pd.read_csv("docs/calibration/one_comparison.csv")
+    rows = rows[rows["interval"].str.startswith("c (")]
+    n = (rows["studies"] * rows["printed"]).round()
+    held, guessed = n * rows["coverage"], rows["setting"].str.contains("guesses")
+    shares = [held[some].sum() / n[some].sum() for some in (~guessed, guessed)]
+    ends = rows["coverage"][~guessed].agg(["min", "max"])
+    assert f"{shares[0]:.2f} of {n[~guessed].sum():.0f} simulated" in COVERAGE
+    assert f"({ends['min']:.2f} to {ends['max']:.2f} by setting)" in COVERAGE
+    assert f"{shares[1]:.2f} of {n[guessed].sum():.0f} where" in COVERAGE
+    assert cli.main(["leaderboard", *options[:4], "--one-comparison"]) == 0
+    assert "on one comparison\nnot estimated: it takes" in capsys.readouterr().out
+
+
 def test_verdicts_that_show_no_variation_have_no_own_coefficients():
     """One verdict a prompt."""
     verdicts, items = written(60)
@@ -35,6 +61,8 @@ def test_verdicts_that_show_no_variation_have_no_own_coefficients():
     assert board.status == Status.CONVERGED
     one = board.one_comparison
     assert one.status == Status.FLAT
+    (line,) = one.sentences(["x"])
+    assert line.startswith("not identified")
 
 
 def test_of_many_verdicts_a_random_part_of_the_prompts_is_taken():
@@ -58,7 +86,8 @@ def test_of_many_verdicts_a_random_part_of_the_prompts_is_taken():
     assert [one.n_prompts for one in (*parts, whole)] == [20, 20, 20, 40]
     pd.testing.assert_frame_equal(parts[0].c, parts[1].c)
     assert parts[0].c["estimate"].item() != parts[2].c["estimate"].item()
-    assert [one.is_part for one in (*parts, whole)] == [True, True, True, False]
+    assert ", by 20 of the prompts" in "".join(parts[0].sentences(["x"]))
+    assert "of the prompts" not in "".join(whole.sentences(["x"]))
 
 
 def test_repeated_verdicts_are_verdicts():
@@ -77,6 +106,8 @@ def test_a_fit_that_fails_leaves_the_ranking(monkeypatch):
     monkeypatch.setattr("jbt.estimators.mixed.fit", fail)
     (board,) = ranked(*written())
     assert board.one_comparison.status == Status.NOT_CONVERGED
+    (line,) = board.one_comparison.sentences(["x"])
+    assert line == "not estimated: the fit of what varies did not converge"
 
 
 @pytest.mark.parametrize("judge", ["transitive on each prompt", "of one prompt", "sure"])
@@ -98,8 +129,9 @@ def test_verdicts_that_fits_find_hard(judge):
     else:
         verdicts = verdicts[verdicts["pool"] == "p0"].sample(2000, replace=True, random_state=0)
     (board,) = ranked(verdicts, items)
-    one = board.one_comparison
-    assert one is None or one.c["estimate"].notna().all() == (one.status == Status.CONVERGED)
+    if board.one_comparison is not None:
+        json.dumps(board.one_comparison.record(), allow_nan=False)
+        assert list(board.one_comparison.sentences(["x"]))
 
 
 @pytest.mark.parametrize("options", [{"difference": "relative"}, {"covariates": ()}])

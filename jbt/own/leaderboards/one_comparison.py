@@ -24,15 +24,17 @@ between models, or a gamma; without the square, a bias that is not linear in x d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from jbt.border import files
+from jbt.border.report import each, with_interval
 from jbt.estimators import mixed
 from jbt.own.leaderboards.intervals import FEWEST_DEGREES, PRIOR_SHARE
 from jbt.own.leaderboards.problem import Problem
@@ -52,6 +54,19 @@ GROUPS = 6
 OF_THETA = 20.0
 """Fewest degrees of freedom of theta on one comparison. With 15 prompts the prior holds too much of
 theta to print it in most studies, and in the others it is covered in .5 to .8."""
+
+SHOWN = 0.5
+"""Largest standard error of the log of a standard deviation that is printed. Where nothing varies
+it is about .7, as the prior alone keeps the standard deviation from 0."""
+
+FEWEST = 15
+"""Prompts below which nothing is fitted: no coverage is simulated there."""
+
+COVERAGE = (
+    "95 % intervals held the judge's own c in 0.94 of 847 simulated studies (0.88 to 0.98 by "
+    "setting), but in 0.04 of 49 where 15 % of the verdicts were guesses, which draw c towards 0"
+)
+"""Of c, by the kept rows of `benchmarks.calibration one_comparison`."""
 
 UNITS = "quality of a model between prompts"
 """Name of an effect, or its beginning."""
@@ -86,6 +101,45 @@ class OneComparison:
     fit: mixed.MixedFit | None = None
     """The fit that all but `growth` are of, if it converged."""
 
+    def record(self) -> dict[str, Any]:
+        """The entry of the JSON file: what the report prints."""
+        return {
+            "status": self.status.name.lower(),
+            "c": files.plain(self.c),
+            "spread": files.plain(self.spread),
+            "n_prompts": self.n_prompts,
+        }
+
+    def sentences(self, units: Sequence[str]) -> Iterator[str]:
+        """c, how often its interval holds the judge's own, and what varies.
+
+        Args:
+          units: of c, as the leaderboard has them.
+        """
+        if self.status == Status.FLAT:
+            yield "not identified: the verdicts of a prompt do not show what varies between prompts"
+            return
+        if self.status != Status.CONVERGED:
+            yield "not estimated: the fit of what varies did not converge"
+            return
+        part = f", by {self.n_prompts} of the prompts" if self.is_part else ""
+        for c, unit in zip(each(self.c), units, strict=True):
+            yield f"c[{c.covariate}] {_logits(c)} per {unit}{part}"
+        yield COVERAGE
+        shown = self.spread[self.spread["log_error"] <= SHOWN]
+        of_quality = shown["effect"].str.startswith(UNITS)
+        sds = [f"{effect.effect} {effect.sd:.2f}" for effect in each(shown[~of_quality])]
+        if of_quality.any():
+            ends = [f"{sd:.2f}" for sd in sorted(shown["sd"][of_quality])]
+            several = f" to {ends[-1]}, by model" * (len(ends) > 1)
+            sds.insert(0, f"{UNITS} {ends[0]}{several}")
+        yield f"what varies (standard deviations): {', '.join(sds) or 'too little to be measured'}"
+
+
+def _logits(estimate: Any) -> str:
+    interval = with_interval(estimate.estimate, estimate.low, estimate.high, "+.2f")
+    return f"{interval} logits" + " (no interval)" * bool(np.isnan(estimate.low))
+
 
 def one_comparison(
     problem: Problem,
@@ -98,8 +152,8 @@ def one_comparison(
     seed: int = 0,
 ) -> OneComparison | None:
     """Fit what varies, with the judge's coefficients on one comparison; None without covariates,
-    where differences are relative, so that an answer has none of its own, and with fewer than two
-    prompts of at most `WIDEST` different verdicts, which alone are taken.
+    where differences are relative, so that an answer has none of its own, and with fewer than
+    `FEWEST` prompts of at most `WIDEST` different verdicts, which alone are taken.
 
     Args:
       problem: of one judge (Bradley-Terry's).
@@ -115,7 +169,7 @@ def one_comparison(
     rng = np.random.default_rng(seed)
     rows = part(merged.cluster, merged.shown, rng, most=most, widest=WIDEST)
     n_prompts = len(np.unique(merged.cluster[rows]))
-    if n_prompts < 2:
+    if n_prompts < FEWEST:
         return None
     design = _Design(problem, covariates, merged.take(rows))
     names = pd.DataFrame({"covariate": list(covariates)})

@@ -65,6 +65,9 @@ class Choices:
     judge_aware: bool = False
     """With --joint, estimate each judge's discrimination, the factor on quality in its logits; 1
     for the reference, or else for the anchors or the first judge."""
+    one_comparison: bool = False
+    """Add each judge's c on one comparison, and what varies between prompts and models (random
+    effects, up to a minute a judge)."""
     beside: tuple[str, ...] = ()
     """Other people's corrections to show beside (space-separated): ppi, win rates by trusted labels
     (--anchors), whatever the judge's bias."""

@@ -62,7 +62,7 @@ def leaderboard(
         judges, for one more leaderboard of all judges together.
       prior: default `Prior()`.
       settings: the other fields of `problem.Settings`: transform, standardise, position,
-        difference, robust, missing, rho, against, elo, judge_aware, beside.
+        difference, robust, missing, rho, against, elo, judge_aware, one_comparison, beside.
 
     Returns:
       A leaderboard for each judge, then that of all judges together. A judge without a maximum has

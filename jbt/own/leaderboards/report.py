@@ -117,8 +117,7 @@ class Leaderboard:
 
     @cached_property
     def one_comparison(self) -> OneComparison | None:
-        """The judge's coefficients on one comparison, fitted when first asked for. No report prints
-        them: their coverage is not yet kept for every setting of the calibration. None of all
+        """The judge's coefficients on one comparison, fitted when first asked for. None of all
         judges together, with Davidson's ties, relative differences, or without covariates or a
         maximum, and where the leaderboard has no interval for c."""
         measured = (self.of_kind("c")["status"] == "converged").all()
@@ -219,6 +218,16 @@ class Leaderboard:
         return record
 
 
+def _on_one_comparison(board: Leaderboard) -> Iterator[str]:
+    if board.one_comparison is not None:
+        yield from board.one_comparison.sentences(board.of_kind("c")["unit"].tolist())
+        return
+    yield (
+        "not estimated: it takes one judge's verdicts on 15 prompts, an interval for each c, plain "
+        "differences and no --ties davidson"
+    )
+
+
 def _reason(status: str) -> str:
     return REASONS.get(status, "the fit did not converge")
 
@@ -245,6 +254,9 @@ class Leaderboards(list[Leaderboard]):
             else:
                 lines = [f"no ranking: {board.status.name.lower()}"]
                 sections.append(Section(name, lines, table))
+            if self.settings.one_comparison and board.status == Status.CONVERGED:
+                lines = list(_on_one_comparison(board))
+                sections.append(Section(f"{name}: on one comparison", lines))
             if board.band is not None:
                 sections.append(_band(name, board.band, board.models))
             if board.robust is not None:
@@ -286,7 +298,11 @@ class Leaderboards(list[Leaderboard]):
 
     def record(self) -> dict[str, Any]:
         """The content of the JSON file."""
-        return {"leaderboards": [{"judge": board.judge, **board.record()} for board in self]}
+        boards = [{"judge": board.judge, **board.record()} for board in self]
+        for board, record in zip(self, boards, strict=True) if self.settings.one_comparison else ():
+            one = board.one_comparison
+            record["one_comparison"] = None if one is None else one.record()
+        return {"leaderboards": boards}
 
     def figure(self) -> Figure:
         """Every model's quality, naive and corrected, with intervals, best first; and its ranks

@@ -189,7 +189,7 @@ PLACES = ["output_1 output_2", "Model A,model B", "left right", "chosen rejected
 def test_places_make_no_leaderboard(names, examined):
     one, two = names.split("," if "," in names else " ")
     table, items = "pool,first,second,winner\n", "pool,item,words\n"
-    for i in range(9):
+    for i in range(15):
         table += f"q{i},{one},{two},first\nq{i},{two},{one},tie\n"
         items += f"q{i},{one},{i * 3}\nq{i},{two},{i * 2}\n"
     checks = examined(table, items, **WORDS)
@@ -197,6 +197,7 @@ def test_places_make_no_leaderboard(names, examined):
     merging = [line for line in lines if "leaderboard" in line or "merge-pools" in line]
     merged = checks["connected_merged"]
     assert bool(merging) == merged.ok == (names not in PLACES)
+    assert ("jbt leaderboard tests what" in merged.found) == merged.ok
     assert ("places, not models" in merged.found) == (names in PLACES)
     last = merging[-1] if merging else "jbt plan pairing"
     assert checks["covariate[words]"].command == last

@@ -21,6 +21,7 @@ import pandas as pd
 
 from jbt.border.report import Report, Section, counted
 from jbt.own.fits.batch import kappa_free
+from jbt.own.leaderboards.lack_of_fit import FEWEST_PROMPTS
 from jbt.own.tables import missing
 from jbt.own.tables.components import Chains, chains
 from jbt.own.tables.folder import settings_of
@@ -464,6 +465,8 @@ def _links(f: _Facts) -> Findings:
             found = f"merged by {link}, the pools still form {n} components"
         else:
             found = f"merged, the {len(t.pools)} pools are connected by {link}"
+            if len(t.pools) >= FEWEST_PROMPTS:
+                found += "; jbt leaderboard tests what one quality a model and one c leave out"
         command = f.line("leaderboard") if f.linked else None
         yield "connected_merged", not f.linked, found, command
 

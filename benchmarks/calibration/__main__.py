@@ -67,7 +67,7 @@ MISSED = """
 FOOT = """
 **Not simulated:** differences between judges without a trusted one, theta and P(top k) of joint
 fits, joint leaderboards without `--judge-aware`, and fits with `--lam`. Rows on one comparison
-(`--one-comparison`) are of few studies each, so the report gives the coverage of all together.
+(`--one-comparison`) are of few studies: the report has them all together.
 
 **Drawn from the prior** (`python -m benchmarks.sbc`, 20,000 pools of ten items): P(top 3) is right
 within .02 in each of ten classes. 95 % of a pool's Laplace posterior hold theta in .94, but c in

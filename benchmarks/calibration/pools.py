@@ -333,9 +333,7 @@ def theta_and_kappa(run, sd, size, kappa=KAPPA):
     ends = [f.theta_low for f in fits], [f.theta_high for f in fits]
     yield cell("`jbt fit`: theta of a pool", f"{words}, no covariate", ends, truths, miss=miss)
     near = "0.3 lies near the mean of the prior, 0"
-    miss = (
-        near if kappa == KAPPA else "a large kappa leaves few verdicts in doubt; the report says so"
-    )
+    miss = near if kappa == KAPPA else "a large kappa; the report says so"
     ends = [f.kappa_low for f in fits], [f.kappa_high for f in fits]
     yield cell("`jbt fit`: kappa of a pool", f"{words}, no covariate", ends, kappa, miss=miss)
 

@@ -24,8 +24,9 @@ from typing import Any
 
 import jax
 import numpy as np
+import pandas as pd
 
-from jbt import runtime, stats
+from jbt import own, runtime, stats
 
 Settings = Sequence[Mapping[str, Any]]
 """Arguments of a claim's function, one mapping for each setting."""
@@ -225,6 +226,26 @@ def ranks(better: np.ndarray, ranked: np.ndarray, model: int) -> tuple[float, fl
 def correlated(rng: np.random.Generator, base: np.ndarray, sd: float, corr: float) -> np.ndarray:
     """Qualities of standard deviation sd, correlated with standard normals `base`."""
     return sd * (corr * base + np.sqrt(1 - corr**2) * rng.normal(size=base.shape))
+
+
+def tables_of(share: np.ndarray, pairs: Any, x: np.ndarray, content: Any = None) -> own.Tables:
+    """Verdicts on pairs of answers to each prompt, with their lengths.
+
+    Args:
+      share: [judges, prompts, pairs] what the first won, NaN where the verdict is missing.
+      pairs: first and second answer of each pair.
+      x: [prompts, answers] lengths.
+      content: [answers]; default each its own.
+    """
+    first, second = map(np.asarray, pairs)
+    judge, prompt, pair = np.indices(share.shape).reshape(3, -1)
+    verdicts = {"judge": judge, "pool": prompt, "first": first[pair], "second": second[pair]}
+    prompt, item = np.indices(x.shape).reshape(2, -1)
+    items = {"pool": prompt, "item": item, "content": item, "words": x.ravel()}
+    if content is not None:
+        items["content"] = content[item]
+    frames = pd.DataFrame({**verdicts, "p_first": share.ravel()}), pd.DataFrame(items)
+    return own.read(*frames, covariates=["words"])
 
 
 def noise_of_pairs(rng: np.random.Generator, shape: tuple[int, ...], sd: float) -> Any:

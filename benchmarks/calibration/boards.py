@@ -25,6 +25,7 @@ from benchmarks.calibration import (
     noise_of_pairs,
     ranks,
     said,
+    tables_of,
 )
 from jbt import own
 from jbt.own.fits.judges import Judges
@@ -400,16 +401,7 @@ def on_one_comparison(
     first, second = np.array(list(itertools.combinations(range(MODELS), 2))).T
     chance = lapses / 2 + (1 - lapses) * expit(phi[:, first] - phi[:, second])
     share = (rng.random(chance.shape) < chance) * 1.0
-    prompt, pair = np.indices(share.shape).reshape(2, -1)
-    verdicts = {
-        "pool": prompt,
-        "first": first[pair],
-        "second": second[pair],
-        "p_first": share.ravel(),
-    }
-    pool, item = np.indices(shape).reshape(2, -1)
-    items = pd.DataFrame({"pool": pool, "item": item, "words": length.ravel()})
-    tables = own.read(pd.DataFrame(verdicts), items, covariates=["words"])
+    tables = tables_of(share[None], (first, second), length)
     (board,) = own.leaderboard(
         tables, ["words"], standardise=False, position="no", prior=Prior(1.0, 0.1)
     )
@@ -444,12 +436,7 @@ def judge_aware(run, prompts, second, sd=0.0):
         x = rng.normal(size=(prompts, 4))
         phi = discrimination * (theta + sd * rng.normal(size=x.shape)) + c * x
         share = won(rng, phi[:, :, first] - phi[:, :, last] + 0.2)
-        judge, pool, pair = np.indices(share.shape).reshape(3, -1)
-        verdicts = {"pool": pool, "judge": judge, "first": first[pair], "second": last[pair]}
-        verdicts["p_first"] = share.ravel()
-        pool, item = np.indices(x.shape).reshape(2, -1)
-        items = pd.DataFrame({"pool": pool, "item": item, "words": x.ravel()})
-        tables = own.read(pd.DataFrame(verdicts), items, covariates=["words"])
+        tables = tables_of(share, (first, last), x)
         setup = Setup.of(tables, Settings(covariates=("words",), standardise=False))
         judges = Judges.of(tables)
         return printed(growth.fit_discriminations(setup.together(judges).fit(), judges), names)

@@ -7,11 +7,10 @@ import itertools
 from collections.abc import Iterator
 
 import numpy as np
-import pandas as pd
 from numpy.random import Generator
 from scipy.special import expit
 
-from benchmarks.calibration import Cell, Run, cell, claim, grid, said
+from benchmarks.calibration import Cell, Run, cell, claim, grid, said, tables_of
 from jbt import own
 from jbt.own.examine.doctor import ALPHA
 from jbt.own.leaderboards.intervals import intervals
@@ -85,17 +84,7 @@ def drawn(rng: Generator, studies: int, prompts: int, kind: str, *, twice: bool)
     share = expit(phi[..., pairs[0]] - phi[..., pairs[1]] + KAPPA)
     share = (rng.random((studies, *share.shape[1:])) < share) * 1.0
     gone = lost(rng, kind, np.broadcast_to(x, (studies, *x.shape[1:])), pairs, share)
-    judge, prompt, pair = np.indices(share.shape).reshape(3, -1)
-    verdicts = {
-        "judge": judge,
-        "pool": prompt,
-        "first": pairs[0][pair],
-        "second": pairs[1][pair],
-        "p_first": np.where(gone, np.nan, share).ravel(),
-    }
-    prompt, item = np.indices(x.shape[1:]).reshape(2, -1)
-    items = {"pool": prompt, "item": item, "content": content[item], "words": x.ravel()}
-    return own.read(pd.DataFrame(verdicts), pd.DataFrame(items), covariates=["words"])
+    return tables_of(np.where(gone, np.nan, share), pairs, x[0], content)
 
 
 @claim(

@@ -94,8 +94,12 @@ def report(analysis: Analysis, title: str, lead: Sequence[str], *, per_pool: boo
     ]
     evidence += [line for g in range(len(judges)) for line in _ties(analysis, g)]
     evidence += [line for g in range(len(judges)) for line in _missing(analysis, g)]
-    if one_pool or per_pool:
-        evidence += _large_kappa(fits)
+    known = [f.kappa for f in fits if np.isfinite(f.kappa_low)]
+    if (one_pool or per_pool) and any(abs(kappa) > LARGE_KAPPA for kappa in known):
+        evidence.append(
+            f"kappa beyond {LARGE_KAPPA:g} logits: its interval covers less than 93 % in "
+            "simulations, as few verdicts are in doubt"
+        )
     sections.append(Section("What these numbers rest on", evidence, _verdicts(judges)))
     if not one_pool:
         lines = [_pools(analysis, g) for g in range(len(judges))]
@@ -249,18 +253,6 @@ def _differs(name: str, p_alike: float) -> Iterator[str]:
         yield (
             f"{name} differs between pools by more than chance (p = {p_alike:.2g}): its average "
             "effect is nearer to 0 than the judge's c on one comparison"
-        )
-
-
-def _large_kappa(fits: list[PoolFit]) -> Iterator[str]:
-    """Which intervals of pools' own kappa cover less than they say."""
-    known = (f for f in fits if np.isfinite(f.kappa_low))
-    large = [_name(f) for f in known if abs(f.kappa) > LARGE_KAPPA]
-    named = ", ".join([*large[:NAMED], *["..."] * (len(large) > NAMED)])
-    if large:
-        yield (
-            f"kappa beyond {LARGE_KAPPA:g} logits: its intervals cover less than 93 % in "
-            f"simulations, as few verdicts are in doubt ({named})"
         )
 
 

@@ -5,7 +5,6 @@ a covariate, and that the ranks do not hang on a covariate's scale or on ties.""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,7 @@ from jbt import runtime
 from jbt.kernel import metrics
 from jbt.own.leaderboards.davidson import problem_of
 from jbt.own.leaderboards.intervals import intervals
-from jbt.own.leaderboards.problem import Fitted, Settings, Setup, merge_pools
+from jbt.own.leaderboards.problem import Fitted, Settings, Setup
 from jbt.own.tables import missing
 from jbt.own.tables.tables import Tables
 
@@ -173,24 +172,12 @@ def under_other_choices(tables: Tables, settings: Settings) -> list[pd.DataFrame
     return frames
 
 
-def fills(setup: Setup) -> list[tuple[int, bool, Setup]]:
-    """The setups of the tables of `missing.fills`; none without missing verdicts."""
-    covariates = setup.settings.covariates if len(setup.tables.lost) else ()
-    return [
-        (d, wins, dataclasses.replace(setup, tables=tables, merged=merge_pools(tables)))
-        for d, wins, tables in missing.fills(setup.tables, covariates)
-    ]
-
-
-def filled_either_way(
-    setup: Setup, judge: int, fit: Fitted, filled: Sequence[tuple[int, bool, Setup]]
-) -> pd.DataFrame:
+def filled_either_way(setup: Setup, judge: int, fit: Fitted) -> pd.DataFrame:
     """c and ranks of a judge with every missing verdict won by the item with more of a covariate,
     and with all won by the other.
 
     Args:
       fit: without the missing verdicts.
-      filled: see `fills`.
 
     Returns:
       Two rows for each covariate, none without missing verdicts: covariate (with its
@@ -198,7 +185,7 @@ def filled_either_way(
       of c, and n_changed, how many models have another rank than without them.
     """
     rows, ranks = [], metrics.ranks(fit.theta)
-    for d, wins, other in filled if missing.number_of(setup.tables, judge) else ():
+    for d, wins, other in setup.filled if missing.number_of(setup.tables, judge) else ():
         top = problem_of(other, judge).fit()
         place = top.problem.at["c"][d, 0]
         ends = intervals(top).parameters.loc[place, ["estimate", "low", "high", "status"]]

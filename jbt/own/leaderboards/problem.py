@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, get_args
 
 import jax.numpy as jnp
@@ -23,7 +24,7 @@ from jbt.own.fits.judges import Judges
 from jbt.own.leaderboards.met import met
 from jbt.own.shared_coefficients.arrays import places
 from jbt.own.tables import limits
-from jbt.own.tables.missing import Missing
+from jbt.own.tables.missing import Missing, fills
 from jbt.own.tables.places import check_memory
 from jbt.own.tables.tables import Tables, covariate_values
 from jbt.own.tables.verdicts import ALL
@@ -334,6 +335,14 @@ class Setup:
         units = [f"{per} {name}" for name in names]
         setup = cls(tables, merge_pools(tables), settings, x, names, units, np.ones(x.shape[1]))
         return setup._scaled() if scaled else setup
+
+    @cached_property
+    def filled(self) -> list[tuple[int, bool, Setup]]:
+        """The setups of the tables of `fills`, each beside what these yield with it."""
+        return [
+            (d, wins, dataclasses.replace(self, tables=tables, merged=merge_pools(tables)))
+            for d, wins, tables in fills(self.tables, self.settings.covariates)
+        ]
 
     def _scaled(self) -> Setup:
         """Divide differences by their root mean square over all verdicts, which does not depend on

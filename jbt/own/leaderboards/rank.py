@@ -17,7 +17,6 @@ from jbt.own.fits.judges import JOINT, Judges
 from jbt.own.leaderboards.checks import (
     check_anchors,
     filled_either_way,
-    fills,
     judged_items,
     outside,
     under_other_choices,
@@ -81,11 +80,8 @@ def leaderboard(
     robust = under_other_choices(tables, asked) if asked.robust else [None] * len(judges)
     setup = Setup.of(tables, asked)
     with runtime.precision("float64"):
-        filled = fills(setup) if asked.missing == "bounds" else []
         boards = [
-            dataclasses.replace(
-                _of_judge(setup, judge, labelled[judge], filled), robust=robust[judge]
-            )
+            dataclasses.replace(_of_judge(setup, judge, labelled[judge]), robust=robust[judge])
             for judge in judges
         ]
         if together is not None:
@@ -102,10 +98,8 @@ def _naive_and_aware(problem: Problem) -> tuple[Fitted, Fitted]:
     return dataclasses.replace(naive, status=status), dataclasses.replace(aware, status=status)
 
 
-def _of_judge(
-    setup: Setup, judge: int, labelled: LabelledWinRates | None, filled: list[Any]
-) -> Leaderboard:
-    """The leaderboard of one judge; `filled`: of `checks.fills`."""
+def _of_judge(setup: Setup, judge: int, labelled: LabelledWinRates | None) -> Leaderboard:
+    """The leaderboard of one judge."""
     tables, problem = setup.tables, problem_of(setup, judge)
     naive, fit = _naive_and_aware(problem)
     bounds = setup.settings.missing == "bounds" and fit.status == Status.CONVERGED
@@ -128,7 +122,7 @@ def _of_judge(
         anchors=check_anchors(tables, judge, setup.x, fit.theta, naive.theta),
         outside=outside(setup, judge),
         band=rank_band(fit, setup.covariates, tables.contents, setup.settings.rho),
-        missing=filled_either_way(setup, judge, fit, filled) if bounds else None,
+        missing=filled_either_way(setup, judge, fit) if bounds else None,
         n_missing=number_of(tables, judge),
         labelled=labelled,
     )

@@ -39,6 +39,12 @@ SHOWN = 3
 AVERAGE = "average effect on win rates over such prompts"
 """What c of a leaderboard is."""
 
+NOT_ESTIMATED = (
+    "not estimated: it takes one judge's verdicts on 15 prompts, an interval for each c, plain "
+    "differences and no --ties davidson"
+)
+"""What stands in place of the fit on one comparison."""
+
 RANKS = ("rank", "rank_low", "rank_high")
 
 ESTIMATE = ("estimate", "low", "high")
@@ -218,16 +224,6 @@ class Leaderboard:
         return record
 
 
-def _on_one_comparison(board: Leaderboard) -> Iterator[str]:
-    if board.one_comparison is not None:
-        yield from board.one_comparison.sentences(board.of_kind("c")["unit"].tolist())
-        return
-    yield (
-        "not estimated: it takes one judge's verdicts on 15 prompts, an interval for each c, plain "
-        "differences and no --ties davidson"
-    )
-
-
 def _reason(status: str) -> str:
     return REASONS.get(status, "the fit did not converge")
 
@@ -255,7 +251,8 @@ class Leaderboards(list[Leaderboard]):
                 lines = [f"no ranking: {board.status.name.lower()}"]
                 sections.append(Section(name, lines, table))
             if self.settings.one_comparison and board.status == Status.CONVERGED:
-                lines = list(_on_one_comparison(board))
+                one, units = board.one_comparison, board.of_kind("c")["unit"].tolist()
+                lines = [NOT_ESTIMATED] if one is None else list(one.sentences(units))
                 sections.append(Section(f"{name}: on one comparison", lines))
             if board.band is not None:
                 sections.append(_band(name, board.band, board.models))
@@ -298,11 +295,13 @@ class Leaderboards(list[Leaderboard]):
 
     def record(self) -> dict[str, Any]:
         """The content of the JSON file."""
-        boards = [{"judge": board.judge, **board.record()} for board in self]
-        for board, record in zip(self, boards, strict=True) if self.settings.one_comparison else ():
-            one = board.one_comparison
-            record["one_comparison"] = None if one is None else one.record()
-        return {"leaderboards": boards}
+        records = []
+        for board in self:
+            records.append({"judge": board.judge, **board.record()})
+            if self.settings.one_comparison:
+                one = board.one_comparison
+                records[-1]["one_comparison"] = one and one.record()
+        return {"leaderboards": records}
 
     def figure(self) -> Figure:
         """Every model's quality, naive and corrected, with intervals, best first; and its ranks

@@ -140,7 +140,7 @@ def test_a_large_kappa_is_said_to_be_covered_less():
         winner = ["second"] * n_turned + ["first"] * (len(pairs) - n_turned)
         verdicts = pd.DataFrame(pairs, columns=["first", "second"]).assign(pool="p", winner=winner)
         text = own.analyse(own.Batch.of(own.read(verdicts))).report("", []).text()
-        assert ("cover less than 93 % in simulations" in text) == said
+        assert ("covers less than 93 % in simulations" in text) == said
 
 
 @pytest.mark.heavy

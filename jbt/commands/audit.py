@@ -84,9 +84,9 @@ def _folder(options: AuditOptions) -> tuple[Path, list[str]]:
     files.check_folder(options.out, formats.TABLES, overwrite=options.overwrite)
     imported = collect(options)
     lead = [line.strip() for line in described(imported, len(options.files))]
-    n_judges, settings = len(imported.judges), {}
-    if crowd(n_judges, imported.counts["verdicts"]):
-        lead.append(f"{n_judges} judges, taken as one crowd (judge_column in jbt.toml)")
+    settings = {}
+    if crowd(imported.table["judge"].value_counts().to_numpy()):
+        lead.append(f"{len(imported.judges)} judges, taken as one crowd (judge_column in jbt.toml)")
         settings = {"judge_column": "none"}
     imported.write(options.out, options.overwrite, **settings)
     return options.out, lead

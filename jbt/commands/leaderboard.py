@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from jbt import own, runtime
 from jbt.commands.options import JointOptions, MergedOptions
@@ -19,7 +19,15 @@ class LeaderboardOptions(Choices, MergedOptions, JointOptions):
     the items, or the names of the items without it. --out has pairs.csv and pairs.png, too: what
     each model won against each other."""
 
+    by: str | None = None
+    """Column of the verdicts or of the items, such as the language: rank the models for each of its
+    values, too, and give what differs between them."""
+
     more_files: ClassVar[tuple[str, ...]] = ("pairs.csv", "pairs.png")
+
+    def read_besides(self) -> dict[str, Any]:
+        """The column of `by`."""
+        return {"by": self.by}
 
 
 def main(argv: Sequence[str]) -> int:

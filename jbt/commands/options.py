@@ -119,9 +119,14 @@ class TableOptions(Outputs, ReadingOptions):
             content=content,
             merge_pools=self.merge_pools if merge_pools is None else merge_pools,
             outcomes=Outcomes.of_options(self.map, self.scale),
+            **self.read_besides(),
         )
         check_transform(tables, self.covariates, self.transform)
         return tables
+
+    def read_besides(self) -> dict[str, Any]:
+        """What else a command asks of `own.read`."""
+        return {}
 
     def announce(self, tables: Tables) -> None:
         """Say on stderr what is under way, as compiling takes a while."""

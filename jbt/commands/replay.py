@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from jbt import own, runtime
-from jbt.acquisition.rules import DEFAULT_RULES
 from jbt.border.terminal import bar
 from jbt.commands.options import TableOptions
-from jbt.own.replays.run import Model
+from jbt.own.replays.run import FEW_RULES, Model
 from jbt.types import check_count
 
 MOST_SEEDS = 10_000
@@ -27,7 +26,7 @@ class ReplayOptions(TableOptions):
     """Size of the top set (count)."""
     model: Model = "bias_aware"
     """Model of the fits inside the loop and of the fit to all verdicts."""
-    rules: tuple[str, ...] = DEFAULT_RULES
+    rules: tuple[str, ...] = FEW_RULES
     """Acquisition rules (space-separated)."""
     seeds: int = 20
     """Runs of each rule on each pool (count)."""

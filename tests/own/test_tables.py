@@ -3,6 +3,7 @@ file gets is also in test_commands.py."""
 
 import itertools
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -371,9 +372,16 @@ def test_voters_in_the_column_of_judges_are_named_at_once(command, tmp_path, mon
     (tmp_path / "anchors.csv").write_text("pool,better,worse\n0,a,b\n")
     assert cli.main([*command.split(), "--verdicts", "v.csv", "--items", "i.csv"]) == 2
     assert capsys.readouterr().err == (
-        "error: v.csv: 2000 judges in 2000 rows: the column 'judge' is probably the voter, not a "
-        f"judge: {limits.ONE_JUDGE}\n"
+        "error: v.csv: 2000 judges in 2000 rows, 2000 of them with fewer than 6: the column "
+        f"'judge' is probably the voter, not a judge: {limits.ONE_JUDGE}\n"
     )
+
+
+def test_a_few_busy_voters_do_not_hide_a_crowd():
+    sizes = np.r_[np.full(5, 50_000), np.full(1_995, 3)]
+    with pytest.raises(own.TableError, match="2000 judges in 255985 rows, 1995 of them with fewer"):
+        limits.check_judges(Path("v.csv"), "voter", 1, sizes)
+    limits.check_judges(Path("v.csv"), "judge", 1, np.full(2_000, 6))
 
 
 def test_verdicts_of_a_crowd_are_one_judges():

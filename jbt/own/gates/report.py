@@ -163,7 +163,8 @@ class Gate:
     """The fitted batch."""
 
     def report(self, title: str, lead: Sequence[str], *, per_pool: bool = False) -> Report:
-        """The report; `per_pool` lists all pools with a discordant label, however many."""
+        """The report; `per_pool` lists all pools with a discordant label, however many, and is no
+        detail."""
         unnamed = {"judge": "all verdicts", "decision": ""}
         judges, pools = self.judges.fillna(unnamed), self.pools.fillna(unnamed)
         few = len(pools) <= LISTED * len(judges)
@@ -178,9 +179,10 @@ class Gate:
         name = "Over all pools of a judge" if self._several else "The decision"
         sections = [Section(name, list(self._fitted()), overall)]
         if self._several:
-            sections.append(Section("Pool by pool", counts, by_pool))
+            sections.append(Section("Pool by pool", counts, by_pool, detail=not per_pool))
         if guarantee := self.guarantee():
-            sections.append(Section("What is guaranteed, and what is not", guarantee))
+            heading = "What is guaranteed, and what is not"
+            sections.append(Section(heading, guarantee, detail=True))
         answer = [self.promise(), *self._concentrated()]
         return Report(title, lead, sections, answer=[*answer, *self.decided()])
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import expit
 
 from jbt.estimators import clusters
 from jbt.kernel import metrics
@@ -47,8 +46,8 @@ class FirstPlace:
         share = 100 * self.n_removed / self.n_verdicts
         return (
             f"first place: without {self.n_removed} of the {self.n_verdicts} verdicts "
-            f"({share:.2g} %), chosen to this end, {self.challenger} is first, not {self.model} "
-            "(by a refit; another choice may need fewer)"
+            f"({share:.2g} %), chosen to this end, {self.challenger} is first (by a refit; fewer may "
+            "do)"
         )
 
 
@@ -60,6 +59,8 @@ def first_place(fit: Fitted, models: Sequence[str]) -> FirstPlace | None:
       fit: of one judge.
       models: [M] names.
     """
+    from scipy.special import expit
+
     theta, problem = fit.theta, fit.problem
     if fit.status != Status.CONVERGED or fit.inverse is not None:
         return None
@@ -84,10 +85,14 @@ def first_place(fit: Fitted, models: Sequence[str]) -> FirstPlace | None:
     for challenger in others[near].tolist():
         gain = np.where(shown > 0, residual * along(inverse[first] - inverse[challenger]), 0)
         order = np.argsort(-gain, kind="stable")[: np.sum(gain > 0)]
+        if not len(order):
+            continue
         total, count = np.cumsum(gain[order] * shown[order]), np.cumsum(shown[order])
         at = min(int(np.searchsorted(total, apart[challenger])), len(order) - 1)
         beyond = max(0, np.floor((total[at] - apart[challenger]) / gain[order[at]]))
         orders[challenger] = max(1, int(count[at] - beyond)), order
+    if not orders:
+        return None
     n, order = min(orders.values(), key=lambda found: found[0])
     return _confirmed(fit, first, n, order, models)
 

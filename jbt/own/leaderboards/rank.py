@@ -14,6 +14,7 @@ import pandas as pd
 from jbt import identifiability, runtime
 from jbt.kernel import metrics
 from jbt.own.fits.judges import JOINT, Judges
+from jbt.own.leaderboards.by_value import ByValue, check_values, differences, of_values
 from jbt.own.leaderboards.checks import (
     check_anchors,
     filled_either_way,
@@ -65,7 +66,7 @@ def leaderboard(
 
     Returns:
       A leaderboard for each judge, then that of all judges together. A judge without a maximum has
-      a status and no ranking.
+      a status and no ranking. With `tables.by`, also those of each value, in `by_value`.
 
     Raises:
       ValueError: fewer than two models; see also `Settings.check_with`, `covariate_values` and
@@ -75,6 +76,8 @@ def leaderboard(
     asked.check_with(tables, joint=together is not None)
     if asked.elo is not None:
         Elo.of(asked.elo, tables.contents)  # before the work
+    if tables.by is not None:
+        check_values(tables.by, tables.groups)
     judges = range(len(tables.judges))
     labelled = [labelled_win_rates(tables, judge) if asked.beside else None for judge in judges]
     robust = under_other_choices(tables, asked) if asked.robust else [None] * len(judges)
@@ -84,11 +87,20 @@ def leaderboard(
             dataclasses.replace(_of_judge(setup, judge, labelled[judge]), robust=robust[judge])
             for judge in judges
         ]
+        by_value = None
+        if tables.by is not None:
+            parts = [of_values(setup, [g]) for g in range(len(tables.groups))]
+            by_value = ByValue(
+                tables.by,
+                tables.groups,
+                [[_of_judge(part, judge, None) for part in parts] for judge in judges],
+                [differences(setup, judge) for judge in judges],
+            )
         if together is not None:
             tables, panel = together
             joint = dataclasses.replace(setup, tables=tables, merged=merge_pools(tables))
             boards.append(_of_all(joint, panel))
-    return Leaderboards(boards, asked)
+    return Leaderboards(boards, asked, by_value)
 
 
 def _naive_and_aware(problem: Problem) -> tuple[Fitted, Fitted]:

@@ -14,6 +14,7 @@ from jbt.border import files
 from jbt.border.report import Report, Section, cut, each, percent, with_interval
 from jbt.own.fits.judges import JOINT, known_in_words
 from jbt.own.leaderboards import checks, lack_of_fit
+from jbt.own.leaderboards.by_value import ByValue
 from jbt.own.leaderboards.checks import AnchorCheck
 from jbt.own.leaderboards.elo import Elo, scale_of
 from jbt.own.leaderboards.first_place import FirstPlace
@@ -235,9 +236,12 @@ def _list(names: Sequence[str]) -> str:
 class Leaderboards(list[Leaderboard]):
     """The result of `jbt leaderboard`: one for each judge, then that of all judges together."""
 
-    def __init__(self, boards: Sequence[Leaderboard], settings: Settings) -> None:
+    def __init__(
+        self, boards: Sequence[Leaderboard], settings: Settings, by_value: ByValue | None = None
+    ) -> None:
         super().__init__(boards)
         self.settings = settings
+        self.by_value = by_value
 
     def report(self, title: str, lead: Sequence[str]) -> Report:
         """A ranking for each leaderboard with what it rests on; the conventions come last."""
@@ -262,6 +266,9 @@ class Leaderboards(list[Leaderboard]):
                 lines = [checks.widest(board.robust)]
                 heading = f"{name}: ranks under other choices"
                 sections.append(Section(heading, lines, ranks.fillna("-")))
+        if self.by_value is not None:
+            for judge, board in enumerate(self[: len(self.by_value.boards)]):
+                sections.append(self.by_value.section(judge, board.models["model"]))
         conventions = list(_conventions(self[0], self.settings))
         sections.append(Section("How to read this", conventions, detail=True))
         return Report(title, lead, sections, answer=[_answer(board) for board in self])
@@ -285,11 +292,17 @@ class Leaderboards(list[Leaderboard]):
         return "; ".join(found) + assumed * bool(found)
 
     def to_frame(self) -> pd.DataFrame:
-        """A row for each judge and model: judge (if there are several), then the columns of
-        `Leaderboard.to_frame`."""
-        parts = [board.to_frame() for board in self]
-        if len(self) > 1:
-            for board, part in zip(self, parts, strict=True):
+        """A row for each judge and model: judge (if there are several), value (empty for all, then
+        each value, if there are some), then the columns of `Leaderboard.to_frame`."""
+        boards, values = list(self), [""] * len(self)
+        if self.by_value is not None:
+            boards += [board for of_judge in self.by_value.boards for board in of_judge]
+            values += self.by_value.values * len(self.by_value.boards)
+        parts = [board.to_frame() for board in boards]
+        for board, value, part in zip(boards, values, parts, strict=True):
+            if self.by_value is not None:
+                part.insert(0, "value", value)
+            if len(self) > 1:
                 part.insert(0, "judge", board.judge)
         return pd.concat(parts, ignore_index=True)
 
@@ -301,7 +314,8 @@ class Leaderboards(list[Leaderboard]):
             if self.settings.one_comparison:
                 one = board.one_comparison
                 records[-1]["one_comparison"] = one and one.record()
-        return {"leaderboards": records}
+        record: dict[str, Any] = {"leaderboards": records}
+        return record if self.by_value is None else record | {"by": self.by_value.record()}
 
     def figure(self) -> Figure:
         """Every model's quality, naive and corrected, with intervals, best first; and its ranks

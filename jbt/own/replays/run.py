@@ -26,7 +26,7 @@ from jaxtyping import Array, Float, Key
 from jbt import quick_compilation, runtime
 from jbt.acquisition import RULES, Loop, Rule, Task, View, reports, run
 from jbt.acquisition.loop import refit
-from jbt.acquisition.rules import DEFAULT_RULES, resolve
+from jbt.acquisition.rules import resolve
 from jbt.kernel import metrics
 from jbt.kernel.batching import CPU_PROBLEMS
 from jbt.own.fits.batch import LARGEST_COUNTS, Batch
@@ -41,6 +41,9 @@ from jbt.simulation.simulate import check_seed
 from jbt.types import Comparisons, Design, Parameters, Prior, Variant, check_count, check_word
 
 Model = Literal["naive", "bias_aware"]
+
+FEW_RULES = ("top_k_aware", "thompson", "lucb", "random")
+"""Rules of a replay, of which compiling takes seconds each; see `acquisition.RULES` for others."""
 
 LARGEST_ITEMS = 4 * LARGEST_COUNTS
 """Most items of a pool: a run holds several numbers for each ordered pair of them."""
@@ -58,7 +61,7 @@ def replay(
     *,
     k: int = 1,
     model: Model = "bias_aware",
-    rules: Sequence[str] = DEFAULT_RULES,
+    rules: Sequence[str] = FEW_RULES,
     seeds: int = 20,
     refit_every: int | None = None,
     budgets: Sequence[int] = (),

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from jbt.own.tables.names import hint
-from jbt.own.tables.sheets import Sheet, Source, TableError, number, read_sheet
+from jbt.own.tables.names import hint, listing
+from jbt.own.tables.sheets import Sheet, Source, TableError, number, read_sheet, texts
 from jbt.own.tables.verdicts import ALL, Columns
 
 LARGEST = 1e100
@@ -66,7 +66,7 @@ def read_items(
     sizes = items["pool"].value_counts(sort=False)
     for single in sizes.index[sizes < 2] if not merge_pools else ():
         sheet.problems.add(source, f"pool {single!r} has 1 item, needs 2 or more")
-    return Sheet(source, items, sheet.problems)
+    return Sheet(source, items, sheet.problems, cells=sheet.cells)
 
 
 def find_items(items: Sheet, sheet: Sheet, sides: Sequence[str]) -> list[np.ndarray]:
@@ -93,6 +93,33 @@ def find_items(items: Sheet, sheet: Sheet, sides: Sequence[str]) -> list[np.ndar
         )
         found.append(at)
     return found
+
+
+def values_of(
+    column: str, verdicts: Sheet, items: Sheet, first: np.ndarray, second: np.ndarray
+) -> pd.Series:
+    """[verdicts] the text of a column of the verdicts, or of the items. Adds a problem for each
+    verdict whose items differ in it.
+
+    Args:
+      first, second: [verdicts] rows of the items.
+
+    Raises:
+      TableError: neither table has the column.
+    """
+    if column in verdicts.cells:
+        values = texts(verdicts.cells[column], str.strip)
+    elif column in items.cells:
+        of_items = texts(items.cells[column], str.strip)
+        values, other = of_items[first], of_items[second]
+        differ = np.asarray(values) != np.asarray(other)
+        verdicts.refuse(differ, lambda _: f"its items differ in {column!r} (--by)")
+    else:
+        known = dict.fromkeys([*verdicts.cells, *items.cells])
+        raise TableError(
+            f"--by: no column {column!r}; columns are {listing(list(map(str, known)))}"
+        )
+    return pd.Series(values, verdicts.rows.index).cat.rename_categories({"": "(empty)"})
 
 
 def read_with_pools(

@@ -7,6 +7,7 @@ its table. Whatever allocates such a product asks `check` first.
 from __future__ import annotations
 
 import jax
+import numpy as np
 
 from jbt.own.tables.sheets import Source, TableError
 from jbt.simulation import memory
@@ -80,23 +81,28 @@ def check_profiles(n_fits: int, n_coefficients: int, n_parameters: int) -> None:
     check(needed, what, "fewer --covariates")
 
 
-def crowd(n_judges: int, n_verdicts: int) -> bool:
-    """Whether judges seem to be voters: many, with too few verdicts each to say anything of one."""
-    return n_judges > MANY and n_verdicts < FEWEST * n_judges
+def crowd(sizes: np.ndarray) -> bool:
+    """Whether judges seem to be voters: many, most with too few verdicts to say anything of them.
+
+    Args:
+      sizes: [judges] verdicts of each.
+    """
+    return len(sizes) > MANY and bool((sizes < FEWEST).mean() > 0.5)
 
 
-def check_judges(source: Source, column: str, n_judges: int, n_pools: int, n_verdicts: int) -> None:
+def check_judges(source: Source, column: str, n_pools: int, sizes: np.ndarray) -> None:
     """Raise `TableError` where the column of judges seems to name the voters of a crowd, or where
     results of all judges on all pools would not fit into memory.
 
     Args:
       source, column: the table of verdicts and its column of judges.
-      n_verdicts: rows of the table.
+      sizes: [judges] rows of each.
     """
-    if crowd(n_judges, n_verdicts) and n_judges * SECONDS_A_JUDGE > PATIENCE:
+    n_judges, few = len(sizes), int((sizes < FEWEST).sum())
+    if few * SECONDS_A_JUDGE > PATIENCE:
         raise TableError(
-            f"{source}: {n_judges} judges in {n_verdicts} rows: the column {column!r} is probably "
-            f"the voter, not a judge: {ONE_JUDGE}"
+            f"{source}: {n_judges} judges in {sizes.sum()} rows, {few} of them with fewer than "
+            f"{FEWEST}: the column {column!r} is probably the voter, not a judge: {ONE_JUDGE}"
         )
     what = f"{source}: results of {n_judges} judges on {n_pools} pools"
     check(CELL * n_judges * n_pools, what, ONE_JUDGE)

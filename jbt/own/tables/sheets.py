@@ -210,12 +210,14 @@ def read_sheet(
             names = ", ".join(map(repr, header[:12])) + ", ..." * (len(header) > 12)
             is_file = isinstance(source, Path)
             hint = "; separators are commas, tabs or semicolons" * (is_file and len(header) == 1)
+            if is_file and {"model_a", "model_b"} <= {*header}:
+                hint = f"; make tables of it by jbt import {source} --out DIR"
             problems.end(source, f"no column {name!r}; columns are {names}{hint}")
     by_case = {name.lower(): name for name in reversed(header)}
     columns = {}
     for name in (*needed, *optional):
         if name in header:
-            columns[name] = _texts(table.iloc[:, header.index(name)], str.strip)
+            columns[name] = texts(table.iloc[:, header.index(name)], str.strip)
         elif other := by_case.get(name.lower()):
             problems.add(source, f"column {other!r} has to be called {name!r} to be read")
     for line, what in wrong.items():
@@ -254,7 +256,7 @@ def read_cells(source: Source, needed: Sequence[str]) -> pd.DataFrame:
     problems = Problems()
     sheet = read_sheet(source, needed, [], problems)
     problems.check()
-    cells = {str(name): _texts(column).astype(object) for name, column in sheet.cells.items()}
+    cells = {str(name): texts(column).astype(object) for name, column in sheet.cells.items()}
     return pd.DataFrame(cells)
 
 
@@ -280,7 +282,7 @@ def _read(
         problems.end(source, str(damaged), damaged.line)
 
 
-def _texts(column: pd.Series, change: Callable[[str], str] = str) -> pd.Categorical:
+def texts(column: pd.Series, change: Callable[[str], str] = str) -> pd.Categorical:
     """[rows] values as CSV would have them, then changed."""
     if pd.api.types.is_datetime64_any_dtype(column):
         column = column.astype("string")

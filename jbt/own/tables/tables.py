@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -23,7 +23,7 @@ import pandas as pd
 
 from jbt.border.report import counted
 from jbt.own.tables.anchors import labelled, read_anchors
-from jbt.own.tables.items import find_items, items_shown, read_items
+from jbt.own.tables.items import find_items, items_shown, read_items, values_of
 from jbt.own.tables.limits import check_judges
 from jbt.own.tables.names import alike_note, joined, listing
 from jbt.own.tables.outcomes import Outcomes
@@ -47,6 +47,9 @@ TRANSFORMS = {"none": (np.array, -np.inf), "log": (np.log, 0.0), "log1p": (np.lo
 
 VERDICT = ["pool", "judge", "first", "second", "p_first", "count", "shown", "line", "source"]
 """Columns of `Tables.verdicts`."""
+
+GROUP = "group"
+"""One more of them, where values were asked for (`by`)."""
 
 ITEM = ["pool", "item", "content", "quality"]
 """Columns of `Tables.items` beside covariates."""
@@ -105,6 +108,10 @@ class Tables:
     ties: Ties = "half"
     """How a fit treats the ties among the verdicts: half a win for each side, or, on a leaderboard,
     an outcome of their own (davidson)."""
+    by: str | None = None
+    """Column whose values were asked for."""
+    groups: list[str] = field(default_factory=list)
+    """Its values, in the order of the verdicts, which then have a column `group`, into these."""
     members_k: int | None = None
     """Size of the top set that `members` are of, where the anchors say it (count of contents)."""
 
@@ -120,6 +127,12 @@ class Tables:
     def merged(self) -> bool:
         """Whether several pools of the file are one here."""
         return len(self.pools) == 1 and self.verdicts["source"].nunique() > 1
+
+    def of_groups(self, groups: Sequence[int]) -> Tables:
+        """The verdicts of some values of the column asked for, and the missing ones."""
+        kept = (frame[frame[GROUP].isin(groups)] for frame in (self.verdicts, self.lost))
+        verdicts, lost = (frame.reset_index(drop=True) for frame in kept)
+        return dataclasses.replace(self._with_verdicts(verdicts), lost=lost)
 
     def without_ties(self) -> Tables:
         """Leave ties out instead of counting half a win for each side."""
@@ -181,6 +194,7 @@ def read(
     content: str | None = "content",
     merge_pools: bool = False,
     outcomes: Outcomes | None = None,
+    by: str | None = None,
 ) -> Tables:
     """Read a user's tables.
 
@@ -200,6 +214,8 @@ def read(
 
       outcomes: what the codes of the winner column mean (`Outcomes.of_map("A=first,B=second")`,
         `Outcomes.of_scale("1:7")`); default first, second, tie, error and names of items.
+      by: column of the verdicts, or of the items, whose values `Tables.groups` has; both items of
+        a verdict have one value.
 
     Raises:
       TableError: a wrong table, see the module; an unknown judge or item.
@@ -237,6 +253,11 @@ def read(
         sheet.refuse(graded, lambda row: f"p_first {row['p_first']:g} {what}")
         problems.check()
 
+    groups: list[str] = []
+    if by is not None:
+        values = values_of(by, sheet, listed, first, second)
+        problems.check()
+        sheet.rows[GROUP], groups = _numbered(values)
     parts = {"pools": names["pool"], "items": names["item"]}
     if "content" in names and content != "item":
         parts["contents"] = names["content"]
@@ -254,7 +275,7 @@ def read(
         line=sheet.rows.index,
         source=source[first],
     )
-    rows = rows[VERDICT]
+    rows = rows[[*VERDICT, *[GROUP] * (by is not None)]]
     if judge is not None:
         if judge not in judges:
             known = "the table has no judge column"
@@ -269,7 +290,8 @@ def read(
     content_of, contents = _numbered(names.get("content", item))
     item_rows = names.assign(pool=pool, item=item, content=content_of).reset_index(drop=True)
     n_pools, n_judges = len(pools), len(judges)
-    check_judges(sheet.source, columns.judge or "", n_judges, n_pools, len(rows))
+    sizes = np.bincount(rows["judge"], minlength=n_judges)
+    check_judges(sheet.source, columns.judge or "", n_pools, sizes)
     counted_rows = rows[rows["count"] > 0]
     is_error = counted_rows["p_first"].isna()
     tables = Tables(
@@ -284,6 +306,8 @@ def read(
         items_path=listed.source,
         item_lines=names.index.to_numpy(),
         ties=ties,
+        by=by,
+        groups=groups,
         **labels,
     )
     tables = tables.without_ties() if ties == "drop" else tables

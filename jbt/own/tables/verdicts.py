@@ -96,7 +96,7 @@ def read_verdicts(
     verdicts = verdicts.assign(p_first=share, count=count, shown=shown)
     if "pool" not in verdicts:
         verdicts["pool"] = ALL
-    return Sheet(source, verdicts, problems, columns.pool in rows)
+    return Sheet(source, verdicts, problems, columns.pool in rows, sheet.cells)
 
 
 def named_shares(

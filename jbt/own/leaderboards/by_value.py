@@ -1,0 +1,202 @@
+"""What differs between the values of a column, such as the language of a prompt: a fit to the
+verdicts of each value, and one to those of all others, on the models that both have.
+
+The fits have different prompts, so that the variance of a difference is the sum of theirs, with
+Welch and Satterthwaite's degrees of freedom. Where a prompt has several values, as two turns of a
+conversation do, the standard errors are added instead: no dependence makes it larger.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from jbt.border import files
+from jbt.border.report import Section, cut, each, with_interval
+from jbt.own.leaderboards.davidson import problem_of
+from jbt.own.leaderboards.intervals import LEVEL, intervals, quantile
+from jbt.own.leaderboards.problem import Fitted, Setup, merge_pools
+from jbt.own.tables.tables import Tables
+
+if TYPE_CHECKING:
+    from jbt.own.leaderboards.report import Leaderboard
+
+MOST = 12
+"""Values that are compared."""
+
+SHOWN = 5
+"""Models that differ, of those named."""
+
+SIDES = ["first", "second"]
+
+COLUMNS = ("value", "other", "kind", "of", "difference", "low", "high")
+COLUMNS += ("low_all", "high_all", "differs", "shared")
+
+
+@dataclass(frozen=True, eq=False)
+class ByValue:
+    """A leaderboard for each value of a column and each judge, and what differs between them."""
+
+    column: str
+    values: list[str]
+    boards: list[list[Leaderboard]]
+    """[judges, values]"""
+    differences: list[pd.DataFrame]
+    """[judges] see `differences`."""
+
+    def record(self) -> dict[str, Any]:
+        """The entry of the JSON file."""
+        named = [zip(self.values, boards, strict=True) for boards in self.boards]
+        return {
+            "column": self.column,
+            "leaderboards": [
+                {"judge": board.judge, "value": value, **board.record()}
+                for boards in named
+                for value, board in boards
+            ],
+            "differences": [files.plain(table) for table in self.differences],
+        }
+
+    def section(self, judge: int, models: pd.Series) -> Section:
+        """The ranks by value, and what differs.
+
+        Args:
+          models: in the order of the leaderboard.
+        """
+        boards, columns = self.boards[judge], {"model": cut(models)}
+        for value, board in zip(self.values, boards, strict=True):
+            table = board.models.set_index("model").loc[models]
+            shown = each(table[["rank", "rank_low", "rank_high"]])
+            ranks = [with_interval(r.rank, r.rank_low, r.rank_high, ".0f") for r in shown]
+            columns[f"{value} ({board.met['n_verdicts'].sum() // 2})"] = ranks
+        title = f"{boards[0].judge or 'Ranking'}: by {self.column} (verdicts)"
+        return Section(title, list(self._sentences(judge)), pd.DataFrame(columns))
+
+    def _sentences(self, judge: int) -> Iterator[str]:
+        table = self.differences[judge]
+        is_theta = table["kind"] == "theta"
+        for c in each(table[~is_theta]):
+            interval = with_interval(c.difference, c.low, c.high, "+.2f", " logits")
+            yield f"c[{c.of}], {c.value} less {c.other}: {interval}"
+        differ, n = table[table["differs"]], table["low_all"].notna().sum()
+        if table[["low", "low_all"]].isna().all(axis=None):
+            yield "no difference has an interval: the reasons of each value are in --json"
+        else:
+            yield (
+                f"theta differs in {len(differ)} of {n} models and values with an interval "
+                f"({LEVEL:.0%} for all together; about the mean of the models)"
+            )
+        for row in each(differ.head(SHOWN)):
+            interval = with_interval(row.difference, row.low_all, row.high_all, "+.2f", " logits")
+            yield f"theta of {row.of}, {row.value} less {row.other}: {interval}"
+        if len(differ) > SHOWN:
+            yield f"and {len(differ) - SHOWN} more, see --json"
+
+
+def check_values(column: str, values: Sequence[str]) -> None:
+    """Raise `ValueError` where a column cannot be compared by its values."""
+    if not 2 <= len(values) <= MOST:
+        what = f"--by: {column!r} has {len(values)} values, needs 2 to {MOST}"
+        raise ValueError(what + ": give it wider ones, such as months" * (len(values) > MOST))
+
+
+def of_values(setup: Setup, groups: Sequence[int]) -> Setup:
+    """The verdicts of some values; covariates on the same scale."""
+    return _with(setup, setup.tables.of_groups(groups))
+
+
+def differences(setup: Setup, judge: int) -> pd.DataFrame:
+    """Compare each value with all others; of two, the first with the second.
+
+    Returns:
+      A row for each value and each theta and c: value, other, kind, of (the model or the
+      covariate), difference, low and high (of one), low_all and high_all (of a theta: for all
+      models and values together), differs (whether the latter exclude 0), shared (whether prompts
+      have several values).
+    """
+    values = setup.tables.groups
+    every, parts = range(len(values)), []
+    for g in every if len(values) > 2 else [0]:
+        sides = _on_common_models(setup, judge, [g], [h for h in every if h != g])
+        table = difference(*(problem_of(side, judge).fit() for side in sides))
+        other = values[1] if len(values) == 2 else "the others"
+        parts.append(table.assign(value=values[g], other=other))
+    table = compared(pd.concat(parts, ignore_index=True))
+    names = {"theta": setup.tables.contents, "c": setup.covariates}
+    table["of"] = [names[row.kind][row.at] for row in each(table)]
+    return table[[*COLUMNS]]
+
+
+def compared(table: pd.DataFrame) -> pd.DataFrame:
+    """Rows of `difference`, of one or more values, with the last columns of `differences`."""
+    is_theta = table["kind"] == "theta"
+    n = max(1, int(table.loc[is_theta, "error"].notna().sum()))
+    both = _ends(table[is_theta], 1 - (1 - LEVEL) / n).add_suffix("_all")
+    table = table.join(_ends(table, LEVEL)).join(both)
+    return table.assign(differs=(table["low_all"] > 0) | (table["high_all"] < 0))
+
+
+def difference(one: Fitted, other: Fitted) -> pd.DataFrame:
+    """The estimates of one fit less those of another that has the same models.
+
+    Returns:
+      A row for each theta and c: kind, at (number of the model or the covariate), difference,
+      about (without the prior's pull), error, degrees; NaN where either has no interval; shared
+      (whether they have prompts in common).
+    """
+    fits = one, other
+    prompts = [set(fit.problem.source[np.asarray(fit.problem.rows.shown) > 0]) for fit in fits]
+    (a, b), shared = map(_estimates, fits), bool(prompts[0] & prompts[1])
+    table = a[["kind", "at"]].assign(difference=a["estimate"] - b["estimate"])
+    table["about"] = a["about"] - b["about"]
+    if shared:
+        error, degrees = a["error"] + b["error"], np.minimum(a["degrees"], b["degrees"])
+    else:
+        parts = a["error"] ** 2, b["error"] ** 2
+        error = np.sqrt(parts[0] + parts[1])
+        degrees = error**4 / (parts[0] ** 2 / a["degrees"] + parts[1] ** 2 / b["degrees"])
+    return table.assign(error=error, degrees=degrees, shared=shared)
+
+
+def _estimates(fit: Fitted) -> pd.DataFrame:
+    """A row for each theta with a verdict, then for each c: kind, at, estimate, about, error,
+    degrees."""
+    known, c = np.flatnonzero(fit.problem.n_verdicts > 0), fit.problem.at["c"].ravel()
+    table = intervals(fit).parameters.iloc[[*known, *c]].reset_index(drop=True)
+    low, high, degrees = (table[name].to_numpy(float) for name in ("low", "high", "degrees"))
+    error = (high - low) / 2 / quantile((1 + LEVEL) / 2, degrees)
+    kind, at = ["theta"] * len(known) + ["c"] * len(c), [*known, *range(len(c))]
+    return table.assign(kind=kind, at=at, about=(low + high) / 2, error=error)
+
+
+def _ends(table: pd.DataFrame, level: float) -> pd.DataFrame:
+    half = quantile((1 + level) / 2, table["degrees"].to_numpy(float)) * table["error"]
+    return pd.DataFrame({"low": table["about"] - half, "high": table["about"] + half})
+
+
+def _on_common_models(
+    setup: Setup, judge: int, one: Sequence[int], other: Sequence[int]
+) -> list[Setup]:
+    """The verdicts of a judge in two sets of values, on models that have some in both."""
+    content = setup.tables.items["content"].to_numpy()
+    tables = [setup.tables.of_groups(groups) for groups in (one, other)]
+    while True:
+        of_judge = [t.verdicts[t.verdicts["judge"] == judge] for t in tables]
+        sides = [content[verdicts[SIDES].to_numpy()] for verdicts in of_judge]
+        common = np.intersect1d(sides[0], sides[1])
+        if all(np.isin(side, common).all() for side in sides):
+            return [_with(setup, t) for t in tables]
+        among = [np.isin(content[t.verdicts[SIDES].to_numpy()], common).all(1) for t in tables]
+        tables = [
+            dataclasses.replace(t, verdicts=t.verdicts[kept].reset_index(drop=True))
+            for t, kept in zip(tables, among, strict=True)
+        ]
+
+
+def _with(setup: Setup, tables: Tables) -> Setup:
+    return dataclasses.replace(setup, tables=tables, merged=merge_pools(tables))

@@ -1,0 +1,126 @@
+"""Leaderboards by the values of a column, and what differs between them."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import t as student
+from support.boards import PRIOR, written
+
+from jbt import cli, own
+
+
+def drawn(sizes=(16, 24), **second):
+    """Verdicts of two values, on prompts of their own."""
+    parts = []
+    for i, (size, world) in enumerate(zip(sizes, ({}, second), strict=True)):
+        verdicts, items = written(size, seed=i, **world)
+        for table in (verdicts, items):
+            table["pool"] = f"{i}" + table["pool"]
+        parts.append((verdicts.assign(language=["en", "de"][i]), items))
+    verdicts, items = zip(*parts, strict=True)
+    return pd.concat(verdicts, ignore_index=True), pd.concat(items, ignore_index=True)
+
+
+def ranked(verdicts, items, by="language", **options):
+    tables = own.read(verdicts, items, covariates=["words"], by=by)
+    return own.leaderboard(tables, ["words"], prior=PRIOR, **options)
+
+
+def test_values_are_leaderboards_of_their_verdicts_and_differences_those_of_their_fits():
+    """Against each value's own leaderboard, and Welch's formulas."""
+    verdicts, items = drawn(c=1.6, theta={"A": -0.8, "B": 0.2, "C": -0.3, "D": 0.7})
+    boards = ranked(verdicts, items)
+    alone = []
+    for value, board in zip(["en", "de"], boards.by_value.boards[0], strict=True):
+        part = verdicts[verdicts["language"] == value]
+        (own_board,) = ranked(part, items, by=None)  # on the same scale: of all items
+        pd.testing.assert_frame_equal(board.models, own_board.models, atol=1e-7)
+        alone.append(own_board)
+    table = boards.by_value.differences[0].set_index("of")
+    assert table[["value", "other"]].drop_duplicates().to_numpy().tolist() == [["en", "de"]]
+    sides = [
+        pd.concat([b.models.set_index("model"), b.of_kind("c").set_index("covariate")])
+        for b in alone
+    ]
+    for name in ("A", "B", "words"):
+        one, other = (side.loc[name] for side in sides)
+        key = "estimate" if name == "words" else "theta"
+        assert table["difference"][name] == pytest.approx(one[key] - other[key], abs=1e-6)
+        errors = [
+            (s["high"] - s["low"]) / 2 / student.ppf(0.975, s["degrees"]) for s in (one, other)
+        ]
+        v = np.square(errors)
+        df = v.sum() ** 2 / (v**2 / [one["degrees"], other["degrees"]]).sum()
+        middle = (one["low"] + one["high"] - other["low"] - other["high"]) / 2
+        half = student.ppf(0.975, df) * np.sqrt(v.sum())
+        assert table.loc[name, ["low", "high"]].tolist() == pytest.approx(
+            [middle - half, middle + half]
+        )
+        if name != "words":
+            half = student.ppf(1 - 0.025 / 4, df) * np.sqrt(v.sum())
+            assert table["high_all"][name] == pytest.approx(middle + half)
+    assert table.index[table["differs"]].tolist() == ["A", "D"]
+    assert not table["shared"].any()
+    text = boards.report("", []).text()
+    assert "theta differs in 2 of 4 models and values" in text
+    assert "theta of A, en less de: +" in text
+    assert "model  en (192)  " in text
+
+
+def test_of_three_values_each_is_compared_with_the_others():
+    verdicts, items = drawn()
+    verdicts["turn"] = np.arange(len(verdicts)) % 3
+    tables = own.read(verdicts, items, covariates=["words"], by="turn")
+    two = tables.of_groups([1, 2])
+    assert len(two.verdicts) == (verdicts["turn"] > 0).sum() == two.counts["n_verdicts"].sum()
+    table = ranked(verdicts, items, by="turn").by_value.differences[0]
+    assert table.groupby("value").size().to_dict() == {"0": 5, "1": 5, "2": 5}
+    assert set(table["other"]) == {"the others"}
+    assert table["shared"].all()
+    # The same prompts: no dependence makes the error larger than the sum of both.
+    assert table["low"].notna().all()
+
+
+def test_only_models_with_verdicts_of_both_values_are_compared():
+    verdicts, items = drawn()
+    names = verdicts[["first", "second"]]
+    verdicts = verdicts[(verdicts["language"] == "de") | ~names.isin(["D"]).any(axis=1)]
+    boards = ranked(verdicts, items)
+    table = boards.by_value.differences[0]
+    assert table.loc[table["kind"] == "theta", "of"].tolist() == ["A", "B", "C"]
+    assert len(boards.by_value.boards[0][0].models) == 4
+
+
+@pytest.mark.parametrize("of_items", [False, True])
+def test_the_command_writes_every_value(of_items, tmp_path, capsys):
+    verdicts, items = drawn()
+    if of_items:
+        items["language"] = items["pool"].str[0].map({"0": "en", "1": "de"})
+        verdicts = verdicts.drop(columns="language")
+    verdicts.to_csv(tmp_path / "v.csv", index=False)
+    items.to_csv(tmp_path / "i.csv", index=False)
+    argv = [
+        "leaderboard",
+        "--verdicts",
+        str(tmp_path / "v.csv"),
+        "--items",
+        str(tmp_path / "i.csv"),
+    ]
+    argv += ["--covariates", "words"]
+    out = ["--by", "language", "--json", str(tmp_path / "b.json"), "--out", str(tmp_path / "out")]
+    assert cli.main([*argv, *out]) == 0
+    assert "by language (verdicts)" in capsys.readouterr().out
+    by = json.loads((tmp_path / "b.json").read_text())["by"]
+    assert [board["value"] for board in by["leaderboards"]] == ["en", "de"]
+    assert len(by["differences"][0]) == 5
+    table = pd.read_csv(tmp_path / "out" / "table.csv", keep_default_na=False)
+    assert table.groupby("value", sort=False).size().to_dict() == {"": 4, "en": 4, "de": 4}
+    for by, message in (
+        ("langage", "--by: no column 'langage'; columns are pool, first"),
+        ("pool", "--by: 'pool' has 40 values, needs 2 to 12: give it wider ones, such as months"),
+        ("words", "its items differ in 'words' (--by)"),
+    ):
+        assert cli.main([*argv, "--by", by]) == 2
+        assert message in capsys.readouterr().err

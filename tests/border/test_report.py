@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jbt.border.report import NAMES, Report, Section, signed, with_interval
+from jbt.border.report import NAMES, Report, Section, cut, signed, with_interval
 from jbt.experiments import plots
 
 TABLE = pd.DataFrame({"model": ["a|b", "long\nname"], "theta": [0.123456, np.nan]})
@@ -24,6 +24,14 @@ def test_on_screen_columns_are_aligned_and_nothing_moves_the_cursor():
     assert lines[8:] == ["Notes", "read 2 rows", "", "--verbose adds: How to read this"]
     assert REPORT.text(verbose=True).splitlines() == [*lines[:-1], "How to read this", "with care"]
     assert Report("t", [], [], answer=["\x1b[2J\rred"]).text() == " [2J red"
+
+
+def test_wide_names_are_cut_in_the_middle_and_stay_apart():
+    long = "x" * 20 + "y" * 40 + "z" * 20
+    assert cut(["short", long]) == ["short", "x" * 17 + "\u2026" + "z" * 18]
+    twins = ["x" * 20 + letter + "z" * 20 for letter in "ab"]
+    assert cut(twins) == twins
+    assert cut(["w" * 36]) == ["w" * 36]
 
 
 def test_a_report_is_written_whole_or_not_at_all(tmp_path):

@@ -33,12 +33,13 @@ def test_values_are_leaderboards_of_their_verdicts_and_differences_those_of_thei
     verdicts, items = drawn(c=1.6, theta={"A": -0.8, "B": 0.2, "C": -0.3, "D": 0.7})
     boards = ranked(verdicts, items)
     alone = []
-    for value, board in zip(["en", "de"], boards.by_value.boards[0], strict=True):
+    for value, models in boards.by_value.models.groupby("value", sort=False):
         part = verdicts[verdicts["language"] == value]
         (own_board,) = ranked(part, items, by=None)  # on the same scale: of all items
-        pd.testing.assert_frame_equal(board.models, own_board.models, atol=1e-7)
+        frame = own_board.to_frame()
+        pd.testing.assert_frame_equal(models[frame.columns], frame, atol=1e-7)
         alone.append(own_board)
-    table = boards.by_value.differences[0].set_index("of")
+    table = boards.by_value.differences.set_index("of")
     assert table[["value", "other"]].drop_duplicates().to_numpy().tolist() == [["en", "de"]]
     sides = [
         pd.concat([b.models.set_index("model"), b.of_kind("c").set_index("covariate")])
@@ -75,7 +76,7 @@ def test_of_three_values_each_is_compared_with_the_others():
     tables = own.read(verdicts, items, covariates=["words"], by="turn")
     two = tables.of_groups([1, 2])
     assert len(two.verdicts) == (verdicts["turn"] > 0).sum() == two.counts["n_verdicts"].sum()
-    table = ranked(verdicts, items, by="turn").by_value.differences[0]
+    table = ranked(verdicts, items, by="turn").by_value.differences
     assert table.groupby("value").size().to_dict() == {"0": 5, "1": 5, "2": 5}
     assert set(table["other"]) == {"the others"}
     assert table["shared"].all()
@@ -88,9 +89,10 @@ def test_only_models_with_verdicts_of_both_values_are_compared():
     names = verdicts[["first", "second"]]
     verdicts = verdicts[(verdicts["language"] == "de") | ~names.isin(["D"]).any(axis=1)]
     boards = ranked(verdicts, items)
-    table = boards.by_value.differences[0]
+    table = boards.by_value.differences
     assert table.loc[table["kind"] == "theta", "of"].tolist() == ["A", "B", "C"]
-    assert len(boards.by_value.boards[0][0].models) == 4
+    models = boards.by_value.models
+    assert (models["value"] == "en").sum() == 4
 
 
 @pytest.mark.parametrize("of_items", [False, True])
@@ -113,8 +115,9 @@ def test_the_command_writes_every_value(of_items, tmp_path, capsys):
     assert cli.main([*argv, *out]) == 0
     assert "by language (verdicts)" in capsys.readouterr().out
     by = json.loads((tmp_path / "b.json").read_text())["by"]
-    assert [board["value"] for board in by["leaderboards"]] == ["en", "de"]
-    assert len(by["differences"][0]) == 5
+    assert by["column"] == "language"
+    assert [row["value"] for row in by["models"]] == ["en"] * 4 + ["de"] * 4
+    assert len(by["differences"]) == 5
     table = pd.read_csv(tmp_path / "out" / "table.csv", keep_default_na=False)
     assert table.groupby("value", sort=False).size().to_dict() == {"": 4, "en": 4, "de": 4}
     for by, message in (

@@ -11,20 +11,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from jbt.border import files
 from jbt.border.report import Section, cut, each, with_interval
 from jbt.own.leaderboards.davidson import problem_of
 from jbt.own.leaderboards.intervals import LEVEL, intervals, quantile
 from jbt.own.leaderboards.problem import Fitted, Setup, merge_pools
 from jbt.own.tables.tables import Tables
-
-if TYPE_CHECKING:
-    from jbt.own.leaderboards.report import Leaderboard
 
 MOST = 12
 """Values that are compared."""
@@ -34,68 +29,55 @@ SHOWN = 5
 
 SIDES = ["first", "second"]
 
-COLUMNS = ("value", "other", "kind", "of", "difference", "low", "high")
-COLUMNS += ("low_all", "high_all", "differs", "shared")
+UNLISTED = ["at", "about", "error", "degrees"]
+"""Columns that a reader has no use for."""
 
 
 @dataclass(frozen=True, eq=False)
 class ByValue:
-    """A leaderboard for each value of a column and each judge, and what differs between them."""
+    """Rankings by the values of a column, and what differs between them."""
 
     column: str
-    values: list[str]
-    boards: list[list[Leaderboard]]
-    """[judges, values]"""
-    differences: list[pd.DataFrame]
-    """[judges] see `differences`."""
+    models: pd.DataFrame
+    """judge, value, and the columns of `Leaderboard.to_frame`, of the verdicts of that value."""
+    differences: pd.DataFrame
+    """judge, and the columns of `differences`."""
 
-    def record(self) -> dict[str, Any]:
-        """The entry of the JSON file."""
-        named = [zip(self.values, boards, strict=True) for boards in self.boards]
-        return {
-            "column": self.column,
-            "leaderboards": [
-                {"judge": board.judge, "value": value, **board.record()}
-                for boards in named
-                for value, board in boards
-            ],
-            "differences": [files.plain(table) for table in self.differences],
-        }
-
-    def section(self, judge: int, models: pd.Series) -> Section:
-        """The ranks by value, and what differs.
+    def section(self, judge: str | None, models: pd.Series) -> Section:
+        """The ranks of a judge by value, and what differs.
 
         Args:
           models: in the order of the leaderboard.
         """
-        boards, columns = self.boards[judge], {"model": cut(models)}
-        for value, board in zip(self.values, boards, strict=True):
-            table = board.models.set_index("model").loc[models]
-            shown = each(table[["rank", "rank_low", "rank_high"]])
-            ranks = [with_interval(r.rank, r.rank_low, r.rank_high, ".0f") for r in shown]
-            columns[f"{value} ({board.met['n_verdicts'].sum() // 2})"] = ranks
-        title = f"{boards[0].judge or 'Ranking'}: by {self.column} (verdicts)"
-        return Section(title, list(self._sentences(judge)), pd.DataFrame(columns))
+        of_judge = (t[t["judge"] == (judge or "")] for t in (self.models, self.differences))
+        ranks, table = of_judge
+        columns = {"model": cut(models)}
+        for value, part in ranks.groupby("value", sort=False):
+            rows = part.set_index("model").loc[models, ["rank", "rank_low", "rank_high"]]
+            numbers = rows.to_numpy(float, na_value=np.nan)
+            n = part["n_verdicts"].sum() // 2
+            columns[f"{value} ({n})"] = [
+                with_interval(rank, low, high, ".0f") for rank, low, high in numbers.tolist()
+            ]
+        title = f"{judge or 'Ranking'}: by {self.column} (verdicts)"
+        return Section(title, list(_sentences(table)), pd.DataFrame(columns))
 
-    def _sentences(self, judge: int) -> Iterator[str]:
-        table = self.differences[judge]
-        is_theta = table["kind"] == "theta"
-        for c in each(table[~is_theta]):
-            interval = with_interval(c.difference, c.low, c.high, "+.2f", " logits")
-            yield f"c[{c.of}], {c.value} less {c.other}: {interval}"
-        differ, n = table[table["differs"]], table["low_all"].notna().sum()
-        if table[["low", "low_all"]].isna().all(axis=None):
-            yield "no difference has an interval: the reasons of each value are in --json"
-        else:
-            yield (
-                f"theta differs in {len(differ)} of {n} models and values with an interval "
-                f"({LEVEL:.0%} for all together; about the mean of the models)"
-            )
-        for row in each(differ.head(SHOWN)):
-            interval = with_interval(row.difference, row.low_all, row.high_all, "+.2f", " logits")
-            yield f"theta of {row.of}, {row.value} less {row.other}: {interval}"
-        if len(differ) > SHOWN:
-            yield f"and {len(differ) - SHOWN} more, see --json"
+
+def _sentences(table: pd.DataFrame) -> Iterator[str]:
+    """Each c, and the theta that differ, of rows of `differences`."""
+    for c in each(table[table["kind"] == "c"]):
+        interval = with_interval(c.difference, c.low, c.high, "+.2f", " logits")
+        yield f"c[{c.of}], {c.value} less {c.other}: {interval}"
+    differ, n = table[table["differs"]], table["low_all"].notna().sum()
+    yield (
+        f"theta differs in {len(differ)} of {n} models and values with an interval ({LEVEL:.0%} "
+        "for all together; about the mean of the models)"
+    )
+    for row in each(differ.head(SHOWN)):
+        interval = with_interval(row.difference, row.low_all, row.high_all, "+.2f", " logits")
+        yield f"theta of {row.of}, {row.value} less {row.other}: {interval}"
+    if len(differ) > SHOWN:
+        yield f"and {len(differ) - SHOWN} more, see --json"
 
 
 def check_values(column: str, values: Sequence[str]) -> None:
@@ -114,10 +96,10 @@ def differences(setup: Setup, judge: int) -> pd.DataFrame:
     """Compare each value with all others; of two, the first with the second.
 
     Returns:
-      A row for each value and each theta and c: value, other, kind, of (the model or the
-      covariate), difference, low and high (of one), low_all and high_all (of a theta: for all
-      models and values together), differs (whether the latter exclude 0), shared (whether prompts
-      have several values).
+      A row for each value and each theta and c: kind, difference, shared (whether prompts have
+      several values), value, other, low and high (of one), low_all and high_all (of a theta: for
+      all models and values together), differs (whether the latter exclude 0), of (the model or the
+      covariate).
     """
     values = setup.tables.groups
     every, parts = range(len(values)), []
@@ -129,7 +111,7 @@ def differences(setup: Setup, judge: int) -> pd.DataFrame:
     table = compared(pd.concat(parts, ignore_index=True))
     names = {"theta": setup.tables.contents, "c": setup.covariates}
     table["of"] = [names[row.kind][row.at] for row in each(table)]
-    return table[[*COLUMNS]]
+    return table.drop(columns=UNLISTED)
 
 
 def compared(table: pd.DataFrame) -> pd.DataFrame:

@@ -89,12 +89,19 @@ def leaderboard(
         ]
         by_value = None
         if tables.by is not None:
-            parts = [of_values(setup, [g]) for g in range(len(tables.groups))]
             by_value = ByValue(
                 tables.by,
-                tables.groups,
-                [[_of_judge(part, judge, None) for part in parts] for judge in judges],
-                [differences(setup, judge) for judge in judges],
+                pd.concat(
+                    _of_judge(of_values(setup, [g]), judge, None)
+                    .to_frame()
+                    .assign(judge=tables.judges[judge] or "", value=value)
+                    for judge in judges
+                    for g, value in enumerate(tables.groups)
+                ),
+                pd.concat(
+                    differences(setup, judge).assign(judge=tables.judges[judge] or "")
+                    for judge in judges
+                ),
             )
         if together is not None:
             tables, panel = together

@@ -267,8 +267,9 @@ class Leaderboards(list[Leaderboard]):
                 heading = f"{name}: ranks under other choices"
                 sections.append(Section(heading, lines, ranks.fillna("-")))
         if self.by_value is not None:
-            for judge, board in enumerate(self[: len(self.by_value.boards)]):
-                sections.append(self.by_value.section(judge, board.models["model"]))
+            for board in self:
+                if board.judge != JOINT:
+                    sections.append(self.by_value.section(board.judge, board.models["model"]))
         conventions = list(_conventions(self[0], self.settings))
         sections.append(Section("How to read this", conventions, detail=True))
         return Report(title, lead, sections, answer=[_answer(board) for board in self])
@@ -292,18 +293,14 @@ class Leaderboards(list[Leaderboard]):
         return "; ".join(found) + assumed * bool(found)
 
     def to_frame(self) -> pd.DataFrame:
-        """A row for each judge and model: judge (if there are several), value (empty for all, then
-        each value, if there are some), then the columns of `Leaderboard.to_frame`."""
-        boards, values = list(self), [""] * len(self)
-        if self.by_value is not None:
-            boards += [board for of_judge in self.by_value.boards for board in of_judge]
-            values += self.by_value.values * len(self.by_value.boards)
-        parts = [board.to_frame() for board in boards]
-        for board, value, part in zip(boards, values, parts, strict=True):
-            if self.by_value is not None:
-                part.insert(0, "value", value)
-            if len(self) > 1:
+        """A row for each judge and model: judge (if there are several), then the columns of
+        `Leaderboard.to_frame`; then, with a value, the rows by value, where asked for."""
+        parts = [board.to_frame() for board in self]
+        if len(self) > 1:
+            for board, part in zip(self, parts, strict=True):
                 part.insert(0, "judge", board.judge)
+        if self.by_value is not None:
+            parts.append(self.by_value.models)
         return pd.concat(parts, ignore_index=True)
 
     def record(self) -> dict[str, Any]:
@@ -315,7 +312,7 @@ class Leaderboards(list[Leaderboard]):
                 one = board.one_comparison
                 records[-1]["one_comparison"] = one and one.record()
         record: dict[str, Any] = {"leaderboards": records}
-        return record if self.by_value is None else record | {"by": self.by_value.record()}
+        return record if self.by_value is None else record | {"by": files.plain(self.by_value)}
 
     def figure(self) -> Figure:
         """Every model's quality, naive and corrected, with intervals, best first; and its ranks

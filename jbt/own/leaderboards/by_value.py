@@ -72,6 +72,8 @@ def _sentences(table: pd.DataFrame) -> Iterator[str]:
     yield (
         f"theta differs in {len(differ)} of {n} models and values with an interval ({LEVEL:.0%} "
         "for all together; about the mean of the models)"
+        if n
+        else "no difference of theta has an interval; the status of each value is in --json"
     )
     for row in each(differ.head(SHOWN)):
         interval = with_interval(row.difference, row.low_all, row.high_all, "+.2f", " logits")

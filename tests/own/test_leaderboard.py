@@ -368,8 +368,9 @@ def test_counts_are_those_of_the_verdicts():
 
 def test_elo_of_an_anchor_is_its_difference():
     """By the closed form: with two models, the difference is twice theta, and so are its ends."""
-    verdicts, items = written(theta={"A": 0.5, "B": -0.5})
+    verdicts, items = written(60, theta={"A": 0.5, "B": -0.5})
     (plain,) = ranked(verdicts, items)
+    assert plain.models["low"].notna().all()
     (fixed,), (mean,) = (ranked(verdicts, items, elo=elo) for elo in ("B=1000", "1000"))
     factor = 400 / np.log(10)
     columns = ["elo", "elo_low", "elo_high"]

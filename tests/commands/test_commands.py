@@ -213,7 +213,7 @@ def test_small_commands(capsys):
     assert cli.main([]) == 0
     start = capsys.readouterr().out
     assert len(start.splitlines()) == 10
-    for command in ("sweep crossing", "example tables; jbt doctor", "ask run", "plan pairing"):
+    for command in ("sweep crossing", "example tables; jbt audit", "ask run", "plan pairing"):
         assert f"\n  jbt {command}" in start
     assert cli.main(["--version"]) == 0
     assert cli.main(["--help"]) == 0

@@ -103,6 +103,9 @@ class ImportOptions:
     """How often a verdict >> of Arena-Hard counts (count); Arena-Hard itself uses 3."""
     baseline: str | None = None
     """The model that Arena-Hard v0.1 compared with, which its judgments do not name."""
+    keep: tuple[str, ...] = ()
+    """Keys of the files that become columns of the verdicts (space-separated), such as language, by
+    which jbt leaderboard --by tells verdicts apart."""
     overwrite: bool = False
     """Write over tables in the folder, and over a file of --json that jbt did not make."""
     json: Path | None = None
@@ -146,6 +149,7 @@ def collect(options: ImportOptions) -> Imported:
             **{name: getattr(options, name) for name in COLUMNS},
         ),
         strong_weight=options.strong_weight,
+        keep=options.keep,
         baseline=options.baseline,
     )
 

@@ -221,6 +221,32 @@ def test_strong_verdicts_count_as_often_as_asked(tmp_path):
         formats.collect([save_sample(tmp_path, "mt_bench")], strong_weight=3)
 
 
+def test_keys_of_the_source_may_become_columns(tmp_path):
+    rows = [
+        {"question_id": i, "model_a": "m", "model_b": "n", "winner": "tie", "tstamp": 1.0}
+        | {"language": "en" if i % 2 else None, "is_code": i == 0, "tags": ["x"]}
+        for i in range(4)
+    ]
+    path = tmp_path / "arena.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    formats.collect([path], keep=["language", "is_code"]).write(tmp_path / "out")
+    table = pd.read_csv(tmp_path / "out" / "verdicts.csv", keep_default_na=False)
+    assert table["language"].tolist() == ["", "en", "", "en"]
+    assert table["is_code"].tolist() == [True, False, False, False]
+    for keep, message in (
+        (["tags"], "tags is .*--keep takes text"),
+        (["colour"], "no 'colour'|no colour|colour"),
+        (["winner"], "--keep winner: each key once"),
+        (["language"] * 2, "each key once"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            formats.collect([path], keep=keep)
+    single = tmp_path / "single.csv"
+    single.write_text("prompt,model,score\np,m,1\np,n,2\n")
+    with pytest.raises(ValueError, match="from two ratings"):
+        formats.collect([single], keep=["score"])
+
+
 def test_arena_hard_with_one_game_and_without_its_baseline(tmp_path):
     judgments = [
         {"question_id": f"q{i}", "model": "m", "judge": "j", "games": [{"score": score}] * n}

@@ -37,6 +37,9 @@ from jbt.types import check_word
 
 TABLES = ("verdicts.csv", "items.csv", "anchors.csv", SETTINGS)
 
+WRITTEN = {"pool", "judge", "first", "second", "winner", "p_first", "count", "order"}
+"""Columns of the verdicts."""
+
 MANY = 20
 """Number of judges above which they are probably people who voted."""
 
@@ -52,6 +55,7 @@ def collect(
     columns: GenericColumns = USUAL,
     strong_weight: int = 1,
     baseline: str | None = None,
+    keep: Sequence[str] = (),
 ) -> Imported:
     """Read files of one format.
 
@@ -63,6 +67,7 @@ def collect(
       columns: columns of a generic table; naming any makes `auto` mean `generic`.
       strong_weight: how often a verdict `>>` of Arena-Hard counts (count, from 1).
       baseline: the model that Arena-Hard v0.1 compares with, which its judgments do not name.
+      keep: keys of the records that become columns of the verdicts, such as the language.
 
     Raises:
       TableError: a file that cannot be read, is of no known format, or has records outside its
@@ -87,7 +92,10 @@ def collect(
         raise ValueError(f"strong weight {strong_weight}: a whole number from 1")
     check_word("format", format, ("auto", *FORMATS))
     is_auto = format == "auto" and columns == USUAL
-    imported = Imported(FORMATS["generic" if columns != USUAL or is_auto else format], order)
+    if {*keep} & WRITTEN or len({*keep}) < len(keep):
+        raise ValueError(f"--keep {' '.join(keep)}: each key once, and none of {sorted(WRITTEN)}")
+    as_format = FORMATS["generic" if columns != USUAL or is_auto else format]
+    imported = Imported(as_format, order, list(keep))
     problems, stems, answers = Problems(), {}, {}
     for i, path in enumerate(paths):
         stem = re.sub(r"(\.(jsonl?|csv|tsv|txt|parquet))?(\.gz)?$", "", path.name)
@@ -134,6 +142,8 @@ class Imported:
     format: Format
     given_order: GivenOrder
     """The order of every verdict according to the user; None: according to the source."""
+    keep: list[str] = field(default_factory=list)
+    """Keys of the records that become columns of the verdicts."""
     verdicts: list[Verdict] = field(default_factory=list)
     """Their items are names."""
     answers: dict[tuple[str, str], Item] = field(default_factory=dict)
@@ -201,7 +211,10 @@ class Imported:
                 of_judge.setdefault(record.item.name, []).append(record.score)
             else:
                 first, second = (item.name for item in items)
-                self.verdicts.append(record._replace(first=first, second=second, judge=by))
+                kept = tuple(_plain(row.need("kept", key), key) for key in self.keep)
+                self.verdicts.append(
+                    record._replace(first=first, second=second, judge=by, kept=kept)
+                )
 
     def pair(self, columns: GenericColumns) -> None:
         """Make verdicts of the ratings. Scores of -1 failed where no other score of a table of the
@@ -210,6 +223,8 @@ class Imported:
         Raises:
           ValueError: the order is said to be shown, though answers were rated one by one.
         """
+        if self.scores and self.keep:
+            raise ValueError("--keep: a verdict from two ratings has no record of its own")
         if self.scores and self.given_order == "shown":
             raise ValueError("--order shown: ratings and rankings have no first and second answer")
         rated = [scores for of_judge in self.scores.values() for scores in of_judge.values()]
@@ -433,7 +448,8 @@ class Imported:
         ]
         counts = [int(n) if n == int(n) else n for n in table["count"].tolist()]
         rows["count"] = pd.Series(counts, rows.index, dtype=object)
-        return rows[[*columns, "order"]]
+        kept = pd.DataFrame(table["kept"].tolist(), rows.index, columns=self.keep, dtype=object)
+        return rows[[*columns, "order"]].join(kept)
 
     def _item_rows(self) -> pd.DataFrame:
         items = self.items.drop(columns="by_place")
@@ -443,6 +459,17 @@ class Imported:
         place = items["pool"] + "/" + items["item"]
         owner = items["item"].mask(self.items["by_place"].astype(bool), place)
         return items.assign(content=items["content"].fillna(owner))
+
+
+def _plain(value: Any, key: str) -> Any:
+    """A value that fits into a cell.
+
+    Raises:
+      Refused: it does not.
+    """
+    if isinstance(value, list | dict):
+        raise Refused(f"{key} is {brief(value)}: --keep takes text, numbers and true or false")
+    return value
 
 
 def _merged(known: Item, item: Item) -> Item:

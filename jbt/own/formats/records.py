@@ -51,6 +51,8 @@ class Verdict(NamedTuple):
     """Whether the winner is a bare 1 or 2, which may also be two steps of a longer scale."""
     scores: tuple[float | None, ...] = ()
     """The scores of both, where the higher wins."""
+    kept: tuple[Any, ...] = ()
+    """What the record says beside, see `Imported.keep`."""
 
 
 class Rating(NamedTuple):

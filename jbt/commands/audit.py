@@ -102,9 +102,7 @@ def _write(found: Audit, options: AuditOptions, reading: TableOptions) -> None:
     content = files.as_json({"settings": settings, **found.record()})
     contents = {PAGE: found.to_html().encode(), NUMBERS: content.encode()}
     contents = {files.REPORT: found.report().markdown().encode(), **contents}
-    beside = [out / name for name in formats.TABLES]
-    kept = {path.name: path.read_bytes() for path in beside if path.exists() and path.parent == out}
-    contents[files.REPORT] += files.mark(contents | kept).encode()
+    contents[files.REPORT] += files.mark(contents).encode()
     files.make_folder(out)
     files.write_together({out / n: c for n, c in contents.items()}, overwrite=options.overwrite)
     if options.json is not None:

@@ -254,7 +254,7 @@ class ReportCards:
         table = self.table[~agreements | (self.table["of"] == ALL_OTHERS)]
         kinds = _kinds(table)
         cells = pd.Series(_percents(table), [kinds, table["judge"]]).unstack(fill_value="")
-        cells = cells[self.judges].loc[list(dict.fromkeys(kinds))]
+        cells = cells.reindex(columns=self.judges, fill_value="").loc[list(dict.fromkeys(kinds))]
         cells.columns = [judge or "" for judge in self.judges]
         few = len(self.judges) <= MOST_TABLES
         return (cells if few else cells.T).reset_index(names="" if few else "judge")
@@ -274,11 +274,15 @@ class ReportCards:
         how = ", each prompt counted once" * (self.unit == "prompt")
         return f"Right on labelled pairs: {', '.join(named)} ({n} pairs{how}; a coin: 50 %)"
 
+    def first_shown(self) -> str:
+        """How often the first shown won, in a line; empty where the order is not known."""
+        return _named(self.measure("first_won"), "The first shown won: ")
+
     def _preferred(self) -> str:
         """What the judges prefer, in a line."""
         covariates = self.table.loc[self.table["what"] == "larger_won", "of"]
         if covariates.empty:
-            return _named(self.measure("first_won"), "The first shown won: ") or (
+            return self.first_shown() or (
                 "Which answer is longer is not known: --items FILE --covariates words"
             )
         name = covariates.iloc[0]

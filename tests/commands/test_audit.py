@@ -67,7 +67,7 @@ def test_one_command_from_a_file_to_a_page(audited, monkeypatch, capsys):
     assert [line.split(":")[0] for line in found["answer"]] == ["Ranking", "Judge", "Correction"]
     assert "best, with plausible ranks: wren 1" in found["answer"][0]
     assert "there are no trusted labels" in found["answer"][2]
-    assert found["next"][0] == "jbt plan labels audit"
+    assert found["next"] == ["jbt plan prompts audit"]
     text = Tags((audited / "audit" / "audit.html").read_text()).text
     assert "60 judges, taken as one crowd" in text
     assert "winner   <- winner" in text
@@ -99,6 +99,44 @@ def test_again_over_its_own_files_alone(audited, monkeypatch, capsys):
     assert "--first is for files: audit is a folder of tables" in capsys.readouterr().err
 
 
+def test_no_table_of_the_user_becomes_one_of_jbt(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    mine = "pool,judge,first,second,winner\np,j,x,y,first\np,k,y,z,second\nq,j,x,z,first\n"
+    (tmp_path / "verdicts.csv").write_text(mine)
+    (tmp_path / "anchors.csv").write_text("pool,better,worse\np,x,y\n")
+    (tmp_path / "other.csv").write_text("prompt,model_a,model_b,winner\nq1,g,h,model_a\n")
+    assert cli.main(["audit", ".", "--out", "."]) == 0
+    assert cli.main(["import", "other.csv", "--out", "."]) == 2
+    assert "verdicts.csv: it exists" in capsys.readouterr().err
+    assert (tmp_path / "verdicts.csv").read_text() == mine
+    assert (tmp_path / "anchors.csv").exists()
+
+
+def test_the_covariate_varies_and_what_is_printed_by_a_command_is(tmp_path, monkeypatch, capsys):
+    """Answers of one word have no length to correct for; a command line below a part is its own."""
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"prompt": f"p{i}", "model_a": f"m{i % 3}", "model_b": f"m{(i + 1) % 3}"}
+        | {"response_a": "x " * (3 + i % 4), "response_b": "x " * (2 + i % 5)}
+        | {"winner": "model_a" if i % 3 else "model_b", "judge": f"j{i % 2}"}
+        for i in range(24)
+    ]
+    (tmp_path / "b.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert cli.main(["audit", "b.jsonl", "--order", "shown"]) == 0
+    found = json.loads((tmp_path / "audit" / "audit.json").read_text())
+    text = Tags((tmp_path / "audit" / "audit.html").read_text()).text
+    (line,) = re.findall(r"Printed by jbt (identify .*)", text)
+    assert line == "identify audit --content item --merge-pools"
+    assert cli.main([*line.split(), "--json", "i.json"]) == 0
+    part = json.loads((tmp_path / "i.json").read_text())
+    assert {k: v for k, v in part.items() if k != "settings"} == found["identify"]
+    one_word = [{**row, "response_a": "a", "response_b": "b"} for row in rows]
+    (tmp_path / "c.jsonl").write_text("\n".join(map(json.dumps, one_word)))
+    assert cli.main(["audit", "c.jsonl", "--out", "c"]) == 0
+    assert "covariates" not in settings_of(tmp_path / "c")
+    assert "Ranking: j0: best" in capsys.readouterr().out
+
+
 def test_labels_decide_and_what_fails_is_named(audited, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tables = own.read(
@@ -114,7 +152,7 @@ def test_labels_decide_and_what_fails_is_named(audited, tmp_path, monkeypatch):
     assert [part.command for part in found.parts] == [
         *("leaderboard", "judge", "identify", "gate", "doctor")
     ]
-    assert "By the labels all verdicts: keep off" in found.answer[2]
+    assert "by the labels: all verdicts: keep off" in found.answer[2]
     assert "plan labels" not in " ".join(found.following)
     # One part that stops leaves the others as they are.
     monkeypatch.setattr("jbt.own.examine.audit.identify", stops)

@@ -221,6 +221,55 @@ def test_strong_verdicts_count_as_often_as_asked(tmp_path):
         formats.collect([save_sample(tmp_path, "mt_bench")], strong_weight=3)
 
 
+def imported(tmp_path, text, **columns):
+    """The verdicts (first, second, share) and anchors of a CSV file."""
+    path = tmp_path / "mine.csv"
+    path.write_text(text.replace(" / ", "\n"))
+    found = formats.collect([path], columns=GenericColumns(**columns))
+    rows = [(v.first, v.second, v.p_first) for v in found.verdicts]
+    return rows, list(found.anchors.values()), found
+
+
+CHOSEN_BESIDE = (
+    "prompt,model_a,model_b,winner,chosen,rejected / p,m,n,model_b,long n text,bad / "
+    "q,m,n,model_a,m text,x"
+)
+
+
+def test_no_label_and_no_text_is_taken_for_another(tmp_path):
+    """`chosen` beside other items is neither the first one's text nor a label; a label beside a
+    judge's scores is not its verdict."""
+    rows, anchors, found = imported(tmp_path, CHOSEN_BESIDE)
+    assert rows == [("m", "n", 0.0), ("m", "n", 1.0)]
+    assert anchors == []
+    assert found.measures == []
+    text = "prompt,response_a,response_b,score_a,score_b,label / p,one,two,0.9,0.1,b"
+    with pytest.raises(ValueError, match=r"label beside score_a and score_b: is it the verdict"):
+        imported(tmp_path, text)
+    rows, anchors, _ = imported(tmp_path, text, gold="label")
+    assert (rows[0][2], anchors) == (1.0, ["response_b"])
+
+
+def test_ties_and_scales_are_not_passed_over(tmp_path):
+    rows, _, _ = imported(tmp_path, "winner,loser,draw / x,y,1 / y,x,0 / x,y,")
+    assert [share for *_, share in rows] == [0.5, 1.0, 1.0]
+    with pytest.raises(ValueError, match="draw is '7'"):
+        imported(tmp_path, "winner,loser,draw / x,y,7")
+    scores = {"scores": ("score_a", "score_b"), "outcomes": own.Outcomes.of_scale("1:5")}
+    text = "prompt,model_a,model_b,score_a,score_b / q,x,y,{},5"
+    rows, _, found = imported(tmp_path, text.format(1), **scores)
+    assert rows == [("x", "y", 1.0)]
+    assert "score_a (by --scale 1:5)" in found.mapping["winner"]
+    with pytest.raises(ValueError, match="score_a is '6', not covered by --scale 1:5"):
+        imported(tmp_path, text.format(6), **scores)
+
+
+def test_ranks_may_all_tie_and_a_number_of_the_row_is_no_item(tmp_path):
+    rows, _, found = imported(tmp_path, "id,m1,m2,m3 / 1,1,2,3 / 2,2,2,2 / 5,3,1,2")
+    assert found.contents == ["m1", "m2", "m3"]
+    assert [share for *_, share in rows] == [1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.0, 0.0, 1.0]
+
+
 def test_keys_of_the_source_may_become_columns(tmp_path):
     rows = [
         {"question_id": i, "model_a": "m", "model_b": "n", "winner": "tie", "tstamp": 1.0}
@@ -349,7 +398,7 @@ def test_columns_of_a_generic_table_are_named(tmp_path):
     record = {"x": "k", "y": "m", "won": "m", "prompt": 3, "by": "j", "text x": "a b", "text y": "",
               "n x": 5, "n y": "0.5"}  # fmt: skip
     found = generic(tmp_path, columns, record)
-    assert found.verdicts == [("3", "k", "m", 0.0, "j", False, 1, False, ())]
+    assert found.verdicts == [("3", "k", "m", 0.0, "j", False, 1, False, (), ())]
     assert found.items[["item", "words", "tokens"]].to_numpy().tolist() == [
         ["k", 2, 5],
         ["m", 0, 0.5],

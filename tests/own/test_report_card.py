@@ -215,3 +215,13 @@ def test_the_report_names_the_best_judge_first_and_what_is_missing(tmp_path):
     assert len(pd.read_csv(tmp_path / "table.csv")) == len(cards.to_frame())
     with pytest.raises(ValueError, match="no covariate 'words' was read"):
         own.report_card(own.read(*few), ["words"])
+
+
+def test_judges_of_whom_little_is_known_stand_beside_others():
+    """Some have no share at all, without order, lengths and labels, unless they tie."""
+    rows = [(f"q{i}", judge, "m1", "m2") for i in range(6) for judge in ("j0", "j1", "j2")]
+    verdicts = pd.DataFrame(rows, columns=["pool", "judge", "first", "second"])
+    verdicts["winner"] = ["tie" if i == 0 else "first" for i in range(len(rows))]
+    tables = own.read(verdicts.assign(order="unknown"))
+    section = own.report_card(tables).report("", []).sections[0]
+    assert list(section.table)[1:] == ["j0", "j1", "j2"]

@@ -23,7 +23,7 @@ from jbt.own.gates.report import Gate
 from jbt.own.leaderboards.problem import merge_pools
 from jbt.own.leaderboards.rank import leaderboard
 from jbt.own.leaderboards.report import Leaderboards
-from jbt.own.report_cards import report_card
+from jbt.own.report_cards import ReportCards, report_card
 from jbt.own.tables.sheets import Table
 from jbt.own.tables.tables import Tables, read
 from jbt.types import Prior
@@ -32,6 +32,12 @@ NO_RANKING = "none: a pool holds one comparison"
 
 TOP = 3
 """Size of the top set that is named where there is one pool."""
+
+OF_AUDIT = {
+    "(--anchors)": "(--labels)",
+    ": --items FILE --covariates words": " without texts or counts (--counts, --texts)",
+}
+"""What other commands' options are called here."""
 
 OF_FITTED = ("identify", "gate")
 """Commands on the pools as they are fitted."""
@@ -82,19 +88,28 @@ class Audit:
             if isinstance(part.result, Leaderboards) and (rests_on := part.result.rests_on()):
                 said["identify"] = [rests_on, *([] if "gate" in said else [UNTESTED])]
             if isinstance(part.result, Gate):
-                said["gate"] = [f"By the labels {'; '.join(part.result.decided())}"]
+                decided = "; ".join(part.result.decided())
+                said["gate"] = [f"Whether to correct, by the labels: {decided}"]
+            if isinstance(part.result, ReportCards) and (first := part.result.first_shown()):
+                said["judge"] = list(dict.fromkeys([*part.report.answer, first]))
         lines = {
             "Ranking": said.get("leaderboard") or said.get("fit") or [self._why_none()],
             "Judge": said["judge"],
             "Correction": [*said.get("identify", ()), *said.get("gate", ())] or [NO_CORRECTION],
         }
-        return [f"{name}: {'. '.join(sentences)}" for name, sentences in lines.items()]
+        answer = [f"{name}: {'. '.join(sentences)}" for name, sentences in lines.items()]
+        for words, of_audit in OF_AUDIT.items():
+            answer = [line.replace(words, of_audit) for line in answer]
+        return answer
 
     def _why_none(self) -> str:
         """Why there is no ranking."""
         checks = next(part.result for part in self.parts if isinstance(part.result, Checks))
         links = [check.found for check in checks.checks if check.check == "connected_merged"]
-        return ", and ".join([NO_RANKING, *links])
+        line = ", and ".join([NO_RANKING, *links])
+        if any(check.found.endswith("rank places") for check in checks.checks):
+            line += "; if they are models, jbt leaderboard ranks them"
+        return line
 
     def report(self) -> Report:
         """All parts as one report."""
@@ -180,7 +195,7 @@ def audit(
     wanted |= {"identify"} if asked.covariates and checks.method != "judge" else set()
     wanted |= {"gate"} if asked.covariates and labels and checks.method != "judge" else set()
     given = dict(options or {"verdicts": "VERDICTS"})
-    merging = {"merge_pools": True} if merges else {}
+    merging = dict(checks.merging) if merges else {}
     lines = {
         command: command_line(command, given | (merging if command in OF_FITTED else {}))
         for command in HEADINGS
@@ -191,7 +206,17 @@ def audit(
         _part(command, line, work[command], notes.get(command, []))
         for command, line in lines.items()
     ]
-    return Audit(title, parts, _following(checks, given, labels=labels), [*tables.summary, *lead])
+    following = checks.advised()
+    boards = [part.result for part in parts if isinstance(part.result, Leaderboards)]
+    corrects = any(board.corrects for found in boards for board in found) or not merges
+    if asked.covariates and not labels and corrects:
+        following.append(command_line("plan labels", given | merging))
+    if len(tables.verdicts) and checks.method != "judge":
+        plan = "plan prompts" if merges else "replay"
+        following.append(command_line(plan, given))
+    if checks.method == "judge" and len(tables.contents) == 2:
+        following.append(command_line("leaderboard", given))
+    return Audit(title, parts, list(dict.fromkeys(following)), [*tables.summary, *lead])
 
 
 def _part(command: str, line: str, work: Callable[[], Result], notes: list[str]) -> Part:
@@ -202,15 +227,3 @@ def _part(command: str, line: str, work: Callable[[], Result], notes: list[str])
     except (ValueError, MemoryError) as error:
         reason = Report(HEADINGS[command], [], [], answer=[f"Not done: {error}"])
         return Part(command, line, None, reason)
-
-
-def _following(checks: Checks, options: Mapping[str, Any], *, labels: bool) -> list[str]:
-    """What would say more: what is amiss first, then labels, then more prompts or fewer
-    verdicts."""
-    lines = checks.advised()
-    if not labels and options.get("covariates"):
-        lines.append(command_line("plan labels", options))
-    if checks.method != "judge":
-        plan = "plan prompts" if checks.method == "leaderboard" else "replay"
-        lines.append(command_line(plan, options))
-    return list(dict.fromkeys(lines))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -85,10 +85,12 @@ def doctor(tables: Tables, options: Mapping[str, Any] | None = None) -> Checks:
         for name, wrong, found, command in subject(facts):
             share = None if np.ndim(wrong) == 0 else float((~wrong)[judged | wrong].mean())
             checks.append(Check(name, not np.any(wrong), found, command, share))
-    method = facts.ranking
+    method, merging = facts.ranking, {"merge_pools": True}
+    if facts.contents_are_items:
+        merging = {"content": "item", **merging}
     if method == "fit" and facts.pairs_alone and len(tables.pools) > 1:
         method = "judge"
-    return Checks(checks, method, facts.line(method))
+    return Checks(checks, method, facts.line(method), merging)
 
 
 class Check(NamedTuple):
@@ -124,6 +126,8 @@ class Checks:
     pool holds one comparison of its own, counting alone."""
     command: str | None = None
     """The command line of this method."""
+    merging: Mapping[str, Any] = field(default_factory=dict)
+    """The options by which other commands merge all pools as a leaderboard does."""
 
     def headline(self, names: Sequence[str] = MATTERS) -> list[str]:
         """Notes of every other report: what the tables do not support, and what is assumed instead,
@@ -267,6 +271,8 @@ class _Facts:
     def of_places(self) -> bool:
         """Whether every pool has the same two contents, whose names are places."""
         n = self.tables.items.drop_duplicates(["pool", "content"])["pool"].value_counts()
+        if not self.contents_are_items:  # the table says that they are models
+            return False
         return places(self.tables.contents) and bool((n == 2).all())
 
     @cached_property
@@ -541,7 +547,9 @@ def _evidence(f: _Facts) -> Findings:
     if known.empty:
         found = "no pairs of known order (--anchors): these tables cannot show whether a "
         found += "correction brings the ranking nearer to the truth"
-    command = f.line("gate") if f.covariates and not known.empty else None
+    command = None
+    if f.covariates and not known.empty:
+        command = f.merging("gate") if f.linked else f.line("gate")
     yield "anchors", known.empty, found, command
 
     given = t.items["quality"].notna()

@@ -30,7 +30,7 @@ CHOSEN = ("chosen", "rejected")
 PLAIN = (("first", "second"), ("left", "right"), WON)
 """Pairs of columns with the items' names that are called by the side alone."""
 
-COUNTS = ("words", "tokens", "length", "chars")
+COUNTS = ("words", "tokens", "length", "chars", "len", "n_words", "word_count", "n_tokens")
 
 STEMS = {
     "items": (

@@ -28,8 +28,15 @@ from jbt.own.tables.verdicts import ALL, ORDERS
 
 SWAPPED = ("{}_swapped", "swapped_{}", "{}_reversed", "reversed_{}", "{}_swap")
 
+MAY_BE_GOLD = ("label", "preference", "preferred", "better")
+"""Usual columns of a winner that beside a judge's scores may hold a label."""
+
 RESULTS = {"1": 1.0, "true": 1.0, "0.5": 0.5, "0": 0.0, "false": 0.0}
 """Whether the chosen answer won."""
+
+TIED = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+TIED |= {"none": False, "1.0": True, "0.0": False}
+"""Whether two tied."""
 
 PREFERRED = "this says which was preferred; no judge's result is in the file"
 
@@ -78,7 +85,9 @@ def _pairs(given: GenericColumns, columns: Keys) -> Layout:
     if items is None:
         _check_halves(columns)
     chosen = tuple(columns.usual(*CHOSEN))
-    answers = given.texts or (chosen if len(chosen) == 2 else columns.pair("texts"))
+    # Beside other items' names they are the texts of the winner and the loser, not of these.
+    are_texts = len(chosen) == 2 and (items is None or _is_chosen(items))
+    answers = given.texts or (chosen if are_texts else columns.pair("texts"))
     if items is None and answers is None:
         what = f"name their columns (--first --second); columns are {columns.shown}"
         raise NoVerdicts(f"no items here, {what}")
@@ -105,6 +114,8 @@ def _pairs(given: GenericColumns, columns: Keys) -> Layout:
     if judge is None and gold is not None and given.gold is None:
         judge = next(iter(columns.usual("reward_model", "model")), None)
     won = functools.partial(_better, "winner", (better or named[0])[-1 if better else 0], PREFERRED)
+    if tied := columns.usual(*NAMES["ties"], "is_tie", "tied"):
+        won = functools.partial(_won_unless, tied[0], won)
 
     def text_of(row: Row, side: int) -> str | None:
         if answers is None:
@@ -146,6 +157,11 @@ def _winner(given: GenericColumns, columns: Keys, is_chosen: bool, is_won: bool)
         named = [key for key in named if key != given.gold]
         if winner := named[0] if named[:1] == ["winner"] else only("winner", named):
             found = {"winner": (winner,)}
+            graded = [columns.pair(role) for role in ("scores", "probabilities")]
+            if winner.casefold() in MAY_BE_GOLD and any(graded):
+                other = " and ".join(next(filter(None, graded)))
+                what = f"is it the verdict (--winner {winner}) or a label (--gold {winner})"
+                raise Refused(f"{winner} beside {other}: {what}?")
         elif scores := columns.pair("scores"):
             found = {"scores": scores}
         elif wins := columns.pair("wins"):
@@ -172,6 +188,17 @@ def _better(role: str, key: str, what: str, row: Row, names: Sequence[str]) -> f
     """The first is the better, as the names of the columns say."""
     row.note(role, key, f" ({what})")
     return 1.0
+
+
+def _won_unless(
+    tied: str, won: Callable[[Row, Sequence[str]], float], row: Row, names: Sequence[str]
+) -> float:
+    """The first won, unless a column says that they tied."""
+    value = row.need("winner", tied, " (says that they tied)")
+    code = str(value).casefold()
+    if code not in TIED:
+        raise Refused(f"{tied} is {brief(value)}, allowed: {', '.join(TIED)}, empty")
+    return 0.5 if TIED[code] else won(row, names)
 
 
 def _words(pairs: list[tuple[str, str]], is_chosen: bool) -> tuple[dict[str, float | None], str]:
@@ -225,7 +252,7 @@ def _games(
         p_first = coded(columns.winner[0], row, names)
         numbered = _is_step(columns, words, row, columns.winner[0])
     elif columns.scores is not None:
-        how = " (the higher wins)"
+        how = ratings.direction(columns, " (the higher wins)")
         scores = tuple(ratings.as_rating(row, key, columns, how) for key in columns.scores)
         one, other = scores
         p_first = (

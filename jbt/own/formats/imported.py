@@ -418,8 +418,8 @@ class Imported:
             raise ValueError(f"cannot write {out}: {error.strerror}") from None
         written = {path: rows for path, rows in tables.items() if len(rows)}
         named: dict[str, Any] = {path.stem: path.name for path in written}
-        if self.measures:
-            named |= {"covariates": self.measures[:1], "transform": "log1p"}
+        if varying := [name for name in self.measures if self.items[name].nunique() > 1]:
+            named |= {"covariates": varying[:1], "transform": "log1p"}
         contents = {
             path: rows.to_csv(index=False, lineterminator="\n").encode()
             for path, rows in written.items()

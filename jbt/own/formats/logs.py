@@ -74,11 +74,15 @@ def _inspect(row: Row) -> Iterator[Record]:
     text = None
     if row.values.get("epoch") in (None, 1):  # other epochs hold other answers
         text = _within(row, "texts", "output", "completion") if "output" in row.values else None
-    scores = row.need("winner", "scores", f".*.value{HOW}")
+    scores = row.values.get("scores")  # a sample that failed has none
     if scores is not None and not isinstance(scores, Mapping):
         raise Refused(f"scores is {brief(scores)}, allowed: an object")
+    if not scores:
+        row.note("left out", "scores", " (none in samples that failed)")
+        return
+    row.note("winner", "scores", f".*.value{HOW}")
     row.note("judge", "scores", " (scorers)")
-    for scorer, score in (scores or {}).items():
+    for scorer, score in scores.items():
         value = score.get("value") if isinstance(score, Mapping) else score
         parts = value.items() if isinstance(value, Mapping) else [(None, value)]
         for part, number in parts:
@@ -93,13 +97,22 @@ ERROR = 2
 """`failureReason` of a result that promptfoo could not grade."""
 
 
+def _prompt(row: Row) -> Any:
+    """What tells the prompts of a test apart where they have no id."""
+    prompt = row.find("pool", "prompt")
+    if isinstance(prompt, Mapping):
+        return prompt.get("label") or prompt.get("raw")
+    return prompt or ""
+
+
 def _promptfoo(row: Row) -> Iterator[Record]:
     provider = row.need("item", "provider")
     if isinstance(provider, Mapping):
         provider = provider.get("label") or provider.get("id")
     model = as_name(provider, "provider")
     variables = json.dumps(row.need("pool", "vars"), sort_keys=True)
-    pool = digest(variables, str(row.find("pool", "promptIdx") or 0))
+    # `promptIdx` counts the prompts of all providers of a test: it differs between providers.
+    pool = digest(variables, str(row.find("pool", "promptId") or _prompt(row)))
     output = _within(row, "texts", "response", "output") if row.values.get("response") else None
     score = _score(row.need("winner", "score", HOW), "score")
     failed = row.values.get("failureReason") == ERROR
@@ -122,13 +135,19 @@ def _lm_eval(row: Row) -> Iterator[Record]:
     metrics = metrics if isinstance(metrics, list) else [m for m in METRICS if m in row.values]
     if not metrics:
         raise Refused(f"no metric here ({', '.join(METRICS)}); keys are {row.keys()}")
+    answer = row.values.get("resps")
+    while isinstance(answer, list) and len(answer) == 1:
+        answer = answer[0]
+    text = answer if isinstance(answer, str) else None  # of a choice, the choices' likelihoods
+    if text is not None:
+        row.note("texts", "resps")
     by = row.values.get("filter")
     filtered = f",{by}" if isinstance(by, str) and by != "none" else ""
     for metric in metrics:
         name = as_name(metric, "metrics")
         row.note("judge", name, " (its name)")
         score = _score(row.need("winner", name, HOW), name)
-        yield Rating(pool, Item(model, model), score, as_name(f"{name}{filtered}", "filter"))
+        yield Rating(pool, Item(model, model, text), score, as_name(f"{name}{filtered}", "filter"))
 
 
 # RewardBench 2: the best of n answers, of which the first (or those called chosen) are correct.

@@ -29,6 +29,9 @@ FAILED = -1
 BY_SCORE, BY_RANK = (1, " (the higher is better)"), (-1, " (rank: 1 is best)")
 """The sign of a score, and how it is read."""
 
+NUMBERED = re.compile(r"|id|index|idx|row|rows|no|nr|number|unnamed.*", re.IGNORECASE)
+"""Names of columns that number the rows."""
+
 OF_ITEM = re.compile(r"^(rank|score|rating)[_ ]|[_ ](rank|score|rating)$", re.IGNORECASE)
 """What the name of an item's column has beside the item's."""
 
@@ -56,7 +59,10 @@ def as_rating(row: Row, key: str, columns: GenericColumns, how: str) -> float | 
         try:
             return columns.outcomes.share(code)
         except KeyError:
-            pass  # a number as it stands
+            if columns.outcomes.is_scale:
+                what = f"not covered by {columns.outcomes.option}"
+                raise Refused(f"{key} is {brief(value)}, {what}") from None
+            # A map says what some codes mean; others are numbers as they stand.
     number = float(value) if isinstance(value, bool) else as_number(value)
     if number != number:
         hint = " (--verdict-in-text reads the last [[X]] in it)" * (
@@ -64,6 +70,12 @@ def as_rating(row: Row, key: str, columns: GenericColumns, how: str) -> float | 
         )
         raise Refused(f"{key} is {brief(value)}, allowed: numbers, empty{hint}")
     return number
+
+
+def direction(columns: GenericColumns, usual: str) -> str:
+    """How scores are read: as usual, or as a scale says."""
+    outcomes = columns.outcomes
+    return usual if outcomes is None or not outcomes.is_scale else f" (by {outcomes.option})"
 
 
 def last_bracketed(value: Any) -> str | None:
@@ -146,6 +158,7 @@ def layout(given: GenericColumns, columns: Keys) -> Ratings:
             raise NoVerdicts(f"no rating here, {what}")
         is_rank = given.ranks or found[0].casefold() in NAMES["ranks"]
         sign, how = BY_RANK if is_rank and not given.rating else BY_SCORE
+        how = direction(given, how)
         text = next(iter(columns.usual(*STEMS["texts"])), None)
 
         def read_one(row: Row) -> Iterator[Found]:
@@ -157,7 +170,9 @@ def layout(given: GenericColumns, columns: Keys) -> Ratings:
 
         return plan(read_one, False)
     others = [given.pool, judge, *columns.usual(*itertools.chain(*NAMES.values()), "order")]
-    guessed = tuple(key for key in columns.keys if key not in others)
+    guessed = tuple(
+        key for key in columns.keys if key not in others and not NUMBERED.fullmatch(key.strip())
+    )
     guessed = () if set(given.named()) - {given.pool, judge} else guessed
     names = scored or guessed
     if len(names) < 3 - bool(scored):
@@ -168,7 +183,7 @@ def layout(given: GenericColumns, columns: Keys) -> Ratings:
     def read_wide(row: Row) -> Iterator[Found]:
         values = {name: as_rating(row, name, given, how) for name in names}
         known = [value for value in values.values() if value is not None]
-        if sign < 0 and not _are_ranks(known):
+        if sign < 0 and not _are_ranks(known, distinct=False):
             what = "say what they are: --ranks COLUMN COLUMN ... or --rating COLUMN COLUMN ..."
             what = "allowed: 1 for the best, then 2, ..." if given.ranks else what
             raise Refused(f"{', '.join(names)} are {brief(known)}: no ranks, {what}")
@@ -179,13 +194,14 @@ def layout(given: GenericColumns, columns: Keys) -> Ratings:
     return plan(read_wide, True, () if scored else guessed)
 
 
-def _are_ranks(values: Sequence[float]) -> bool:
-    """Whether these are places from 1; tied ones share a place."""
+def _are_ranks(values: Sequence[float], *, distinct: bool = True) -> bool:
+    """Whether these are places from 1; tied ones share a place, all of them only if not
+    `distinct`."""
     places = sorted(values)
     shared = [1 + places.index(value) for value in places]
     dense = [1 + len({v for v in places if v < value}) for value in places]
     means = [(1 + 2 * places.index(v) + places.count(v)) / 2 for v in places]
-    return len(places) > 1 and len(set(places)) > 1 and places in (shared, dense, means)
+    return len(set(places)) > distinct and places in (shared, dense, means)
 
 
 def _listed(row: Row, key: str) -> Iterator[Found]:
@@ -200,7 +216,7 @@ def _listed(row: Row, key: str) -> Iterator[Found]:
             value = [part.split("=") for part in value.split(">" if ">" in value else ",")]
     if value is None:
         return
-    if not isinstance(value, list) or len(value) < 2:
+    if not isinstance(value, list) or not value:
         raise Refused(f"{key} is {brief(value)}, allowed: a list of items, the best first")
     seen: set[str] = set()
     for place, tied in enumerate(value):

@@ -51,7 +51,7 @@ class Elo:
           ValueError: not of this form; no such model.
         """
         name, separator, points = text.rpartition("=")
-        if not NUMBER.fullmatch(points):
+        if not NUMBER.fullmatch(points) or not np.isfinite(float(points)):
             raise ValueError(f"--elo is {text!r}, allowed: NAME=1000, or 1000 for the mean")
         if separator and name not in models:
             which = f"among the {len(models)} of the items{hint(name, models)}"

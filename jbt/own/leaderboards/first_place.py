@@ -116,7 +116,7 @@ def _confirmed(
         best = int(np.argmax(np.nan_to_num(theta, nan=-np.inf)))
         return best if theta[best] - theta[first] > metrics.TIED else None
 
-    least, most, total = 0, int(shown[order].sum()), int(shown.sum())
+    least, most, total = 0, round(shown[order].sum()), round(shown.sum())
     step = max(1, round(STEP * n))
     while (challenger := ahead(n)) is None:
         if n == most:

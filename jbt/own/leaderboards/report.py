@@ -139,6 +139,12 @@ class Leaderboard:
         """The rows of `coefficients` of this kind."""
         return self.coefficients[self.coefficients["kind"] == kind]
 
+    @property
+    def corrects(self) -> bool:
+        """Whether the correction changes a rank."""
+        ranks = self.models[["rank", "rank_naive"]].dropna()
+        return bool((ranks["rank"] != ranks["rank_naive"]).any())
+
     def win_rates(self, against: str | None = None) -> np.ndarray:
         """[M] chance of winning against one model, or the mean chance over all others, by the
         corrected theta: at equal covariates, in either order alike, a tie being half a win. NaN
@@ -418,7 +424,7 @@ def _shown(board: Leaderboard, against: str | None) -> pd.DataFrame:
         "model": cut(models["model"]),
         "rank [best, worst plausible]": [_rank(*row) for row in _rows(models, *RANKS)],
         "uncorrected rank": [_rank(rank) for rank in models["rank_naive"]],
-        "won-lost-tied": ["-".join(map(str, row)) for row in _rows(models, *COUNTS)],
+        "won-lost-tied": ["-".join(f"{n:.4g}" for n in row) for row in _rows(models, *COUNTS)],
         heading: [percent(rate) or "-" for rate in models["win_rate"]],
     }
     for name in models.columns[models.columns.str.startswith("average_")]:

@@ -101,6 +101,8 @@ class Outcomes:
     share: Callable[[str], float | None]
     """The share that the first won, None for a failed judgment; raises `KeyError` for a code that
     has no meaning."""
+    is_scale: bool = False
+    """Whether codes are numbers between two ends."""
 
     @classmethod
     def of_options(cls, map: str | None, scale: str | None) -> Outcomes | None:
@@ -156,7 +158,7 @@ class Outcomes:
                 raise KeyError(code)
             return share
 
-        return cls(f"--scale {text}", share)
+        return cls(f"--scale {text}", share, True)
 
 
 def _number(text: str) -> float:

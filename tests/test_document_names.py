@@ -28,6 +28,7 @@ TO_BE_MADE = {
     "sweeps/sharpness.py",
     "jbt/commands/ties.py",
     "jbt.sweeps",
+    "jbt.toml",
 }
 """What the reader makes, a run writes or a wheel has; and a word for any name."""
 
@@ -36,7 +37,7 @@ MODULE = re.compile(r"(?<![\w./-])(?:jbt|sweeps|benchmarks)(?:\.[A-Za-z_]\w*)+(?
 FILE = re.compile(r"(?<![\w/.-])(?:jbt|sweeps|tests|benchmarks|docs|notebooks)/[\w./-]*\w")
 SHORT = re.compile(r"([a-z_]+)\.([A-Za-z_]\w*)(?:\(.*)?")
 COMMAND = re.compile(r"^(?:\S*/)?jbt ([a-z]+)(?: ([a-z]+))?", re.MULTILINE)
-SUFFIXES = ("csv", "json", "md", "png", "py", "parquet", "sbatch", "zarr")
+SUFFIXES = ("csv", "html", "json", "md", "png", "py", "parquet", "sbatch", "zarr")
 
 
 @functools.cache

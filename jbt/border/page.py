@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; --accent: #0072b2; }
 @media (prefers-color-scheme: dark) { :root { --accent: #56b4e9; } }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 0 auto; padding: 1rem; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 0 auto; padding: 1rem; }
 h1 { font-size: 1.5rem; line-height: 1.25; overflow-wrap: anywhere; }
 h2 { font-size: 1.2rem; border-top: 1px solid var(--line); padding-top: 1.2rem; margin-top: 2rem; }
 h3 { font-size: 1rem; margin-bottom: .3rem; overflow-wrap: anywhere; }
-.answer { background: var(--soft); border-left: 4px solid var(--accent); padding: .4rem 1rem; }
+.answer { border-left: 4px solid var(--accent); padding: .1rem 1rem; font-size: 1.05rem; }
 p, li { overflow-wrap: anywhere; }
 ul { padding-left: 1.2rem; }
 .scroll { overflow-x: auto; }

@@ -87,7 +87,7 @@ def check_report(folder):
     """A report's tables have their columns, and no name is more than text."""
     report = (folder / "report.md").read_text(encoding="utf-8")
     assert not re.search(r"[^\n -~\u00a1-\U0010ffff]|[\u2028\u202e]", report)
-    mark = r"<!-- jbt (?:[0-9a-f]{64} [a-z]+\.[a-z]+(?:, )?){3} -->\n$"
+    mark = r"<!-- jbt (?:[0-9a-f]{64} [a-z]+\.[a-z]+(?:, )?){3,5} -->\n$"
     assert re.search(mark, report)
     report = re.sub(mark, "", report)
     bare = re.sub(r"\\[\\`*_<>|\[\]#]", "", report).replace("](figure.png)", "")
@@ -108,7 +108,8 @@ def test_a_name_is_nothing_but_a_name(command, folder, capsys):
     tables = ["--verdicts", "v.csv", "--items", "i.csv", "--covariates", COVARIATE]
     outputs = ["--out", "report", "--json", "found.json"]
     assert cli.main([*command.split(), *tables, *outputs, *TABLES[command]]) == 0
-    reports = {f"report/{name}" for name in ("report.md", "table.csv", "figure.png")}
+    more = ["pairs.csv", "pairs.png"] * (command == "leaderboard")
+    reports = {f"report/{name}" for name in ("report.md", "table.csv", "figure.png", *more)}
     assert new(folder, before) == {"found.json", *reports}
     check_report(folder / "report")
     found = json.loads((folder / "found.json").read_text(), parse_constant=refuse)

@@ -9,6 +9,7 @@ report.write(Path("results"), frame, figure)
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -22,6 +23,7 @@ import pandas as pd
 
 from jbt import __version__
 from jbt.border import files
+from jbt.border.terminal import direct
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,21 +61,43 @@ class Report:
     """The answer to the command's question, in a line or two."""
 
     def text(self, *, verbose: bool = False) -> str:
-        """Text for a terminal: columns aligned by spaces, no control characters.
+        """Plain text: columns aligned by spaces, no control characters.
 
         Args:
           verbose: with the sections of detail, which are else only named.
         """
-        blocks, hidden = [self.answer] if self.answer else [], []
+        blocks = self._blocks(verbose=verbose)
+        return "\n\n".join("\n".join([*title, *lines]) for title, lines in blocks)
+
+    def show(self, *, verbose: bool = False) -> None:
+        """Print the text; on a terminal the answer in colour and headings in bold."""
+        stream = direct(sys.stdout)
+        if not stream.isatty():
+            print(self.text(verbose=verbose))
+            return
+        from rich.console import Console
+
+        console = Console(file=stream, highlight=False, markup=False, emoji=False, soft_wrap=True)
+        for number, (title, lines) in enumerate(self._blocks(verbose=verbose)):
+            console.print(*["\n"] * bool(number), end="")
+            for heading in title:
+                console.print(heading, style="bold")
+            for line in lines:
+                console.print(line, style="cyan" if not number and self.answer else None)
+
+    def _blocks(self, *, verbose: bool) -> Iterator[tuple[list[str], list[str]]]:
+        """The headings and the lines of each part."""
+        if self.answer:
+            yield [], list(map(printable, self.answer))
+        hidden = []
         for section in self.ordered():
             if section.detail and not verbose:
                 hidden.append(section.title)
-            else:
-                table = [] if section.table is None else _aligned(section.table)
-                blocks.append([section.title, *section.lines, *table])
+                continue
+            table = [] if section.table is None else _aligned(section.table)
+            yield [printable(section.title)], list(map(printable, [*section.lines, *table]))
         if hidden:
-            blocks.append([f"--verbose adds: {'; '.join(hidden)}"])
-        return "\n\n".join("\n".join(map(printable, lines)) for lines in blocks)
+            yield [], [printable(f"--verbose adds: {'; '.join(hidden)}")]
 
     def ordered(self) -> list[Section]:
         """All sections, with what was read after the last that is no detail."""
@@ -310,7 +334,7 @@ class Outputs:
                 content = {"settings": settings or self.settings(), **content}
             files.write_json(self.json, content, overwrite=self.overwrite)
         report = result.report(title, lead, **in_report)
-        print(report.text(verbose=self.verbose))
+        report.show(verbose=self.verbose)
         if self.out is not None:
             table, figure = result.to_frame(), result.figure()
             others = {name: make() for name, make in more.items()}

@@ -130,7 +130,7 @@ class SimulatedPlan:
         if options.json is not None:
             content = {"settings": {**settings, "jbt": __version__}, **plan}
             files.write_json(options.json, content, overwrite=options.overwrite)
-        print(options.report(plan).text())
+        options.report(plan).show()
         return 0
 
 

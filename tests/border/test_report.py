@@ -1,6 +1,9 @@
 """A command's report: on screen, as Markdown, and in a folder."""
 
 import csv
+import io
+import re
+import sys
 
 import numpy as np
 import pandas as pd
@@ -24,6 +27,29 @@ def test_on_screen_columns_are_aligned_and_nothing_moves_the_cursor():
     assert lines[8:] == ["Notes", "read 2 rows", "", "--verbose adds: How to read this"]
     assert REPORT.text(verbose=True).splitlines() == [*lines[:-1], "How to read this", "with care"]
     assert Report("t", [], [], answer=["\x1b[2J\rred"]).text() == " [2J red"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_sees_colour_and_a_pipe_the_plain_text(monkeypatch, capsys):
+    REPORT.show()
+    assert capsys.readouterr().out == REPORT.text() + "\n"
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    shown = {}
+    for colour in (True, False):
+        if not colour:
+            monkeypatch.setenv("NO_COLOR", "1")
+        hostile = Report("t", [], [Section("[bold]x[/bold] :smile:", ["\x1b[2J"])], ["a is best"])
+        monkeypatch.setattr(sys, "stdout", Terminal())
+        hostile.show()
+        shown[colour] = sys.stdout.getvalue()
+    assert "\x1b[36ma is best\x1b[0m" in shown[True]
+    for text in shown.values():
+        assert re.sub(r"\x1b\[\d*m", "", text) == hostile.text() + "\n"
 
 
 def test_wide_names_are_cut_in_the_middle_and_stay_apart():

@@ -103,7 +103,7 @@ def main(argv: Sequence[str]) -> int:
         plain = table.assign(**{name: table[name].map(for_spreadsheet) for name in names})
         text = plain.to_csv(index=False, lineterminator="\n")
         files.write_together({options.out: text}, overwrite=options.overwrite)
-    print(_report(options, tables, planned).text())
+    _report(options, tables, planned).show()
     return 0
 
 

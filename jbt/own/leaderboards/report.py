@@ -393,7 +393,8 @@ def _conventions(board: Leaderboard, settings: Settings) -> Iterator[str]:
     yield (
         "rank [1 + models significantly better, models less those significantly worse]: by the "
         f"{LEVEL:.0%} intervals of a model's differences from all others, Bonferroni-corrected; "
-        "where the likelihood or the prior decides a difference, by a sign test of the prompts won"
+        "where the likelihood or the prior decides a difference, by a sign test of the prompts won "
+        "whatever c and kappa in their intervals; without one, only verdicts on equal answers count"
     )
     if len(board.of_kind("log nu")):
         yield (

@@ -66,6 +66,7 @@ def test_studies_of_several_seeds_add_up(tmp_path):
         added([files[0], files[0]])
 
 
+@pytest.mark.heavy
 def test_the_page_is_that_of_the_kept_rows():
     assert PAGE.read_text() == page()
     assert {path.stem for path in KEPT.glob("*.csv")} == set(NAMES)

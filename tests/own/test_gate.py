@@ -258,6 +258,7 @@ def test_matched_members_keep_the_level_where_recall_does_not_rise(tmp_path):
         assert 0 < (p_value(right, wrong) <= alpha).mean() <= exact + 3 * np.sqrt(exact / n)
 
 
+@pytest.mark.heavy
 def test_over_unlike_pools_every_pair_has_the_same_chance_to_count(tmp_path):
     """A pool of 12 contents and 20 of 4, 3 pairs of each labelled, all disputed: bias-aware is
     right in the small pools, whose 60 labels are of 120 pairs, and wrong in the large one."""
@@ -282,6 +283,7 @@ def test_over_unlike_pools_every_pair_has_the_same_chance_to_count(tmp_path):
     assert (judge.n_used, judge.n_used_right) == (60, 60)  # the large pool's have no answer
 
 
+@pytest.mark.heavy
 def test_betting_over_pools_takes_labels_of_pools_in_a_random_order(tmp_path):
     """One label of each of 40 pools with 6 disputed pairs, right in the first half of them."""
     sizes = {f"p{g}": 4 for g in range(40)}

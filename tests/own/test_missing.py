@@ -93,6 +93,7 @@ def test_a_loss_that_depends_on_the_lengths_is_found(which, of):
         assert "missing" not in {c.check for c in own.doctor(read(some, items)).checks}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ALIKE[:3])
 def test_the_test_raises_no_false_alarm_where_verdicts_depend_on_each_other(kind):
     rng, n = np.random.default_rng(0), 400
@@ -132,6 +133,7 @@ def with_all(verdicts, items, longer):
     return verdicts.assign(winner=verdicts["winner"].where(verdicts["winner"] != "error", side))
 
 
+@pytest.mark.heavy
 def test_both_ends_of_a_leaderboard_are_those_of_tables_filled_by_hand():
     whole, verdicts, items = losing(the_longer_lost)
     (board,) = boards = own.leaderboard(

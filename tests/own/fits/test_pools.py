@@ -134,6 +134,7 @@ def test_where_the_prior_chose_there_is_no_interval(batch):
     assert nothing.islands == 2
 
 
+@pytest.mark.heavy
 def test_a_large_kappa_is_said_to_be_covered_less():
     pairs = list(itertools.permutations("abcd", 2))
     for n_turned, said in ((0, True), (5, False)):

@@ -150,23 +150,28 @@ def _is_study(folder: Path) -> bool:
 def is_own(path: Path) -> bool:
     """Whether jbt made a file, and nobody changed the files of a report since."""
     try:
+        for name in MARKS:  # a digest, where there is one, tells changes that the head does not
+            if (known := _is_marked(path, name)) is not None:
+                return known
         with path.open("rb") as file:
             head = file.read(HEAD)
         if head.startswith(b'{"settings": {') and b'"jbt": "' in head.partition(b"\n")[0]:
             return True
         if head.startswith(b"[\n") and b'"estimate":' in head and b'"ci_low":' in head:
             return True  # the table of a sweep
-        if b'<meta name="generator" content="jbt' in head[:1000]:
-            return True
-        return any(_has_mark(path, name) for name in MARKS if (path.parent / name).exists())
+        return b'<meta name="generator" content="jbt' in head[:1000]
     except (OSError, UnicodeDecodeError):
         return False
 
 
-def _has_mark(path: Path, name: str) -> bool:
-    """Whether the file of `MARKS` beside a file has its digest."""
+def _is_marked(path: Path, name: str) -> bool | None:
+    """Whether the file of `MARKS` beside a file has its digest; None where it does not name it."""
     begin, end = MARKS[name]
+    if not (path.parent / name).exists():
+        return None
     text, _, mark = (path.parent / name).read_text(encoding="utf-8").rpartition(f"\n{begin}")
+    if f" {path.name}" not in mark:
+        return None
     above = hashlib.sha256(text.encode()).hexdigest()
     digest = above if path.name == name else sha256(path)
     whole = mark.startswith("jbt ") and mark.endswith(f"{end}\n")

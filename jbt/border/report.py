@@ -79,7 +79,8 @@ class Report:
 
         console = Console(file=stream, highlight=False, markup=False, emoji=False, soft_wrap=True)
         for number, (title, lines) in enumerate(self._blocks(verbose=verbose)):
-            console.print(*["\n"] * bool(number), end="")
+            if number:
+                console.print()
             for heading in title:
                 console.print(heading, style="bold")
             for line in lines:

@@ -15,6 +15,7 @@ from jbt.own import Transform, formats
 from jbt.own.examine.audit import Audit
 from jbt.own.examine.doctor import words_of
 from jbt.own.tables.limits import crowd
+from jbt.own.tables.names import listing
 
 PAGE, NUMBERS = "audit.html", "audit.json"
 
@@ -61,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
         tables,
         prior=reading.prior(),
         options=reading.typed(),
-        title=f"What {' and '.join(path.name for path in options.files[:3])} says",
+        title=f"Audit of {listing([path.resolve().name for path in options.files])}",
         lead=lead,
         **reading.fields_of_model(),
     )

@@ -170,10 +170,8 @@ class TableOptions(Outputs, ReadingOptions):
 def _with_folder(argv: Sequence[str]) -> list[str]:
     """The arguments, with the options that a folder of tables stands for after its name."""
     if not argv or argv[0].startswith("-"):
-        later = [
-            word for word in argv if "--verdicts" not in argv and Path(word, SETTINGS).exists()
-        ]
-        if later:
+        later = [word for word in argv if Path(word, SETTINGS).exists()]
+        if later and "--verdicts" not in argv:
             raise ValueError(f"a folder of tables comes before all options: {later[0]}")
         return list(argv)
     settings = settings_of(Path(argv[0]))

@@ -373,10 +373,8 @@ def _counts(f: _Facts) -> Findings:
     if reason := too_large(t):
         found += f": {reason}"
     elif f.is_board:
-        found, command = (
-            f"{found}: one comparison each, all of which rank the models",
-            f.line("leaderboard"),
-        )
+        found += ": one comparison each, all of which rank the models"
+        command = f.line("leaderboard")
     elif high == 2:
         found, command = f"{found}: a pool holds one comparison and no ranking", f.merging("fit")
     yield "pool_size", bool(reason) or (high <= 2 and not f.is_board), found, command

@@ -287,13 +287,15 @@ class Leaderboards(list[Leaderboard]):
             (row.covariate, row.unit) for board in named for row in each(board.of_kind("c"))
         ):
             shown = [
-                _interval(*row[1:]) + ("" if board.judge is None else f" ({board.judge})")
+                _interval(row.estimate, row.low, row.high)
+                + ("" if row.status == "converged" else f", no interval: {_reason(row.status)}")
+                + ("" if board.judge is None else f" ({board.judge})")
                 for board in named
-                for row in _rows(board.of_kind("c"), "covariate", *ESTIMATE)
-                if row[0] == name
+                for row in each(board.of_kind("c"))
+                if row.covariate == name
             ]
             rest = ", ..." * (len(self) > SHOWN)
-            found.append(f"c[{name}] {', '.join(shown)}{rest} logits per {unit}")
+            found.append(f"c[{name}], logits per {unit}: {'; '.join(shown)}{rest}")
         names = ", ".join(name for name in (named[0].of_kind("c")["covariate"] if named else ()))
         assumed = f", if {names} is unrelated to quality among the answers of one model"
         return "; ".join(found) + assumed * bool(found)

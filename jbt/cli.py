@@ -34,6 +34,7 @@ experiments
   jbt plan pairing                    how many contents to render twice
   jbt plan reference                  how many verdicts of a trusted judge to buy
   jbt sweep NAME                      run an experiment; jbt sweep lists them
+jbt completion                        for your shell: source <(jbt completion)
 jbt --version
 """
 
@@ -52,6 +53,7 @@ all commands: jbt --help
 COMMANDS = {
     "ask": "study:ask",
     "audit": "audit",
+    "completion": "completion",
     "doctor": "doctor",
     "example": "example",
     "fit": "fit",

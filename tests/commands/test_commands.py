@@ -1,7 +1,11 @@
 """The `jbt` command: what it prints and writes, and what a wrong input gets."""
 
+import contextlib
+import io
 import json
 import re
+import shlex
+import subprocess
 
 import pandas as pd
 import pytest
@@ -219,3 +223,31 @@ def test_small_commands(capsys):
     assert cli.main(["--help"]) == 0
     assert cli.main(["sweep"]) == 0
     assert "crossing, crossing_choices, crossing_factors" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        (["le"], "leaderboard"),
+        (["plan", "g"], "gate"),
+        (["plan", "gate", "--alp"], "--alpha"),
+        (["leaderboard", "tables", "--standard", "--transfo"], "--transform"),
+        (["leaderboard", "--no-standard"], "--no-standardise"),
+        (["sweep", "crossing_c"], "crossing_choices"),
+        (["leaderboard", "tab"], ""),  # a file, which bash completes itself
+    ],
+)
+def test_a_shell_completes_commands_and_options(typed, completed, completion):
+    words = shlex.join(["jbt", *typed])
+    ask = (
+        f"{completion}\nCOMP_WORDS=({words}); COMP_CWORD={len(typed)}; _jbt; echo ${{COMPREPLY[*]}}"
+    )
+    done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=True)
+    assert (done.stdout.strip(), done.stderr) == (completed, "")
+
+
+@pytest.fixture(scope="module")
+def completion():
+    with contextlib.redirect_stdout(io.StringIO()) as script:
+        assert cli.main(["completion"]) == 0
+    return script.getvalue()

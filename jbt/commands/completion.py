@@ -1,0 +1,62 @@
+"""The command `jbt completion`."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jbt.border.inputs import parse
+
+BASH = """\
+_jbt() {{
+  local words current="${{COMP_WORDS[COMP_CWORD]}}"
+  case "${{COMP_WORDS[*]:1:COMP_CWORD-1}} " in
+    " ") words="{commands}" ;;
+{options}
+  esac
+  COMPREPLY=($(compgen -W "$words" -- "$current"))
+}}
+complete -o default -F _jbt jbt
+"""
+"""Where no word fits, a name of a file is completed (`-o default`)."""
+
+OPTION = re.compile(r"^[│ ]*(--[a-z][a-z-]*)(?:, (--[a-z][a-z-]*))?", re.MULTILINE)
+"""An option where a command's help explains it, and the one that says its opposite."""
+
+
+@dataclass(frozen=True)
+class CompletionOptions:
+    """Print the script that completes the commands and options of jbt in bash, and in zsh after
+    `autoload -U bashcompinit; bashcompinit`: source <(jbt completion)"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `jbt completion`; returns the exit code."""
+    from jbt import cli
+
+    parse(CompletionOptions, argv, prog="jbt completion")
+    words: dict[str, list[str]] = {}
+    for command in cli.COMMANDS:
+        *before, last = command.split()
+        words.setdefault(" ".join(before), []).append(last)
+        words[command] = _options(command)
+    commands = [*words.pop(""), "plan"]
+    # The first case that fits is taken: `plan labels ` comes before `plan `.
+    cases = sorted(words, key=lambda command: -len(command.split()))
+    options = "\n".join(f'    "{case} "*) words="{" ".join(words[case])}" ;;' for case in cases)
+    print(BASH.format(commands=" ".join(commands), options=options), end="")
+    return 0
+
+
+def _options(command: str) -> list[str]:
+    """The options that a command's help explains; of `sweep`, the names of the experiments."""
+    from jbt import cli
+
+    with contextlib.redirect_stdout(io.StringIO()) as text, contextlib.suppress(SystemExit):
+        cli.main([*command.split(), "--help"])
+    if command == "sweep":
+        return text.getvalue().partition(":")[2].replace(",", " ").split()
+    return [name for pair in OPTION.findall(text.getvalue()) for name in pair if name]

@@ -1,6 +1,7 @@
 """Ratings of single answers and rankings as pairs, their failures and labels; logs and archives."""
 
 import json
+import re
 import zipfile
 
 import pytest
@@ -77,6 +78,37 @@ def test_logs_of_inspect_are_read_packed_and_as_json(start, tmp_path):
         plain[-1].write_text(json.dumps({**log, "samples": alone}))
     expected = formats.collect([save_sample(tmp_path, "inspect")]).verdicts
     assert formats.collect(packed).verdicts == formats.collect(plain).verdicts == expected
+
+
+INSPECT = {"epoch": 1, "input": "Why?", "output": {"completion": "a b"}}
+INSPECT |= {"eval": {"task": "t", "model": "m"}, "id": 1}
+PAIR = {"model_a": "k", "model_b": "m"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "value", "expected"),
+    [
+        (PAIR, "A", ("k", "m", 1.0)),
+        (PAIR, "m", ("k", "m", 0.0)),
+        (PAIR, "tie", ("k", "m", 0.5)),
+        (PAIR, None, ("k", "m", None)),
+        (PAIR, 7, "scores.s.value is 7, allowed: A, B, tie, error, k or m"),
+        ({"baseline": "k"}, "C", ("m", "k", 1.0)),
+        ({"baseline": "k"}, 0.25, ("m", "k", 0.25)),
+        ({"baseline": "k"}, 7, "scores.s.value is 7, allowed: 0 to 1"),
+    ],
+)
+@pytest.mark.parametrize("of_score", [True, False])
+def test_scorers_of_inspect_that_compare(metadata, value, expected, of_score, tmp_path):
+    score = {"value": value}
+    record = {**INSPECT, "scores": {"s": score}}
+    (score if of_score else record)["metadata"] = metadata
+    path = save(tmp_path, "log.jsonl", [record])
+    if isinstance(expected, str):
+        with pytest.raises(ValueError, match=re.escape(expected)):
+            formats.collect([path])
+    else:
+        assert [v[1:4] for v in formats.collect([path]).verdicts] == [expected]
 
 
 def test_models_of_lm_eval_are_the_folders(tmp_path):

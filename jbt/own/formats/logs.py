@@ -28,6 +28,7 @@ from jbt.own.formats.records import (
     brief,
     digest,
 )
+from jbt.own.tables.outcomes import CODES, read_winner
 from jbt.own.tables.verdicts import ALL
 
 HOW = " (the higher is better)"
@@ -59,7 +60,11 @@ def _within(row: Row, role: str, key: str, *path: str) -> Any:
     return value
 
 
-# Inspect: a sample of a log (`sources` adds the log's `eval`), with the scores of its scorers.
+# Inspect: a sample of a log (`sources` adds the log's `eval`), with the scores of its scorers, which
+# rate the model's answer or compare two, whose models the metadata name.
+
+COMPARED = ("model_a", "model_b")
+BASELINE = "baseline"
 
 
 def _is_inspect(values: Mapping[str, Any]) -> bool:
@@ -80,15 +85,45 @@ def _inspect(row: Row) -> Iterator[Record]:
     if not scores:
         row.note("left out", "scores", " (none in samples that failed)")
         return
-    row.note("winner", "scores", f".*.value{HOW}")
     row.note("judge", "scores", " (scorers)")
+    item = Item(model, model, text if isinstance(text, str) else None)
     for scorer, score in scores.items():
-        value = score.get("value") if isinstance(score, Mapping) else score
-        parts = value.items() if isinstance(value, Mapping) else [(None, value)]
-        for part, number in parts:
+        score = score if isinstance(score, Mapping) else {"value": score}
+        parts = score.get("value")
+        parts = parts.items() if isinstance(parts, Mapping) else [(None, parts)]
+        facts = {**_metadata(row.values), **_metadata(score)}
+        for part, value in parts:
             judge = as_name(scorer if part is None else f"{scorer}/{part}", "a scorer")
-            item = Item(model, model, text if isinstance(text, str) else None)
-            yield Rating(pool, item, _score(number, f"scores.{scorer}.value"), judge)
+            key = f"scores.{scorer}.value"
+            if set(COMPARED) <= facts.keys():
+                names = [as_name(facts[side], f"metadata.{side}") for side in COMPARED]
+                row.note("winner", "scores", f".*.value of {' and '.join(COMPARED)} (metadata)")
+                first, second = (item if name == model else Item(name, name) for name in names)
+                yield Verdict(pool, first, second, _winner(value, names, key), judge, False)
+            elif BASELINE in facts:
+                name = as_name(facts[BASELINE], f"metadata.{BASELINE}")
+                row.note("winner", "scores", f".*.value, 1 over the {BASELINE} (metadata)")
+                share = _score(value, key)
+                if not 0 <= (share or 0) <= 1:
+                    raise Refused(f"{key} is {brief(value)}, allowed: 0 to 1, {', '.join(GRADES)}")
+                yield Verdict(pool, item, Item(name, name), share, judge, False)
+            else:
+                row.note("winner", "scores", f".*.value{HOW}")
+                yield Rating(pool, item, _score(value, key), judge)
+
+
+def _metadata(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    metadata = values.get("metadata")
+    return metadata if isinstance(metadata, Mapping) else {}
+
+
+def _winner(value: Any, names: Sequence[str], key: str) -> float | None:
+    """The share that the first of two models won, by a word for it or its name; None: a failure."""
+    try:
+        return None if value is None else read_winner(str(value), names[0], names[1], CODES)
+    except (KeyError, ValueError) as error:
+        words = f"allowed: A, B, tie, error, {' or '.join(names)}"
+        raise Refused(f"{key} is {brief(value)}, {words}") from error
 
 
 # promptfoo: a result of an evaluation, of one provider and prompt on one test.

@@ -79,14 +79,14 @@ class Varied(Sweep):
         """Crossings to find, in the order of the table."""
         raise NotImplementedError
 
-    def check(self) -> None:
+    def check(self):
         super().check()
         for cell in self.cells():
             cell.scenario.check()
             if len(cell.rho[:: cell.every]) < 2:
                 raise ValueError(f"every {cell.every} leaves fewer than 2 correlations of rho")
 
-    def groups(self) -> list[Group]:
+    def groups(self):
         # One kernel a shape; conditions of several cells are simulated once.
         together: dict[str, list[Cell]] = {}
         for cell in self.cells():
@@ -207,7 +207,7 @@ class Choices(PoolKind, Varied):
     every: tuple[int, ...] = (1, 2, 4)
     """n of the thinned grids: the crossing is also read from every n-th correlation (count)."""
 
-    def check(self) -> None:
+    def check(self):
         declare.check_listed("covariate", self.covariate, list(STYLE))
         for name in SIGNS:
             if not getattr(self, name):
@@ -244,7 +244,7 @@ class Choices(PoolKind, Varied):
                 cells.setdefault((*cell.columns.values(),), cell)
         return list(cells.values())
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         baselines: dict[str, xr.DataArray] = {}
         for cell in self.cells():
             benefit, at = cell.benefit(ds), cell.columns
@@ -267,7 +267,7 @@ class Choices(PoolKind, Varied):
             studies = {"studies": lambda *_, ranges=ranges: ranges, "runs": RUNS}
             t.add("small_studies_range_of_3", median, **studies, **at)
 
-    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+    def headline(self, table):
         """Rows to print: without the benefit beyond rho = 0."""
         return table[(table.quantity != "benefit") | (table.rho == self.rho[0])]
 
@@ -280,14 +280,14 @@ class Choices(PoolKind, Varied):
                 return f"{SIGNS[name]} = {changed}"
         return "baseline"
 
-    def panels(self, table: pd.DataFrame) -> list[Panel]:
+    def panels(self, table):
         crossings = where(table, quantity="crossing")
 
-        def papers(ax: Axes) -> None:
+        def papers(ax):
             for value in sorted(crossings.paper.dropna().unique()):
                 plots.reference(ax, value, f"paper, {value:g}", colour="vermilion")
 
-        def choices(ax: Axes) -> None:
+        def choices(ax):
             names = [self.named(row) for _, row in crossings.iterrows()]
             self.forest(ax, crossings, names, (-0.22, 0.0, 0.22), 5)
             papers(ax)
@@ -429,7 +429,7 @@ class Factors(PoolKind, VaryingBias, Varied):
         columns = {"covariate": s.covariate, "factor": factor, "value": value}
         return Cell(columns, {n: getattr(s, n) for n in ("covariate", *FACTORS)}, s.grid, s)
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         for cell in self.cells():
             benefit, at = cell.benefit(ds), cell.columns
             small = not at["factor"].startswith(COLLAPSE)
@@ -442,12 +442,12 @@ class Factors(PoolKind, VaryingBias, Varied):
                 t.add("small_studies_without_crossing", none.mean(), **at)
                 t.add("small_studies_with_several_changes", several.mean(), **at)
 
-    def panels(self, table: pd.DataFrame) -> list[Panel]:
+    def panels(self, table):
         crossings = where(table, quantity="crossing")
         is_collapse = crossings.factor.str.startswith(COLLAPSE)
         factors, collapse = crossings[~is_collapse], crossings[is_collapse]
 
-        def one_by_one(ax: Axes) -> None:
+        def one_by_one(ax):
             values = zip(factors.factor, factors.value, strict=True)
             names = [str(FACTORS.get(factor, factor)).format(value) for factor, value in values]
             few = f"{{}}, studies of {self.runs} fresh pools a point (95 %)"
@@ -457,7 +457,7 @@ class Factors(PoolKind, VaryingBias, Varied):
             ax.plot(factors.paper, y, "x", color=vermilion, label="paper")
             ax.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3)
 
-        def law(ax: Axes) -> None:
+        def law(ax):
             r = np.geomspace(collapse.value.min() / 1.5, collapse.value.max() * 1.5, 200)
             label = r"law: $2r\rho^3 + (2r^2+1)\rho^2 = r^2$"
             ax.plot(r, [theory.crossing_law(v) for v in r], color="black", label=label)

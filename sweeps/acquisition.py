@@ -28,7 +28,6 @@ from ._shared.judge import Case, number
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 ALLOCATION_BUDGET = 200
 ABLATED = (REFERENCE, "round_robin")
@@ -78,7 +77,7 @@ class Acquisition(Active):
             out.append(replace(case, name="unbiased", judge=unbiased))
         return out
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         super().table(ds, t)
         recall, open_ = self.opened(ds["recall"], ds)
         self.synergy(recall, open_, t)
@@ -131,7 +130,7 @@ class Acquisition(Active):
             best = at.transpose("budget", SEEDS, "pool").values.mean((1, 2)).max()
             t.add("best_above_full_data", best, n_pools=self.pools, studies=studies, **row)
 
-    def panels_of(self, ds: xr.Dataset, table: pd.DataFrame) -> list[Panel]:
+    def panels_of(self, ds, table):
         return [self.curves(ds), self.differences(table), self.allocation(ds)]
 
     @property
@@ -163,7 +162,7 @@ class Acquisition(Active):
         rows = where(table, quantity="delta", budget=budget, model="bias_aware")
         rows = rows[rows.judge != "unbiased"].sort_values("estimate", ascending=False)
 
-        def draw(ax: Axes) -> None:
+        def draw(ax):
             rules = rows.rule.drop_duplicates().tolist()
             label = f"{self.pools:,} pools (95 %)"
             simulated = rows.drop_duplicates("rule")
@@ -195,7 +194,7 @@ class Acquisition(Active):
             f"Where the budget goes, B = {budget}",
         )
 
-        def evenly(ax: Axes) -> None:
+        def evenly(ax):
             ax.axhline(1, color="black", linestyle=":", linewidth=0.8)
 
         drawn = self.lines([rule for rule in self.rule if rule in self.drawn])

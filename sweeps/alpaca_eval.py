@@ -47,11 +47,8 @@ from ._shared.recorded import RENDERINGS, TANH, VARIATION, WORDS, Board, read_bo
 from ._shared.scenario import MapPrior
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
-    from matplotlib.axes import Axes
 
-    from jbt.experiments.table import Table
 
 NOTHING, BOTH = "nothing", "both"
 """Sources of c beside the covariates."""
@@ -83,7 +80,7 @@ class AlpacaEval(MapPrior, RecordedSweep):
     lam_b: float = 0.1
     """Prior precision of c (1/logit^2)."""
 
-    def groups(self) -> list[Group]:
+    def groups(self):
         board = read_board(self)
         every, columns = sources(board), list(board.differences)
         conditions = {
@@ -110,7 +107,7 @@ class AlpacaEval(MapPrior, RecordedSweep):
             )
         ]
 
-    def experiment(self, board: Board, key: Any, condition: dict[str, Any]) -> dict[str, Array]:
+    def experiment(self, board, key, condition):
         """The whole board, with c from one source."""
         n, d, prior = len(board.versions), len(board.differences), self.prior
         free = Variant(condition["free"] > 0, jnp.asarray(False))
@@ -150,7 +147,7 @@ class AlpacaEval(MapPrior, RecordedSweep):
             "status_profile": jnp.where(estimated, profile.status.max(), 0),
         }
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         from scipy.special import expit
         from scipy.stats import kendalltau, spearmanr
 
@@ -198,17 +195,17 @@ class AlpacaEval(MapPrior, RecordedSweep):
             away = np.abs(expit(ability(theta, models)) - published[1, models]).mean()
             t.add("distance_length_controlled", float(away), n_pools=n, c_from=source)
 
-    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+    def headline(self, table):
         return table[~table.quantity.isin([*RATES, "expected_win_rate", "theta"])]
 
-    def panels(self, table: pd.DataFrame) -> list[Panel]:
+    def panels(self, table):
         published = table[table.quantity == RATES[1]].set_index("content").estimate
         found = [*table.c_from.dropna().unique()]
         measured, shown = ([s for s in found if s not in out] for out in ((NOTHING, TANH), (TANH,)))
         families = sorted(table[table.quantity == "spread"].content.unique())
         turned = {"rotation": 25, "ha": "right"}
 
-        def diagonal(ax: Axes) -> None:
+        def diagonal(ax):
             ax.plot([0.01, 0.8], [0.01, 0.8], color="black", linewidth=0.8)
             ax.set(xscale="logit", yscale="logit")
 

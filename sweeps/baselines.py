@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from jbt import stats
 from jbt.estimators.prediction_powered import prediction_powered
@@ -32,18 +32,14 @@ from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import Line, Panel
 from jbt.own.leaderboards.intervals import LEVEL
 from jbt.own.leaderboards.prediction_powered import FEWEST_LABELLED, significantly_better
-from jbt.simulation.simulate import Condition
 from jbt.types import check_count
 
 from ._shared.prompt_studies import FITS, draw, pair_sums
 from ._shared.scenario import MapPrior
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
-    from matplotlib.axes import Axes
 
-    from jbt.experiments.table import Table
 
 OTHERS = {
     "discrimination": (1.0, 0.3),
@@ -127,7 +123,7 @@ class Baselines(MapPrior, Sweep):
     dtype: declare.Double = "float64"
     """Precision of the fits."""
 
-    def check(self) -> None:
+    def check(self):
         super().check()
         n_pairs = self.n_prompts * self.n_models * (self.n_models - 1) // 2
         declare.check_increasing("n_anchors", self.n_anchors, least=1, most=n_pairs)
@@ -139,7 +135,7 @@ class Baselines(MapPrior, Sweep):
         judge_alone = [(name, 0) for name in JUDGE_ALONE]
         return [*judge_alone, ("judge_aware", self.n_anchors[-1]), *with_labels]
 
-    def groups(self) -> list[Group]:
+    def groups(self):
         judges = [PLAIN | changes for changes in JUDGES.values()]
         conditions = {name: np.array([judge[name] for judge in judges]) for name in PLAIN}
         models = range(self.n_models)
@@ -154,7 +150,7 @@ class Baselines(MapPrior, Sweep):
         sizes = {"n_items": self.n_models, "pools": self.pools, "axes": axes, "fits": 100}
         return [Group("studies", self.experiment, conditions, {"judge": list(JUDGES)}, **sizes)]
 
-    def experiment(self, key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+    def experiment(self, key, condition):
         """One study, all estimators."""
         panel = {n: jnp.append(condition[n], jnp.asarray(v)) for n, v in OTHERS.items()}
         judges, m = {**condition, **panel}, self.n_models
@@ -183,7 +179,7 @@ class Baselines(MapPrior, Sweep):
         out = {name: jnp.stack(v) for name, v in zip(names, zip(*rows, strict=True), strict=True)}
         return {**out, "truth": study.win_rate, "weight": jnp.stack(weights), **statuses}
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         import xarray as xr
 
         raw = ds.load().transpose("judge", "pool", "content", "other", ...)
@@ -194,11 +190,11 @@ class Baselines(MapPrior, Sweep):
         for n in self.n_anchors:
             t.means("weight", raw["weight"].sel(n_anchors=n), estimator="ppi")
 
-    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+    def headline(self, table):
         """Rows to print: all but errors and weights."""
         return where(table, quantity=list(PANELS))
 
-    def panels(self, table: pd.DataFrame) -> list[Panel]:
+    def panels(self, table):
         lines = []
         for i, ((name, labelled), (label, colour, marker)) in enumerate(SHOWN.items()):
             at = {"estimator": name, "n_anchors": self.n_anchors[-1] if labelled else 0}
@@ -206,7 +202,7 @@ class Baselines(MapPrior, Sweep):
             lines.append(Line(at, label, colour, {"fmt": marker}, joined=False, shift=shift))
 
         def panel(quantity: str, title: str) -> Panel:
-            def lines_across(ax: Axes) -> None:
+            def lines_across(ax):
                 if "coverage" in quantity:
                     ax.axhline(LEVEL, color="black", lw=0.8, ls="--")
                 ax.grid(axis="y", alpha=0.3)

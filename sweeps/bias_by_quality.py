@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,13 +29,6 @@ from jbt.experiments.plots import Line, Panel
 
 from ._shared.any_likelihood import maximise
 from ._shared.recorded import WORDS, Board, read_board
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import xarray as xr
-    from matplotlib.axes import Axes
-
-    from jbt.experiments.table import Table
 
 PERMUTATIONS = 10_000
 ENOUGH = 20
@@ -78,7 +71,7 @@ class BiasByQuality(RecordedSweep):
         "rarer": "verdicts",
     }
 
-    def groups(self) -> list[Group]:
+    def groups(self):
         board = read_board(self)
         every = [PLAIN | changes for changes in ANALYSES.values()]
         content, prompt = {"content": board.versions}, {"prompt": board.prompts}
@@ -97,11 +90,11 @@ class BiasByQuality(RecordedSweep):
             )
         ]
 
-    def experiment(self, board: Board, key: Any, condition: dict[str, Any]) -> dict[str, Array]:
+    def experiment(self, board, key, condition):
         """One analysis of the whole board."""
         return analysed(board, jnp.asarray(1 - board.wins), condition)
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         raw = ds.isel(pool=0).load()
         n = raw.sizes["prompt"]
         for analysis in raw["analysis"].values:
@@ -125,14 +118,14 @@ class BiasByQuality(RecordedSweep):
             t.add("quality", a, n_pools=n, analysis=ALL, content=content)
             t.add("own_c", c, ends, n, analysis=ALL, content=content)
 
-    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+    def headline(self, table):
         """Rows to print: all but those of single models."""
         return table[~table.quantity.isin(OF_MODELS)]
 
-    def panels(self, table: pd.DataFrame) -> list[Panel]:
+    def panels(self, table):
         quality = table[table.quantity == "quality"].set_index("content").estimate
 
-        def of_all(ax: Axes) -> None:
+        def of_all(ax):
             c, gamma = (table[table.quantity == name].estimate.iloc[0] for name in SHARED)
             ends = np.array([quality.min(), quality.max()])
             ax.plot(ends, c + gamma * ends, color="black", label="all")

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import jax
 import numpy as np
-from jaxtyping import Array, Key
 
 from jbt import stats, twins
 from jbt.acquisition import RULES, Loop, reports, run
@@ -24,7 +23,7 @@ from jbt.experiments.declare import Group, NotNegative
 from jbt.experiments.labelled_arrays import SEEDS, where
 from jbt.experiments.table import Table
 from jbt.simulation import pools
-from jbt.simulation.simulate import Condition, stream
+from jbt.simulation.simulate import stream
 from jbt.types import Prior, check_count, check_word
 
 from ._shared import calibration, prices
@@ -32,9 +31,7 @@ from ._shared.active import RunSettings, at_best_budget, task_of
 from ._shared.calibration import SHARE
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
-    from matplotlib.axes import Axes
 
 N_ITEMS, K = 30, 5
 """Size and top set of the pools that twins are calibrated on."""
@@ -111,7 +108,7 @@ class Cost(RunSettings):
     refit_every: Annotated[int, check_count] = 8
     """R, verdicts between refits (count)."""
 
-    def check(self) -> None:
+    def check(self):
         super().check()
         if self.cheap == self.dear:
             raise ValueError(f"cheap and dear must be two judges, got {self.cheap} twice")
@@ -142,9 +139,7 @@ class Cost(RunSettings):
         """Judges, each with the model inside the loop."""
         return [(self.cheap, "bias_aware"), (self.cheap, "naive"), (self.dear, "naive")]
 
-    def experiment(
-        self, key: Key[Array, ""], condition: Condition, *, loop: Loop
-    ) -> dict[str, Array]:
+    def experiment(self, key, condition, *, loop):
         """One run on one pool; the condition holds the twin, the model and the acquisition seed."""
         condition, steps = twins.displaced(key, condition)
         draw = twins.paper_pool(self.others, n_items=N_ITEMS, k=K)
@@ -156,7 +151,7 @@ class Cost(RunSettings):
         of_calibration = {"targets": twins.observed(answers, pool, K), "steps": steps}
         return {"recall": trace.recall, "status": trace.status.max(), **of_calibration}
 
-    def groups(self) -> list[Group]:
+    def groups(self):
         """One group a rule: all judges, models and acquisition seeds share a kernel."""
         runs = [(*case, seed, 0.0) for case in self.cases for seed in range(self.n_seeds)]
         runs += [(*case, 0, way) for way in twins.DISPLACED for case in self.cases]
@@ -183,7 +178,7 @@ class Cost(RunSettings):
             for rule in self.rule
         ]
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         self.add_prices(t)
         recall = calibration.by_seed(ds["recall"], self.n_seeds)
         open_ = calibration.opened_by_seed(ds["recall"], ds, self.n_seeds)
@@ -269,13 +264,13 @@ class Cost(RunSettings):
             row = {**cheap.row, "target": target, "n_pools_sharing": sharing}
             t.add("times_cheaper", ratios[0], interval, n, studies=studies, **row)
 
-    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+    def headline(self, table):
         """Rows beside the paper's numbers and costs of the targets; not every budget."""
         whole = table.quantity.isin(["best_recall", "cost_to_reach", "reached_by_studies"])
         times = (table.quantity == "times_cheaper") & table.estimate.notna()
         return table[whole | times | table.paper.notna()]
 
-    def panels_of(self, ds: xr.Dataset, table: pd.DataFrame) -> list[plots.Panel]:
+    def panels_of(self, ds, table):
         """Recall against dollars with the paper's points and the range of studies of its size; and
         how many times cheaper the cheap judge is, where both reach a target."""
         curves = Table(self.columns, self)
@@ -293,7 +288,7 @@ class Cost(RunSettings):
         ]
         below = {"fontsize": 7, "loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "ncols": 2}
 
-        def studies(ax: Axes) -> None:
+        def studies(ax):
             for judge, model in self.cases[::2]:
                 curve = where(table, judge=judge, model=model, rule=self.rule[0])
                 curve = curve[curve.paper.notna()]
@@ -308,7 +303,7 @@ class Cost(RunSettings):
                 label = f"paper, {judge}" if len(points) else None
                 ax.plot(points.paper, points.target, "x", ms=9, mew=2, color=colour, label=label)
 
-        def times(ax: Axes) -> None:
+        def times(ax):
             sharing = [None, *self.n_pools_sharing]
             cheaper = where(table, quantity="times_cheaper", rule=self.rule[0])
             for i, (n, colour) in enumerate(zip(sharing, plots.CYCLE * len(sharing), strict=False)):

@@ -12,26 +12,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from jaxtyping import Array, Key
 
 from jbt import estimators
 from jbt.experiments import declare, plots
 from jbt.experiments.declare import Group, Sweep
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs, pools, theory
-from jbt.simulation.simulate import Condition, Simulation, stream
+from jbt.simulation.simulate import Simulation, stream
 from jbt.types import Prior, check_count, check_positive
 
 from ._shared.scenario import Correlated, VaryingBias
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import xarray as xr
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from jbt.experiments.notebook import Explored, Sliders
-    from jbt.experiments.table import Table
 
 CONTINUOUS_GRID = tuple(round(0.05 * i, 2) for i in range(19))
 BINARY_GRID = CONTINUOUS_GRID[:16]
@@ -72,7 +67,7 @@ class Crossing(Correlated, VaryingBias, Sweep):
     completeness: float = 1.0
     """Probability that an ordered pair's verdict was collected, independently, in (0, 1]."""
 
-    def check(self) -> None:
+    def check(self):
         super().check()
         self.check_pools(least=2)
         judges.check_link(self.link)
@@ -86,7 +81,7 @@ class Crossing(Correlated, VaryingBias, Sweep):
         """Correlations of the conditions."""
         return self.rho or (CONTINUOUS_GRID if self.covariate == "continuous" else BINARY_GRID)
 
-    def experiment(self, key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+    def experiment(self, key, condition):
         """One pool: every ordered pair judged once, naive and bias-aware fit, top-k recall.
 
         The condition holds rho and `SCENARIO`; the kind and size of the pool, the covariate and the
@@ -117,7 +112,7 @@ class Crossing(Correlated, VaryingBias, Sweep):
         fixed = {n: np.full(len(rho), getattr(self, n), kinds.get(n, float)) for n in SCENARIO}
         return {"rho": rho, **fixed}
 
-    def groups(self) -> list[Group]:
+    def groups(self):
         labels = {"rho": self.grid}
         conditions = self.conditions()
         return [Group("crossing", self.experiment, conditions, labels, self.n_items, self.pools)]
@@ -142,7 +137,7 @@ class Crossing(Correlated, VaryingBias, Sweep):
             return float("nan")
         return theory.crossing_limit(self.ratio, self.k / self.n_items, self.covariate)
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         benefit = ds["bias_aware_recall"] - ds["naive_recall"]
         for name in estimators.ESTIMATORS:
             if f"{name}_recall" in ds:  # results of a run before it was registered have none
@@ -152,7 +147,7 @@ class Crossing(Correlated, VaryingBias, Sweep):
         t.crossing(benefit, covariate=self.covariate)
         t.add("crossing_limit", self.crossing_limit(), covariate=self.covariate)
 
-    def panels(self, table: pd.DataFrame) -> list[plots.Panel]:
+    def panels(self, table):
         simulated = f"simulated, N = {self.n_items}, {self.pools:,} pools (95 % interval)"
         labels = (
             plots.RHO_LABEL,
@@ -161,7 +156,7 @@ class Crossing(Correlated, VaryingBias, Sweep):
         )
         lines = [plots.Line({}, simulated, "blue")]
 
-        def limit(ax: Axes) -> None:
+        def limit(ax):
             if self.has_limit:
                 rho = np.linspace(self.grid[0], self.grid[-1], 60)
                 share = self.k / self.n_items
@@ -169,7 +164,7 @@ class Crossing(Correlated, VaryingBias, Sweep):
                 label = r"noise-free limit, $N \to \infty$"
                 ax.plot(rho, at, "--", color="black", label=label)
 
-        def crossings(ax: Axes) -> None:
+        def crossings(ax):
             plots.crossing(ax, table, colour="vermilion")
             for paper in table[table.quantity == "crossing"].paper.dropna():
                 plots.reference(ax, paper, f"paper, {paper:g}", colour="orange")
@@ -180,7 +175,7 @@ class Crossing(Correlated, VaryingBias, Sweep):
         )
         return [panel]
 
-    def answer(self, table: pd.DataFrame) -> str:
+    def answer(self, table):
         """Where the benefit changes sign, and the paper's numbers of it."""
         rows = table[table.quantity == "crossing"]
         at, low, high = rows[["estimate", "ci_low", "ci_high"]].iloc[0]
@@ -191,7 +186,7 @@ class Crossing(Correlated, VaryingBias, Sweep):
         numbers = [f"{number:g}" for number in rows.paper.dropna()]
         return text + (f"; the paper says {' and '.join(numbers)}." if numbers else ".")
 
-    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+    def headline(self, table):
         """Benefits and crossings."""
         shown = table.quantity.str.startswith("crossing") | (table.quantity == "benefit")
         return table[shown]

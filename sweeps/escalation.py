@@ -17,12 +17,12 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array
 
 from jbt.acquisition import PANEL_RULES, RULES, Loop, Task, reports, run
 from jbt.acquisition.loop import refit
@@ -33,17 +33,10 @@ from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import Line, Panel
 from jbt.kernel import metrics
 from jbt.simulation import judges
-from jbt.simulation.simulate import Condition, stream
+from jbt.simulation.simulate import stream
 from jbt.types import Judge, Parameters, Variant, check_positive
 
 from ._shared.scenario import Correlated, VaryingBias
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import xarray as xr
-    from matplotlib.figure import Figure
-
-    from jbt.experiments.table import Table
 
 ALONE = {
     "cheap_naive": ("black", ":"),
@@ -129,7 +122,7 @@ class Escalation(Correlated, VaryingBias, Sweep):
     reference_discrimination: Annotated[float, check_positive] = 2.0
     """Factor on quality in its logits, known to the models (pure number)."""
 
-    def check(self) -> None:
+    def check(self):
         super().check()
         self.check_grid()
         if self.most_verdicts < self.refit_every:
@@ -143,7 +136,7 @@ class Escalation(Correlated, VaryingBias, Sweep):
         every = self.n_items * (self.n_items - 1)
         return most if self.protocol == "stochastic" else min(most, every)
 
-    def experiment(self, rule: str, key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+    def experiment(self, rule, key, condition):
         """One pool: spend the largest purse by a rule, and report what each purse had bought."""
         pool = self.draw(key, condition, self.covariate)
         cheap = Judge(jnp.full(1, self.bias), self.position, interaction=self.interaction)
@@ -182,7 +175,7 @@ class Escalation(Correlated, VaryingBias, Sweep):
 
         return jax.vmap(at)(jnp.asarray(self.purse, spent.dtype))
 
-    def groups(self) -> list[Group]:
+    def groups(self):
         """All strategies, correlations and prices of one rule are one compiled kernel."""
         strategies = {"top_k_aware": list(ALONE)}
         for name in self.strategy:
@@ -213,7 +206,7 @@ class Escalation(Correlated, VaryingBias, Sweep):
 
         return [group(rule, names) for rule, names in strategies.items()]
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         protocol: dict[str, Any] = {"protocol": self.protocol}
         t.means("recall", ds["recall"], **protocol)
         both = ds.isel(condition=~ds["strategy"].isin(CHEAP).values)
@@ -223,13 +216,13 @@ class Escalation(Correlated, VaryingBias, Sweep):
             (alone,) = where(alone, rho=recall["rho"].item())["recall"].transpose("condition", ...)
             t.means("benefit", recall - alone.drop_vars(Cell._fields), **protocol)
 
-    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+    def headline(self, table):
         """Rows to print: recall at the middle price and the largest purse."""
         prices = [np.nan, self.price[len(self.price) // 2]]
         shown = where(table, quantity="recall", purse=self.purse[-1])
         return shown[shown.price.isin(prices)]
 
-    def panels(self, table: pd.DataFrame) -> list[Panel]:
+    def panels(self, table):
         panels = list(itertools.product(self.price, self.rho))
         strategies = list(table.strategy.unique())
         return [
@@ -254,7 +247,7 @@ class Escalation(Correlated, VaryingBias, Sweep):
             for price, rho in panels
         ]
 
-    def figure(self, ds: xr.Dataset, table: pd.DataFrame) -> Figure:
+    def figure(self, ds, table):
         size = {"n_columns": len(self.rho), "width": 4.8, "height": 3.4}
         return plots.draw(self.panels(table), table, **size, below={"ncols": 5, "fontsize": 9})
 

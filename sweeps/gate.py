@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -144,7 +144,7 @@ class Gate(Correlated, VaryingBias, Sweep):
     power: float = 0.8
     """Share of the helped pools in which the correction should be enabled."""
 
-    def decided(self) -> Self:
+    def decided(self):
         swapped = self.legitimate == "covariate"
         rho = self.rho or ((0.0, 0.79) if swapped else CORRELATIONS)
         bound = self.max_correlation
@@ -152,7 +152,7 @@ class Gate(Correlated, VaryingBias, Sweep):
             bound = twins.MAX_CORRELATION
         return replace(self, rho=rho, max_correlation=bound)
 
-    def check(self) -> None:
+    def check(self):
         super().check()
         if self.legitimate == "covariate":
             self.check_pools()
@@ -208,7 +208,7 @@ class Gate(Correlated, VaryingBias, Sweep):
 
     # --- one pool
 
-    def experiment(self, key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+    def experiment(self, key, condition):
         """Every ordered pair judged once, two rankings, label sets of every kind, all rules."""
         pool = self.drawn(key, condition)
         verdicts = twins.answers(key, pool, condition)
@@ -241,7 +241,7 @@ class Gate(Correlated, VaryingBias, Sweep):
         rho = condition["rho"]
         return pools.statement_bank(stream(key, "pool"), self.n_items, self.k, rho=rho, **options)
 
-    def groups(self) -> list[Group]:
+    def groups(self):
         """One group: all conditions share shapes and rules."""
         cells = self.cells
         if self.pool == BANK:
@@ -267,7 +267,7 @@ class Gate(Correlated, VaryingBias, Sweep):
 
     # --- from the saved results
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         rule, alpha = zip(*self.rules.names, strict=True)
         of_decision = {"rule": list(rule), "alpha": np.array(alpha, float)}
         ds = ds.assign_coords({name: ("decision", v) for name, v in of_decision.items()})
@@ -350,7 +350,7 @@ class Gate(Correlated, VaryingBias, Sweep):
                 size = gate_rows.exact_size(str(labels), n, row["alpha"])
                 t.add("exact_size", size, **row, pool_class="half")
 
-    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+    def headline(self, table):
         """The paper's table with its labels, for four rules; labels needed; the exact size of
         `sign` beside its rate at one half; the worst rates of the tests."""
         over_all = (table.judge == ALL) & table.rho.isin([self.rho[0], self.rho[-1]])
@@ -365,7 +365,7 @@ class Gate(Correlated, VaryingBias, Sweep):
         half = (table.pool_class == "half") & (table.rule == "sign")
         return table[paper | needed | recall | half | worst(table)]
 
-    def panels(self, table: pd.DataFrame) -> list[plots.Panel]:
+    def panels(self, table):
         """Enable rates and recall along rho, and the largest rate in harmed pools."""
         n, a, joined = self.n_anchors[len(self.n_anchors) // 2], self.alpha[0], True
         x, names = plots.RHO_LABEL, None
@@ -421,7 +421,7 @@ class Gate(Correlated, VaryingBias, Sweep):
             ),
         ]
 
-    def panels_of(self, ds: xr.Dataset, table: pd.DataFrame) -> list[plots.Panel]:
+    def panels_of(self, ds, table):
         power = plots.Panel(
             labels=(
                 "trusted labels bought (mean)",

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from jbt.experiments.table import Table
 
@@ -108,7 +107,7 @@ class JudgeRegions(MapPrior, RunSettings):
     n_large: Annotated[int, partial(check_count, least=0)] = 200
     """Pools of 100 items of one judge, Llama (count); 0 for none."""
 
-    def check(self) -> None:
+    def check(self):
         super().check()
         declare.check_listed("judge", self.judge, list(regions.read()))
         declare.check_increasing("budget", self.budget, most=ALL - 1)
@@ -181,7 +180,7 @@ class JudgeRegions(MapPrior, RunSettings):
         out = of_judges.Judges(n_probes=1).experiment(n_items, k, key, condition)
         return self.unknown() | {"recall_at": out["recall"], "status": out["status"]}
 
-    def groups(self) -> list[Group]:
+    def groups(self):
         members = self.simulated
         parameters = np.array([[getattr(m, name) for name in regions.BOUNDS] for m in members])
         unit = np.ones(len(members)) if self.frozen else regions.unit(parameters)
@@ -240,7 +239,7 @@ class JudgeRegions(MapPrior, RunSettings):
 
     # --- the table
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         order = ("condition", "budget", SEEDS, "pool")
         recall, share = (ds[n].transpose(*order) for n in ("recall", "share_at_boundary"))
         runs, share = (values.sel(budget=list(self.budget)) for values in (recall, share))
@@ -306,12 +305,12 @@ class JudgeRegions(MapPrior, RunSettings):
         """Budgets that are printed and drawn."""
         return [120 if 120 in self.budget else self.budget[-1], ALL]
 
-    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+    def headline(self, table):
         """Rows to print: the first member's at one budget, and the ranges."""
         here = table.budget.isna() | table.budget.isin(self.shown)
         return table[here & (table.member.isna() | (table.member == 0))]
 
-    def panels(self, table: pd.DataFrame) -> list[Panel]:
+    def panels(self, table):
         recall = where(table, quantity="recall", budget=self.shown, k=K)
         x = f"top-{K} recall, B = {self.shown[0]} or all"
         panels = []
@@ -337,7 +336,7 @@ class JudgeRegions(MapPrior, RunSettings):
         ax.set_yticks(range(len(names)), texts)
         ax.invert_yaxis()
 
-    def figure(self, ds: xr.Dataset, table: pd.DataFrame) -> Figure:
+    def figure(self, ds, table):
         size = {"n_columns": min(3, len(self.judge)), "width": 4.6}
         fig = plots.draw(self.panels(table), table, **size)
         for ax in fig.axes:

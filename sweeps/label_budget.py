@@ -39,7 +39,7 @@ from jbt.experiments import declare, plots
 from jbt.experiments.declare import Group, Sweep
 from jbt.experiments.labelled_arrays import where
 from jbt.simulation import judges, pools
-from jbt.simulation.simulate import Condition, stream
+from jbt.simulation.simulate import stream
 from jbt.types import Comparisons, ScalarLike, check_positive, check_word
 
 from ._shared.adjudicate import TURNS, adjudicate, labelled
@@ -47,11 +47,7 @@ from ._shared.scenario import Correlated, VaryingBias, every_verdict
 
 if TYPE_CHECKING:
     import pandas as pd
-    import xarray as xr
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-    from jbt.experiments.table import Table
 
 PLACED = {"pairs": "random", "disputed": "disputed", "boundary": "boundary"}
 """Labels of pairs, and their placement in `PLACEMENTS`."""
@@ -138,13 +134,13 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
     judge: str = "llama"
     """Judge, of `jbt.simulation.judges.GATED`."""
 
-    def check(self) -> None:
+    def check(self):
         super().check()
         self.check_grid()
         gate.check_alpha(self.alpha)
         declare.check_listed("judge", [self.judge], list(judges.GATED))
 
-    def groups(self) -> list[Group]:
+    def groups(self):
         several = [f"{name}_{what}" for name in EACH for what in ("recall", "used")]
         several += [f"status_{name}" for name in FITTED]
         by_number = {"n_labels": list(self.n_labels)}
@@ -159,7 +155,7 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
             )
         ]
 
-    def experiment(self, key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+    def experiment(self, key, condition):
         """Every ordered pair judged once, two rankings, and every use of labels."""
         pool, judge = self.draw(key, condition, self.covariate), judges.GATED[self.judge]
         design, cheap = pool.design, every_verdict(key, pool, self.growing(judge))
@@ -234,7 +230,7 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
         fit = fit[0] if method == "fuse_correlated" else fit
         return fit.parameters.theta, fit.status
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         true = where(ds, noise=self.noise[0]).drop_vars("noise")
         naive, aware = true["naive_recall"], true["bias_aware_recall"]
         for method, recall in zip(ALONE, (naive, aware, np.maximum(naive, aware)), strict=True):
@@ -247,14 +243,14 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
             t.means("benefit", recall - ds["naive_recall"], **row)
             t.means("labels_used", ds[f"{name}_used"], **row)
 
-    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+    def headline(self, table):
         """Recall with about twenty true labels, and without any."""
         near = min(self.n_labels, key=lambda n: abs(n - 20))
         shown = (table.n_labels == near) | table.n_labels.isna()
         true = table.noise.isin([np.nan, self.noise[0]])
         return table[shown & true & (table.quantity == "recall")]
 
-    def panels(self, table: pd.DataFrame) -> list[plots.Panel]:
+    def panels(self, table):
         """Recall against labels bought, `n_labels` or as many as there are: a column of panels for
         a low, a middle and a high correlation, a row for each noise."""
         correlations = self.rho[0], self.rho[len(self.rho) // 2], self.rho[-1]
@@ -271,13 +267,13 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
             style = {"linestyle": ls, "marker": ".", "shade": 0.12}
             lines.append(plots.Line(rows, label, colour, style))
 
-        def alone(ax: Axes) -> None:
+        def alone(ax):
             for method, ls in zip(ALONE, (":", "--", "-."), strict=True):
                 value = where(at, method=method, quantity="recall").estimate.iloc[0]
                 label = method.replace("_", "-") + ", oracle" * (method == "best")
                 ax.axhline(value, color="black", linestyle=ls, lw=0.8, label=label)
 
-        def scale(ax: Axes) -> None:
+        def scale(ax):
             ax.set_xscale("symlog", linthresh=4)
             ticks = [n for n in (0, 2, 4, 10, 20, 40, 60, 100) if n <= self.n_labels[-1]]
             ax.set_xticks(ticks, [str(n) for n in ticks])
@@ -296,7 +292,7 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
             after=scale,
         )
 
-    def figure(self, ds: xr.Dataset, table: pd.DataFrame) -> Figure:
+    def figure(self, ds, table):
         figure = super().figure(ds, table)
         low, high = where(table, quantity="recall").estimate.agg(["min", "max"])
         for ax in figure.axes:

@@ -16,7 +16,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Array, Key
 
 from jbt import estimators
 from jbt.experiments import declare
@@ -25,17 +24,14 @@ from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import COLOURS, RHO_LABEL, Panel
 from jbt.kernel import metrics
 from jbt.simulation import judges, pools
-from jbt.simulation.simulate import Condition, stream
+from jbt.simulation.simulate import stream
 from jbt.types import Prior, check_count
 
 from ._shared.scenario import every_verdict
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import xarray as xr
     from matplotlib.axes import Axes
 
-    from jbt.experiments.table import Table
 
 SHOWN = ("c_hat", "naive_recall", "bias_aware_recall")
 
@@ -112,7 +108,7 @@ class Legitimate(Sweep):
     nectar_pools: Annotated[int, partial(check_count, least=2)] = TASKS["nectar"].pools
     """Prompts of Nectar, which are not stated (count)."""
 
-    def check(self) -> None:
+    def check(self):
         super().check()
         check_increasing("rho", self.rho)
         pools.check_rho(self.rho, "continuous")
@@ -126,9 +122,7 @@ class Legitimate(Sweep):
         changes = {"summeval": {"k": self.summeval_k}, "nectar": {"pools": self.nectar_pools}}
         return {name: replace(task, **changes[name]) for name, task in TASKS.items()}
 
-    def experiment(
-        self, task: Reported, key: Key[Array, ""], condition: Condition
-    ) -> dict[str, Array]:
+    def experiment(self, task, key, condition):
         """One prompt: every ordered pair judged once, c_hat and recall of both models."""
         pool = pools.gaussian(stream(key, "pool"), task.n_items, sd=1.0, rho=condition["rho"])
         verdicts = every_verdict(key, pool, judges.of_condition(condition))
@@ -143,7 +137,7 @@ class Legitimate(Sweep):
         numbers = zip(SHOWN, (aware.parameters.c[0], *recalls), strict=True)
         return {**dict(numbers), "status": aware.status}
 
-    def groups(self) -> list[Group]:
+    def groups(self):
         def group(name: str, task: Reported) -> Group:
             grid = itertools.product(self.rho, self.bias, self.discrimination)
             cells = declare.cases(
@@ -156,7 +150,7 @@ class Legitimate(Sweep):
 
         return [group(name, task) for name, task in self.tasks.items()]
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         from scipy.stats import chi2
 
         limit = float(chi2.ppf(0.95, len(SHOWN)))
@@ -181,11 +175,11 @@ class Legitimate(Sweep):
             t.add("rho_least", min(possible, default=np.nan), task=name)
             t.add("rho_largest", max(possible, default=np.nan), task=name)
 
-    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+    def headline(self, table):
         """Rows to print: the distances and the region."""
         return table[~table.quantity.isin(SHOWN)]
 
-    def panels(self, table: pd.DataFrame) -> list[Panel]:
+    def panels(self, table):
         limit = table[table.quantity == "limit"].estimate.iloc[0]
 
         def region(ax: Axes, name: str) -> None:

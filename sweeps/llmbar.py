@@ -35,12 +35,9 @@ from jbt.types import Design, Prior, Rows, Variant, check_count
 from ._shared.recorded import Answers, read
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-    from jbt.experiments.table import Table
 
 SUBSETS = ("Natural", "Neighbor", "GPTInst", "GPTOut", "Manual")
 TRAINING = {"subset": "of the same subset", "all": "of all subsets"}
@@ -92,12 +89,12 @@ class LLMBar(RecordedSweep):
     """Precisions of the normal prior on the weights (pure numbers; features in units of their root
     mean square); 1, which the figure shows, among them."""
 
-    def check(self) -> None:
+    def check(self):
         super().check()
         check_count("folds", self.folds, least=2)
         check_count("n_seeds", self.n_seeds, least=1)
 
-    def groups(self) -> list[Group]:
+    def groups(self):
         recorded = read(self, ("words", "markdown"))
         pairs, answers = recorded.pools, recorded.answers
         subset = [pair.partition("/")[0] for pair in pairs]
@@ -118,7 +115,7 @@ class LLMBar(RecordedSweep):
             )
         ]
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         raw = ds.load()
         subsets = [name for name in SUBSETS if name in raw["subset"].values]
         for subset in subsets:
@@ -170,13 +167,13 @@ class LLMBar(RecordedSweep):
                 out[name].values[j] = np.where(usable, right, out[name].values[j])
         return out
 
-    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+    def headline(self, table):
         before = table.quantity.isin(["gold_longer", "prefers_longer", "agreement"])
         after = {"quantity": "agreement_corrected", "lam": 1.0, "training": "subset"}
         shown = table.index.isin(where(table, **after, features=SHOWN).index)
         return table[before | shown | table.paper.notna()]
 
-    def figure(self, ds: xr.Dataset, table: pd.DataFrame) -> Figure:
+    def figure(self, ds, table):
         fig, (longer, *corrected) = plots.facets(3, width=5.6, height=4.6)
         subsets = [name for name in SUBSETS if name in ds["subset"].values]
         places = [*(str(judge) for judge in ds["judge"].values), PAPER_JUDGE]

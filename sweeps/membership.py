@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from jbt import estimators, stats
 from jbt.acquisition import rules
@@ -31,16 +31,14 @@ from jbt.kernel import model
 from jbt.kernel.laplace import laplace
 from jbt.kernel.membership import DRAWS, antithetic_normals, counted, membership, sobol_normals
 from jbt.simulation import judges, pairs, pools
-from jbt.simulation.simulate import Condition, stream
+from jbt.simulation.simulate import stream
 from jbt.types import Judge
 
 from ._shared.reliability import BINS, add_bins, binned
 from ._shared.scenario import Scenario
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
-    from matplotlib.axes import Axes
 
     from jbt.experiments.table import Table
 
@@ -118,7 +116,7 @@ class Membership(Scenario, Sweep):
     """Interaction gamma* of quality and covariate for the truth `growing` (logits per unit of
     each)."""
 
-    def check(self) -> None:
+    def check(self):
         super().check()
         self.check_pools(least=2)
         pools.check_rho(self.rho, "continuous")
@@ -133,7 +131,7 @@ class Membership(Scenario, Sweep):
         """(membership, n_samples) of every estimate."""
         return [(name, n) for name in ("conditional", "counted") for n in getattr(self, name)]
 
-    def experiment(self, key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+    def experiment(self, key, condition):
         """Verdicts on random pairs, the bias-aware posterior, and its memberships."""
         pool = self.draw(key, condition, "continuous")
         drawn = jax.random.normal(stream(key, "judge"), (2,), pool.quality.dtype)
@@ -189,7 +187,7 @@ class Membership(Scenario, Sweep):
             "status_bias_aware": fit.status,
         }
 
-    def groups(self) -> list[Group]:
+    def groups(self):
         names = {"estimate": [f"{name} {n}" for name, n in self.estimates]}
         metrics = ("overconfidence", "square_error", "score_kept")
 
@@ -211,7 +209,7 @@ class Membership(Scenario, Sweep):
             Group("membership", self.experiment, **cells, n_items=n, pools=p, axes=axes, fits=20)
         ]
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         for (truth, budget), (i, (name, n_samples)) in product(
             product(self.truth, self.budget), enumerate(self.estimates)
         ):
@@ -225,11 +223,11 @@ class Membership(Scenario, Sweep):
                 names = ("estimated", "inside", "estimated_minus_inside")
                 add_bins(t, counts, rows, names, fewest=FEWEST)
 
-    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+    def headline(self, table):
         """The default numbers of draws, without the bins."""
         return table[table.bin.isna() & (table.n_samples == table.membership.map(DRAWS))]
 
-    def panels(self, table: pd.DataFrame) -> list[plots.Panel]:
+    def panels(self, table):
         """Share inside the top k against membership, for each truth; and errors of the draws."""
         colours = [*zip(self.budget, plots.CYCLE, strict=False)]
         s = DRAWS["counted"]
@@ -256,7 +254,7 @@ class Membership(Scenario, Sweep):
                 before=diagonal,
             )
 
-        def diagonal(ax: Axes) -> None:
+        def diagonal(ax):
             ax.plot([0, 1], [0, 1], color="black", linewidth=0.8)
 
         errors = []

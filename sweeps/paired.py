@@ -27,7 +27,7 @@ from jbt.experiments.declare import Group, Sweep
 from jbt.experiments.labelled_arrays import where
 from jbt.identifiability import BiasEstimate, NullSpace
 from jbt.simulation import judges, pairs, pools, theory
-from jbt.simulation.simulate import Condition, stream
+from jbt.simulation.simulate import stream
 from jbt.types import Comparisons, Design, Judge, Parameters, Pool, Prior, Status
 
 from ._shared.judge import BANK
@@ -132,7 +132,7 @@ class Paired(Profiled):
     sd: float = 1.2
     """Standard deviation of quality (logits)."""
 
-    def check(self) -> None:
+    def check(self):
         super().check()
         for name in ("sd", "pair_noise"):
             if self.pool == BANK and getattr(self, name) != getattr(Paired, name):
@@ -150,9 +150,7 @@ class Paired(Profiled):
             return pools.paired(key, n_contents, sd=self.sd)
         return pools.in_both_forms(pools.statement_bank(key, n_contents, max(1, n_contents // 6)))
 
-    def experiment(
-        self, key: Key[Array, ""], condition: Condition, *, n_contents: int
-    ) -> dict[str, Array]:
+    def experiment(self, key, condition, *, n_contents):
         """Every ordered pair of 2 M items judged once, the same verdicts analysed twice."""
         pool = self.drawn(stream(key, "pool"), n_contents)
         judge, draw = judges.of_condition(condition), stream(key, "verdicts")
@@ -223,7 +221,7 @@ class Paired(Profiled):
         of_judges = judges.conditions([self.growing(judges.OPEN[name]) for name in self.judge])
         return of_judges | {"pair_noise": np.full(n, self.pair_noise)}
 
-    def groups(self) -> list[Group]:
+    def groups(self):
         design = {"design": list(DESIGNS)}
         # Numbered, because the paper's prior occurs three times.
         names = [f"{i}: lam {a:g}, lam_b {b:g}" for i, (a, b) in enumerate(self.priors)]
@@ -243,7 +241,7 @@ class Paired(Profiled):
             for n in self.n_contents
         ]
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         for n in self.n_contents:
             part = where(ds, n_contents=n).drop_vars("n_contents")
             simulated = (part["status_map"].values >= 0).all((0, 1))  # not every size has all pools
@@ -300,14 +298,14 @@ class Paired(Profiled):
             t.ratio(f"c_sensitivity_{name}_ratio", unpaired, paired, judge="all", **size)
         t.shares("pools_with_an_extreme_item", part["extreme_item"], **size)
 
-    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+    def headline(self, table):
         """Rows beside the paper's numbers, and those over all judges."""
         everyone = table.quantity.str.match(
             "profile_range(_max)?$|rank$|n_columns$|c_map_minus_mle_absolute$|c_sensitivity"
         ) & (table.judge == "all")
         return table[everyone | table.paper.notna()]
 
-    def panels(self, table: pd.DataFrame) -> list[plots.Panel]:
+    def panels(self, table):
         def of(judge: str, label: str, colour: str, ls: str, name: str = "") -> plots.Line:
             rows = {"judge": judge, "quantity": f"profile_range{name}"}
             return plots.Line(rows, label, colour, {"ls": ls, "marker": "."})
@@ -317,7 +315,7 @@ class Paired(Profiled):
             ranges.append(of("all", "mean of the judges, paired", "black", "-"))
             ranges.append(of("all", "the same around the MLE", "black", ":", "_mle_centred"))
 
-        def points(ax: Axes) -> None:
+        def points(ax):
             """The paper's numbers, and the unpaired design."""
             paper = where(table, quantity="profile_range", design="paired")
             paper = paper[paper.paper.notna()]

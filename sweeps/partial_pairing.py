@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
 
 from jbt import estimators, identifiability, planning, stats
 from jbt.experiments import declare, plots
@@ -24,13 +23,12 @@ from jbt.experiments.declare import Group
 from jbt.experiments.labelled_arrays import where
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs, pools
-from jbt.simulation.simulate import Condition, stream
+from jbt.simulation.simulate import stream
 from jbt.types import Judge, Prior, Status, check_count, check_positive
 
 from .paired import COLUMNS, LAM, LAM_B, Profiled
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
 
     from jbt.experiments.table import Table
@@ -99,7 +97,7 @@ class PartialPairing(Profiled):
     half_width: Annotated[float, check_positive] = 0.2
     """Wanted half-width of the interval of c (logits per unit)."""
 
-    def check(self) -> None:
+    def check(self):
         super().check()
         if not self.n_twice and not self.recall_n_twice:
             raise ValueError("n_twice and recall_n_twice are both empty: nothing to do")
@@ -110,7 +108,7 @@ class PartialPairing(Profiled):
         pools.check_rho(self.rho, "continuous")
         declare.check_top(self.k, self.n_contents)
 
-    def experiment(self, key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+    def experiment(self, key, condition):
         """The prior-free interval of c, and recall of the contents by each of MODELS."""
         of_pool = {"n_twice": condition["n_twice"], "rho": condition["rho"]}
         pool = pools.paired(stream(key, "pool"), self.n_contents, sd=self.sd, spread=1.0, **of_pool)
@@ -146,7 +144,7 @@ class PartialPairing(Profiled):
         some = product(self.recall_n_twice, ("all", "mixed"))
         return [(0, "all"), *some] if self.recall_n_twice else []
 
-    def groups(self) -> list[Group]:
+    def groups(self):
         of_c = product(self.n_twice, self.comparisons, self.budget, self.rho[:1])
         of_recall = product(self.designs, self.budget, self.rho)
         cells = [Cell(*cell) for cell in of_c]
@@ -161,7 +159,7 @@ class PartialPairing(Profiled):
             Group("designs", self.experiment, **conditions, n_items=n, pools=p, axes=axes, fits=8)
         ]
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         same = {"judge": "default", "n_contents": self.n_contents, "protocol": "stochastic"}
         for comparisons, budget in product(self.comparisons, self.budget) if self.n_twice else ():
             cell = {"comparisons": comparisons, "budget": budget, "rho": self.rho[0]}
@@ -198,11 +196,11 @@ class PartialPairing(Profiled):
         known = int(np.isfinite(width.values).sum(1).min())
         t.add("n_twice_needed", at, interval, known, **columns, **cell)
 
-    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+    def headline(self, table):
         """The contents needed and the crossings."""
         return where(table, quantity=["n_twice_needed", "crossing"])
 
-    def panels(self, table: pd.DataFrame) -> list[plots.Panel]:
+    def panels(self, table):
         most = max(self.budget)
         widths = [
             plots.Line(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,17 +25,10 @@ from jbt.experiments.declare import Group
 from jbt.experiments.labelled_arrays import where
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs, pools
-from jbt.simulation.simulate import Condition, stream
+from jbt.simulation.simulate import stream
 from jbt.types import Comparisons, Design, Pool, Prior, check_count
 
 from .paired import DESIGNS, LAM, LAM_B, Profiled
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import xarray as xr
-    from matplotlib.axes import Axes
-
-    from jbt.experiments.table import Table
 
 LEARNED = ("fixed_point", "fixed_point_c", "evidence", "horseshoe")
 """fixed_point learns one tau^2 for c and kappa, fixed_point_c one for c alone."""
@@ -107,7 +100,7 @@ class PriorSensitivity(Profiled):
     """Verdicts in either design (count): every ordered pair of 30 items once, or that many of the
     3,540 ordered pairs of 60 renderings."""
 
-    def check(self) -> None:
+    def check(self):
         super().check()
         declare.check_listed("judge", self.judge, list(judges.JUDGES))
         declare.check_top(self.k, self.n_contents)
@@ -128,9 +121,7 @@ class PriorSensitivity(Profiled):
             return pools.paired(key, self.n_contents, sd=self.sd)
         return pools.gaussian(key, self.n_contents, sd=self.sd, rho=0.0, covariate="binary")
 
-    def experiment(
-        self, key: Key[Array, ""], condition: Condition, *, design: str
-    ) -> dict[str, Array]:
+    def experiment(self, key, condition, *, design):
         """One judge's verdicts in one design, fitted under every prior."""
         pool = self.drawn(stream(key, "pool"), design)
         judge = judges.of_condition(condition)
@@ -189,7 +180,7 @@ class PriorSensitivity(Profiled):
         status = {f"status_{name}": found[name].status.max() for name in LEARNED}
         return jnp.asarray([p.lam for p in self.priors]), jnp.concatenate(lam_b), status
 
-    def groups(self) -> list[Group]:
+    def groups(self):
         axis = {"prior": [p.label for p in self.priors]}
         return [
             Group(
@@ -205,7 +196,7 @@ class PriorSensitivity(Profiled):
             for design in self.design
         ]
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         along = zip(PAPER._fields, zip(*self.priors, strict=True), strict=True)
         ds = ds.assign_coords({column: ("prior", list(values)) for column, values in along})
         c, benefit = ds["c_hat"], ds["recall"] - ds["naive_recall"]
@@ -224,13 +215,13 @@ class PriorSensitivity(Profiled):
             t.means("c_spread", where(c, prior=prior).reduce(np.ptp, "prior"), prior=prior)
         t.means("c_spread", c.reduce(np.ptp, "prior"), prior="all")
 
-    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+    def headline(self, table):
         """Rows beside the paper's numbers, ranges, spreads, learned priors at lam = 1."""
         everywhere = table.quantity.isin(["profile_range", "c_spread"])
         learned = table.prior.isin(["naive", *LEARNED]) & (table.lam == LAM)
         return table[table.paper.notna() | everywhere | learned]
 
-    def panels(self, table: pd.DataFrame) -> list[plots.Panel]:
+    def panels(self, table):
         """c_hat and benefit against lam_b at lam = 1, with learned priors at the right."""
         ends = {prior: max(self.lam_b) * 4 ** (i + 1) for i, prior in enumerate(LEARNED)}
         ticks = {v: f"{v:g}" for v in self.lam_b} | {at: prior for prior, at in ends.items()}
@@ -245,7 +236,7 @@ class PriorSensitivity(Profiled):
                 lines.append(plots.Line(of_normal, label, colour, {"ls": ls}))
                 lines.append(plots.Line(of_learned, "", colour, style, joined=False))
 
-        def scale(ax: Axes) -> None:
+        def scale(ax):
             ax.set_xscale("log")
             ax.set_xticks(list(ticks), list(ticks.values()), rotation=60, fontsize=7)
             ax.minorticks_off()
@@ -266,11 +257,11 @@ class PriorSensitivity(Profiled):
             )
         ]
 
-    def panels_of(self, ds: xr.Dataset, table: pd.DataFrame) -> list[plots.Panel]:
+    def panels_of(self, ds, table):
         """The panels, and the spread of c_hat over priors against the comparisons' evidence, a
         point a pool."""
 
-        def spread(ax: Axes) -> None:
+        def spread(ax):
             for i, (design, judge) in enumerate(product(self.design, self.judge)):
                 ax.plot(
                     np.maximum(ds["profile_range"].values[i], 1e-15),

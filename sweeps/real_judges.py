@@ -26,14 +26,13 @@ from jbt.kernel import metrics, model
 from jbt.kernel.fit import fit_map
 from jbt.types import Comparisons, Design, Parameters, Prior, Rows, Verdicts
 
-from ._shared.recorded import Answers, Recorded, read
+from ._shared.recorded import Answers, read
 from ._shared.scenario import MapPrior
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-    from jbt.experiments.table import Table
 
 ITEM_MODELS = ("naive", "bias_aware", "bias_known")
 TIED_MODELS = ("naive", "bias_aware")
@@ -73,7 +72,7 @@ class RealJudges(MapPrior, RecordedSweep):
         "profile_range_tied": "nats (without the question)",
     }
 
-    def groups(self) -> list[Group]:
+    def groups(self):
         recorded = read(self, ("words",))
         n_judges, n_pools = len(recorded.judges), len(recorded.pools)
         if n_pools < 2:
@@ -97,9 +96,7 @@ class RealJudges(MapPrior, RecordedSweep):
             )
         ]
 
-    def experiment(
-        self, recorded: Recorded, key: Any, condition: dict[str, Any], question: Answers
-    ) -> dict[str, Array]:
+    def experiment(self, recorded, key, condition, question):
         """One question and judge."""
         judge, better = condition["judge"], question.better
         verdicts = Comparisons(question.shown[judge], question.wins[judge])
@@ -135,7 +132,7 @@ class RealJudges(MapPrior, RecordedSweep):
             "status_known": known.status,
         }
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         def without_one(quantity: str, values: xr.DataArray, **at: Any) -> None:
             estimate, *interval = stats.jackknife_interval(values.values)
             t.add(quantity, estimate, interval, values.size, design="tied", **at)
@@ -164,10 +161,10 @@ class RealJudges(MapPrior, RecordedSweep):
             gain = agreement[{"model": slice(1, None)}] - agreement.sel(model="naive", drop=True)
             t.means("gain", gain.transpose("model", ...), design=design)
 
-    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+    def headline(self, table):
         return table[table.quantity != "theta"]
 
-    def panels(self, table: pd.DataFrame) -> list[Panel]:
+    def panels(self, table):
         judges = list(table.judge.dropna().unique())
         lines = [
             Line({"judge": judge}, judge, CYCLE[j % len(CYCLE)], joined=False, shift=shift)

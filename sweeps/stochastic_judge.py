@@ -26,11 +26,7 @@ from ._shared.judge import Case, number
 
 if TYPE_CHECKING:
     import pandas as pd
-    import xarray as xr
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-    from jbt.experiments.table import Table
 
 SHOWN = (
     *(REFERENCE, "thompson", "lucb", "global_uncertainty", "round_robin"),
@@ -74,7 +70,7 @@ class StochasticJudge(Active):
         own = {"uncertain": twins.UNCERTAIN, "discrimination": None}
         return super().defaults() | (own if self.judge is None else {})
 
-    def check(self) -> None:
+    def check(self):
         if self.judge is not None and self.uncertain is not None:
             problem = f"--judge {self.judge}, whose share of uncertain pairs is its twin's"
             raise ValueError(f"uncertain is not for {problem}")
@@ -123,13 +119,13 @@ class StochasticJudge(Active):
     def cases(self, rule: str) -> list[Case]:
         return [self.case(self.own_discrimination)]
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         uncertain = ds["uncertain"].isel(condition=0)
         of_judge = [name for name in ("model", "rule", "refit_every") if name in uncertain.coords]
         t.means("uncertain_pairs", uncertain.drop_vars(of_judge))
         super().table(ds, t)
 
-    def panels(self, table: pd.DataFrame) -> list[Panel]:
+    def panels(self, table):
         return [self.curves(table, refit_every) for refit_every in self.refit_every]
 
     def curves(self, table: pd.DataFrame, refit_every: int) -> Panel:
@@ -137,7 +133,7 @@ class StochasticJudge(Active):
         shown = {"quantity": "recall", "refit_every": refit_every}
         paper = where(table, **shown).dropna(subset="paper")
 
-        def papers(ax: Axes) -> None:
+        def papers(ax):
             if len(paper):
                 label = f"paper, {REFERENCE} (its own judge)"
                 ax.plot(paper.budget, paper.paper, "x", color="black", label=label)
@@ -147,7 +143,7 @@ class StochasticJudge(Active):
         lines = self.lines(SHOWN)
         return Panel("budget", shown, lines, labels, legend=0, after=papers)
 
-    def figure(self, ds: xr.Dataset, table: pd.DataFrame) -> Figure:
+    def figure(self, ds, table):
         fig = super().figure(ds, table)
         for ax in fig.axes[1:]:
             ax.sharey(fig.axes[0])

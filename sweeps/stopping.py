@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -40,9 +40,7 @@ from ._shared.reliability import BINS, add_bins, binned
 from ._shared.scenario import MapPrior
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
-    from matplotlib.axes import Axes
 
     from jbt.experiments.table import Table
 
@@ -213,13 +211,13 @@ class Stopping(MapPrior, JudgeSettings):
     """Share of the entropy of the memberships: a run stops where the rest of the budget is expected
     to remove less."""
 
-    def decided(self) -> Self:
+    def decided(self):
         own = any(getattr(self, name) is not None for name in OPEN)
         scenario = self.scenario or ((truths.OWN,) if own else tuple(truths.TRUTHS))
         covariate = self.covariate or ("binary" if truths.OWN in scenario else "continuous")
         return replace(super().decided(), scenario=scenario, covariate=covariate)
 
-    def check(self) -> None:
+    def check(self):
         super().check()
         scenario = self.scenario or ()
         declare.check_listed("scenario", scenario, [*truths.TRUTHS, truths.OWN])
@@ -281,9 +279,7 @@ class Stopping(MapPrior, JudgeSettings):
             )
         return pools.in_both_forms(pool) if self.design == "paired" else pool
 
-    def experiment(
-        self, key: Key[Array, ""], condition: Condition, *, loop: Loop
-    ) -> dict[str, Array]:
+    def experiment(self, key, condition, *, loop):
         """A run on one pool, as it stops at each level."""
         frozen = loop.protocol == "frozen"
         condition = truths.drawn_judge(key, condition)
@@ -309,7 +305,7 @@ class Stopping(MapPrior, JudgeSettings):
         out = {f"at_{at}_{name}": v for at, stop in stops.items() for name, v in stop.items()}
         return out | reliability(run) | {"status": run.status.max()}
 
-    def groups(self) -> list[Group]:
+    def groups(self):
         """All scenarios of one rule: one compiled kernel."""
         by_name, levels = self.simulated, {"level": list(self.level)}
         at_levels = ("stopped", "verdicts", "certainty", "right", "recall")
@@ -333,7 +329,7 @@ class Stopping(MapPrior, JudgeSettings):
             for loop in self.loops
         ]
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         self.add_stops(ds, "level", t, stop="certainty")
         self.add_stops(ds, "gain", t, stop="gain", level=self.gain)
         end = {name: ds[f"at_end_{name}"] for name in ("verdicts", "certainty", "right", "recall")}
@@ -378,13 +374,13 @@ class Stopping(MapPrior, JudgeSettings):
             mean = float(np.nansum(certainties)) / n if n else np.nan
             t.add("overconfidence", mean - share, (mean - high, mean - low), n, **row | columns)
 
-    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+    def headline(self, table):
         """The first rule, at the level nearest .9 and where there is no more to gain."""
         near = min(self.level, key=lambda level: abs(level - 0.9))
         chosen = (table.stop == "gain") | ((table.stop == "certainty") & (table.level == near))
         return where(table[chosen], rule=self.rule[0], quantity=PRINTED)
 
-    def panels(self, table: pd.DataFrame) -> list[plots.Panel]:
+    def panels(self, table):
         """Share right against certainty over all looks; share right of the runs that stopped, by
         scenario and level; share of runs that stop, by rule, in the first scenario."""
         protocol, rule = self.protocol[-1], self.rule[0]
@@ -398,7 +394,7 @@ class Stopping(MapPrior, JudgeSettings):
             style = {"fmt": "o", "ms": 3, "ls": ls}
             reliable.append(plots.Line({"scenario": name}, name, colour, style, joined=False))
 
-        def coverage(ax: Axes) -> None:
+        def coverage(ax):
             right = where(rows, stop="certainty", quantity="right").dropna(subset="estimate")
             for i, (level, colour) in enumerate(zip(self.level, plots.CYCLE, strict=False)):
                 of = where(right, level=level)

@@ -170,7 +170,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
     """Price of a verdict of the reference; one of the cheap judge costs 1. In the paper a frontier
     judge's comparison costs 10 to 100 times as much as a cheap judge's."""
 
-    def check(self) -> None:
+    def check(self):
         super().check()
         self.check_grid()
         if not set(self.factor_rho) <= set(self.rho):
@@ -201,7 +201,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         default = [({**DEFAULT, "placement": place}, self.rho) for place in self.placement]
         return default + [(self.varying(*factor), self.factor_rho) for factor in self.varied]
 
-    def experiment(self, key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+    def experiment(self, key, condition):
         """The cheap judge's verdicts on every ordered pair; then, for every `n_reference`, verdicts
         of the reference and each model's fit to both."""
         pool, prior = self.draw(key, condition, self.covariate), self.prior
@@ -249,7 +249,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         n_reference = jnp.asarray(self.n_reference, comparisons.shown.dtype)
         return out | jax.vmap(with_reference)(n_reference)
 
-    def groups(self) -> list[Group]:
+    def groups(self):
         names = list(PLACEMENTS)
         conditions = declare.cases(
             [Cell(rho=rho, **scenario) for scenario, grid in self.scenarios for rho in grid],
@@ -271,7 +271,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
             )
         ]
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         n_cheap = self.n_items * (self.n_items - 1)
         for i, (scenario, _) in enumerate(self.scenarios):
             part = where(ds, **scenario).swap_dims(condition="rho")
@@ -298,7 +298,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
             nothing = (part["asked"].isel(n_reference=slice(1, None)) == 0).astype(float)
             t.shares("nothing_asked", nothing)
 
-    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+    def headline(self, table):
         """Recall of the default reference, its crossings, and all worst margins."""
         default = np.ones(len(table), bool)
         for name, value in DEFAULT.items():
@@ -309,7 +309,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         crossing = (table.quantity == "crossing") & default
         return table[recall | ((crossing | (table.quantity == "worst_margin")) & numbers)]
 
-    def panels(self, table: pd.DataFrame) -> list[plots.Panel]:
+    def panels(self, table):
         """Benefit along rho; worst margin against verdicts of the reference; references of other
         kinds; the cheap judge's estimated bias, which without a reference follows the
         correlation."""

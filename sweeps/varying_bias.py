@@ -36,7 +36,6 @@ from jbt.types import Comparisons, Fit, Pool, Posterior, Prior, Status, Variant,
 from ._shared.scenario import MapPrior
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
 
     from jbt.experiments.table import Table
@@ -297,7 +296,7 @@ class VaryingBias(MapPrior, Sweep):
     n_reference: Annotated[int, check_count] = 60
     """Verdicts of a reference without bias, on disputed pairs (count)."""
 
-    def check(self) -> None:
+    def check(self):
         super().check()
         if self.interaction[0] <= -1:
             raise ValueError(
@@ -305,7 +304,7 @@ class VaryingBias(MapPrior, Sweep):
                 "would prefer the worse"
             )
 
-    def groups(self) -> list[Group]:
+    def groups(self):
         every = [
             *(("unpaired", models, "all") for models in ALIKE),
             *(("paired", models, "all") for models in ALIKE if models[0] in PAIRED),
@@ -339,7 +338,7 @@ class VaryingBias(MapPrior, Sweep):
             fits=6 if rule == "all" else len(reports(self.budget, REFIT_EVERY)),
         )
 
-    def experiment(self, cell: Cell, key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+    def experiment(self, cell, key, condition):
         """One pool and method, which only the condition's numbers tell from others of its group."""
         pool = drawn(cell.pool_kind, key, condition)
         pool = pools.in_both_forms(pool) if cell.design == "paired" else pool
@@ -403,7 +402,7 @@ class VaryingBias(MapPrior, Sweep):
         recall, status = zip(*map(at, self.budget), strict=True)
         return jnp.stack(recall), jnp.stack(status).max()
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         for kind in self.pool:
             of_kind = where(ds, pool_kind=kind)
             counting = where(of_kind, model="naive", rule="all", design="unpaired")
@@ -442,13 +441,13 @@ class VaryingBias(MapPrior, Sweep):
                 if np.isfinite(of[name]).any():
                     t.shares(name, of[name], **at)
 
-    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+    def headline(self, table):
         """Rows to print: recall on uncorrelated pools, crossings, and what was measured."""
         kept = ["recall", "crossing", "c_hat", "interaction_hat", "c_covered"]
         shown = where(table, quantity=[*kept, "interaction_covered"])
         return shown[shown.rho.isna() | (shown.rho == 0)]
 
-    def panels(self, table: pd.DataFrame) -> list[Panel]:
+    def panels(self, table):
         """Recall of every verdict, and of the rule at its largest budget, against the growth."""
 
         def line(key: tuple[str, ...], colour: str, label: str) -> Line:

@@ -17,7 +17,8 @@ its table and its figure. `jbt.experiments.run` runs it.
         def panels(self, table): ...  # of the figure
 
 A field's check is a function of its name and value, written beside its type; what needs several
-fields stands in `check`.
+fields stands in `check`. The types of a sweep's methods are those of `Sweep`, and that of the
+experiment of one pool is `jbt.simulation.simulate.Experiment`: a sweep does not repeat them.
 """
 
 from __future__ import annotations

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from jbt import stats, twins
 from jbt.acquisition import Loop, Task, panel_rules, reports, run
@@ -33,7 +33,6 @@ from .judge import Case, JudgeSettings, check_judge, pools_of
 from .scenario import MapPrior
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
 
     from jbt.experiments.table import Table
@@ -65,7 +64,7 @@ class RunSettings(declare.Sweep):
     chance given the rest of the draw; `counted`, the share of antithetic normal draws, as in the
     paper."""
 
-    def decided(self) -> Self:
+    def decided(self):
         s = super().decided()
         return s if s.n_samples is not None else replace(s, n_samples=DRAWS.get(s.membership))
 
@@ -92,7 +91,7 @@ class Active(MapPrior, RunSettings, JudgeSettings):
     budget: tuple[int, ...] = (60, 120, 200, 320)
     """Budgets of the table (verdicts); runs end at the largest."""
 
-    def check(self) -> None:
+    def check(self):
         super().check()
         check_judge(self, self.protocol)
         if self.discrimination is not None:
@@ -128,7 +127,7 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         whole = self.protocol == "frozen"
         return reports(self.budget, refit_every) if whole else np.array(self.budget)
 
-    def experiment(self, loop: Loop, key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+    def experiment(self, loop, key, condition):
         """Run one rule on one pool; the condition holds the case and the acquisition seed."""
         condition, steps = twins.displaced(key, condition)
         pool = pools_of(self)(stream(key, "pool"))
@@ -151,7 +150,7 @@ class Active(MapPrior, RunSettings, JudgeSettings):
             "allocation": share,
         }
 
-    def groups(self) -> list[Group]:
+    def groups(self):
         return [self.group(rule, r) for r in self.refits for rule in self.rule]
 
     def group(self, rule: str, refit_every: int) -> Group:
@@ -193,7 +192,7 @@ class Active(MapPrior, RunSettings, JudgeSettings):
 
     # --- the table
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         """Recall, its difference from the reference with tests, and the allocation, for every
         setting and budget of the table."""
         recall, open_ = self.opened(ds["recall"].sel(budget=list(self.budget)), ds)
@@ -286,7 +285,7 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         """The paper's budget of tests, or the table's largest where that is missing."""
         return TEST_BUDGET if TEST_BUDGET in self.budget else self.budget[-1]
 
-    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+    def headline(self, table):
         """Rows to print: recall and differences at one budget, and quantities without a budget."""
         everywhere = ~table.quantity.isin([*AT_ONE_BUDGET, "share_at_boundary"])
         at_one = table.quantity.isin(AT_ONE_BUDGET) & (table.budget == self.budget_of_tests)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, Key
@@ -94,7 +94,7 @@ class JudgeSettings(declare.Sweep):
         values = {name: getattr(twin, name) for name in fields}
         return values | {"pool": BANK, "max_correlation": twins.MAX_CORRELATION}
 
-    def decided(self) -> Self:
+    def decided(self):
         missing = {n: v for n, v in self.defaults().items() if getattr(self, n) is None}
         return replace(self, **missing)
 

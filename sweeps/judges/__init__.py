@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-    from jbt.experiments.table import Table
-
 ESTIMATORS = {
     "naive": estimators.naive,
     "bias_aware": estimators.bias_aware,
@@ -112,7 +110,7 @@ class Judges(Sweep):
     n_probes: Annotated[int, check_count] = 40
     """Pairs of equal quality in a probe (count), each shown in both orders."""
 
-    def check(self) -> None:
+    def check(self):
         super().check()
         declare.check_listed("judge", self.judge, list(PUBLISHED))
 
@@ -128,7 +126,7 @@ class Judges(Sweep):
         return [twins.twin(p.name, oracle=oracle, others=self.others) for p in self.targets]
 
     @classmethod
-    def paper(cls) -> list[PaperNumber]:
+    def paper(cls):
         """Those of paper.csv, and the numbers of each judge: those that twins are calibrated to,
         and the others."""
         out = super().paper()
@@ -147,7 +145,7 @@ class Judges(Sweep):
                 out.append(PaperNumber(quantity, setting, f"{value:.2f}", *size, role, p.source))
         return out
 
-    def groups(self) -> list[Group]:
+    def groups(self):
         itself, ways = (0.0,), twins.DISPLACED
         large = [twin for twin in self.twins if twin.name == LARGE_JUDGE]
         usual = self.twins, 30, TOP
@@ -174,9 +172,7 @@ class Judges(Sweep):
                 groups.append(Group(name, run, conditions, labels, *size, fits=5))
         return groups
 
-    def experiment(
-        self, n_items: int, k: int, key: Key[Array, ""], condition: Condition
-    ) -> dict[str, Array]:
+    def experiment(self, n_items, k, key, condition):
         """One twin on one pool, every ordered pair judged once, all estimators, probes."""
         draw = twins.paper_pool(self.others, n_items=n_items, k=k)
         condition, steps = twins.displaced(key, condition)
@@ -225,21 +221,21 @@ class Judges(Sweep):
             "status": jnp.stack([fit.status for fit in fits.values()]).max(),
         }
 
-    def table(self, ds: xr.Dataset, t: Table) -> None:
+    def table(self, ds, t):
         rows.fill(ds, self, t)
 
-    def headline(self, table: pd.DataFrame) -> pd.DataFrame:
+    def headline(self, table):
         """Rows to print: those compared with a number of the paper that is no input, and counts."""
         counts = ["cells_tested", "cells_inconsistent", "false_alarms_expected", "targets_missed"]
         missed = table.quantity.isin(counts) & (table.estimate > 0)
         return table[rows.is_evidence(table) | missed]
 
-    def page(self, table: pd.DataFrame) -> str:
+    def page(self, table):
         return findings_page.page(table, self)
 
     # --- the figure
 
-    def panels_of(self, ds: xr.Dataset, table: pd.DataFrame) -> list[Panel]:
+    def panels_of(self, ds, table):
         def panel(draw: Callable[[Axes], Any], *labels: str, **legend: Any) -> Panel:
             x, y, title = labels
             legend["fontsize"] = 7

@@ -60,8 +60,8 @@ def _within(row: Row, role: str, key: str, *path: str) -> Any:
     return value
 
 
-# Inspect: a sample of a log (`sources` adds the log's `eval`), with the scores of its scorers, which
-# rate the model's answer or compare two, whose models the metadata name.
+# Inspect: a sample of a log (`sources` adds the log's `eval`), with the scores of its scorers,
+# which rate the model's answer or compare two, whose models the metadata name.
 
 COMPARED = ("model_a", "model_b")
 BASELINE = "baseline"

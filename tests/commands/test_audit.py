@@ -4,8 +4,10 @@ import json
 import re
 from html.parser import HTMLParser
 
+import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
 from support import browser
 
 from jbt import cli, own
@@ -161,6 +163,29 @@ def test_labels_decide_and_what_fails_is_named(audited, tmp_path, monkeypatch):
     assert "Not done: no memory" in without.to_html()
     assert without.record()["identify"] is None
     assert without.record()["gate"] == found.record()["gate"]
+
+
+def test_where_the_labels_keep_the_correction_off_the_counted_ranking_is_named():
+    """The judge prefers long answers, and so do the labels."""
+    rng = np.random.default_rng(0)
+    words = rng.integers(5, 15, (60, 3)) + np.array([0, 0, 6])
+    items = [
+        {"pool": p, "item": model, "content": model, "words": words[p, i]}
+        for p in range(60)
+        for i, model in enumerate(MODELS)
+    ]
+    rows = [
+        {"pool": p, "first": MODELS[i], "second": MODELS[j], "winner": MODELS[i if wins else j]}
+        for p in range(60)
+        for i, j in [(0, 1), (1, 2), (0, 2)]
+        for wins in [rng.random() < expit(0.3 * (j - i) + 0.35 * (words[p, i] - words[p, j]))]
+    ]
+    labels = pd.DataFrame({"pool": range(8), "better": "crow", "worse": "wren"})
+    found = own.audit(pd.DataFrame(rows), pd.DataFrame(items), labels, covariates=["words"])
+    board = next(part.result for part in found.parts if part.command == "leaderboard")[0]
+    assert board.models.loc[board.models["rank_naive"] == 1, "model"].item() == "crow"
+    expected = ". The labels do not support correcting; uncorrected, best: crow 1"
+    assert expected in found.answer[0]
 
 
 def stops(*_):

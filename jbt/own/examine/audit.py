@@ -8,7 +8,7 @@ Each part is what a command prints: `doctor`, `leaderboard` or `fit`, `judge`, `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -19,7 +19,7 @@ from jbt.own.examine.identify import identify
 from jbt.own.fits.analysis import analyse
 from jbt.own.fits.batch import Batch, Model
 from jbt.own.gates.decide import gate
-from jbt.own.gates.report import Gate
+from jbt.own.gates.report import KEEP_OFF, Gate
 from jbt.own.leaderboards.problem import merge_pools
 from jbt.own.leaderboards.rank import leaderboard
 from jbt.own.leaderboards.report import Leaderboards
@@ -90,6 +90,7 @@ class Audit:
             if isinstance(part.result, Gate):
                 decided = "; ".join(part.result.decided())
                 said["gate"] = [f"Whether to correct, by the labels: {decided}"]
+                said.setdefault("leaderboard", []).extend(self._kept_off(part.result))
             if isinstance(part.result, ReportCards) and (first := part.result.first_shown()):
                 said["judge"] = list(dict.fromkeys([*part.report.answer, first]))
         lines = {
@@ -101,6 +102,18 @@ class Audit:
         for words, of_audit in OF_AUDIT.items():
             answer = [line.replace(words, of_audit) for line in answer]
         return answer
+
+    def _kept_off(self, gate: Gate) -> Iterator[str]:
+        """The counted ranking of each judge whose correction moves it and is to be kept off."""
+        decisions = gate.judges.fillna({"judge": ""}).set_index("judge")["decision"]
+        boards = next((p.result for p in self.parts if isinstance(p.result, Leaderboards)), ())
+        for board in boards:
+            if decisions.get(board.judge or "") == KEEP_OFF and board.corrects:
+                first = board.models.nsmallest(TOP, "rank_naive")
+                ranks = zip(first["model"], first["rank_naive"], strict=True)
+                whose = "" if board.judge is None else f" {board.judge}"
+                names = ", ".join(f"{model} {rank:.0f}" for model, rank in ranks)
+                yield f"The labels do not support correcting{whose}; uncorrected, best: {names}"
 
     def _why_none(self) -> str:
         """Why there is no ranking."""

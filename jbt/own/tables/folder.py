@@ -45,5 +45,8 @@ def settings_of(folder: Path) -> dict[str, Any]:
         if name in settings or (folder / file).exists():
             settings[name] = str(folder / str(settings.get(name, file)))
     if "verdicts" not in settings:
-        raise ValueError(f"{folder} has neither {TABLES['verdicts']} nor a {SETTINGS} naming one")
+        suffixes = sorted({path.suffix for path in folder.iterdir() if path.is_file()})
+        other = f"; for files of other tools: jbt audit {folder}/*{suffixes[0]}" if suffixes else ""
+        missing = f"neither {TABLES['verdicts']} nor a {SETTINGS} naming one"
+        raise ValueError(f"{folder} has {missing}{other}")
     return {name: settings[name] for name in (*TABLES, *settings) if name in settings}

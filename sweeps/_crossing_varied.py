@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-    from jbt.experiments.table import Table
 
 RUNS = 30
 """Pools a point of the paper's figure and table (count)."""
@@ -251,21 +250,13 @@ class Choices(PoolKind, Varied):
             base = baselines.setdefault(at["covariate"], benefit)
             t.means("benefit", benefit, **at)
             t.crossing(benefit, runs=RUNS, **at)
-            difference_rows(benefit, base, at, t)
+            # Two studies of the paper's size, each with pools of its own.
+            here, there = (small_crossings(b, t.seed + i) for i, b in enumerate((benefit, base)))
+            with np.errstate(invalid="ignore"):  # both beyond the grid
+                apart = abs(here - there) >= 0.05
+            t.add("small_studies_0.05_from_baseline", apart.mean(), **at)
             largest, *interval = stats.largest_increase(benefit.values, seed=t.seed)
             t.add("largest_increase", largest, interval, benefit.sizes["pool"], **at)
-            for quantity, same in (("", False), ("_same_pools", True)):
-                means = stats.study_means(benefit.values, seed=t.seed, size=RUNS, same_pools=same)
-                falls = (np.diff(means, axis=1) <= 0).all(1)
-                t.add(f"small_studies_falling_throughout{quantity}", falls.mean(), **at)
-            # Three studies of one scenario: the effect of noise alone on the values of a factor.
-            three = [small_crossings(benefit, t.seed + i) for i in range(3)]
-            with np.errstate(invalid="ignore"):  # all three beyond the grid
-                ranges = np.ptp(three, axis=0)
-            known = ranges[np.isfinite(ranges)]
-            median = np.median(known) if len(known) else np.nan
-            studies = {"studies": lambda *_, ranges=ranges: ranges, "runs": RUNS}
-            t.add("small_studies_range_of_3", median, **studies, **at)
 
     def headline(self, table):
         """Rows to print: without the benefit beyond rho = 0."""
@@ -307,34 +298,10 @@ class Choices(PoolKind, Varied):
         ]
 
 
-def crossings_of(benefit: xr.DataArray, means: np.ndarray) -> np.ndarray:
-    """Crossings of mean benefits [..., rho]."""
-    return stats.first_crossing(benefit["rho"].values, means)
-
-
 def small_crossings(benefit: xr.DataArray, seed: int) -> np.ndarray:
     """Crossings of studies of the paper's size, with pools of their own."""
-    return crossings_of(benefit, stats.study_means(benefit.values, seed=seed, size=RUNS))
-
-
-def difference_rows(
-    benefit: xr.DataArray, base: xr.DataArray, at: dict[str, Any], t: Table
-) -> None:
-    """Add how far a choice moves the crossing, on the same pools, and how often a study of the
-    choice and one of the baseline, of the paper's size and with pools of their own, differ by at
-    least 0.05."""
-    pair, n = (benefit, base), benefit.sizes["pool"]
-    if benefit is not base:
-        means = [crossings_of(b, b.mean("pool").values) for b in pair]
-        resampled = [crossings_of(b, stats.bootstrap_means(b.values, seed=t.seed)) for b in pair]
-        with np.errstate(invalid="ignore"):  # both beyond the grid
-            moved, samples = means[0] - means[1], resampled[0] - resampled[1]
-        interval = stats.crossing_interval(np.where(np.isnan(samples), 0, samples), n_units=n)
-        t.add("crossing_minus_baseline", moved, interval, n, **at)
-    here, there = (small_crossings(b, t.seed + i) for i, b in enumerate(pair))
-    with np.errstate(invalid="ignore"):
-        apart = abs(here - there) >= 0.05
-    t.add("small_studies_0.05_from_baseline", apart.mean(), **at)
+    means = stats.study_means(benefit.values, seed=seed, size=RUNS)
+    return stats.first_crossing(benefit["rho"].values, means)
 
 
 # --- the paper's factors
@@ -434,13 +401,6 @@ class Factors(PoolKind, VaryingBias, Varied):
             benefit, at = cell.benefit(ds), cell.columns
             small = not at["factor"].startswith(COLLAPSE)
             t.crossing(benefit, runs=self.runs if small else None, **at)
-            t.add("crossing_limit", cell.scenario.crossing_limit(), **at)
-            if small:
-                means = stats.study_means(benefit.values, seed=self.seed, size=self.runs)
-                none = ~np.isfinite(crossings_of(benefit, means))
-                several = stats.sign_changes(means) > 1
-                t.add("small_studies_without_crossing", none.mean(), **at)
-                t.add("small_studies_with_several_changes", several.mean(), **at)
 
     def panels(self, table):
         crossings = where(table, quantity="crossing")

@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -34,13 +33,13 @@ from jbt.estimators.reference import Rankings
 from jbt.experiments import declare, plots
 from jbt.experiments.declare import Group, Sweep
 from jbt.experiments.labelled_arrays import where
-from jbt.gate import LABELS, Noise, Rules, Urn
+from jbt.gate import LABELS, Noise, Rules
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, stream
 from jbt.types import Design, Pool, check_count
 
 from ._shared import gate_rows
-from ._shared.gate_rows import HALF, HARMED, TESTS
+from ._shared.gate_rows import HARMED, TESTS
 from ._shared.judge import BANK
 from ._shared.scenario import Correlated, VaryingBias
 
@@ -75,7 +74,7 @@ class Gate(Correlated, VaryingBias, Sweep):
     name = "gate"
     columns = (
         *("rule", "labels", "alpha", "n_anchors", "judge", "rho", "pool_class", "noise_kind"),
-        *("noise", "n_sharing", "drift"),
+        "noise",
     )
     presets = {
         "smoke": {
@@ -94,7 +93,7 @@ class Gate(Correlated, VaryingBias, Sweep):
         "noise": "share of labels",
         "n_anchors": "labels (members: draws)",
         "many": "labels (members: draws)",
-        **{f"{m}enable_rate": "share of label sets" for m in ("", "many_", "half_")},
+        **{f"{m}enable_rate": "share of label sets" for m in ("", "many_")},
         **{f"{m}labels_used": "labels" for m in ("", "many_")},
         "census_rate": "share of label sets",
         "census_used": "labels",
@@ -139,8 +138,6 @@ class Gate(Correlated, VaryingBias, Sweep):
     """The same for the rule `margin_share`, as a share of the labels bought."""
     noise: tuple[float, ...] = (0.1,)
     """Chances of a wrong label, beside 0, of the first judge's labels."""
-    drift: tuple[float, ...] = (0.0, 0.2)
-    """Standard deviations of the correlation between the pools of a family."""
     power: float = 0.8
     """Share of the helped pools in which the correction should be enabled."""
 
@@ -184,7 +181,6 @@ class Gate(Correlated, VaryingBias, Sweep):
         for level in self.alpha:
             gate.check_alpha(level)
         declare.check_increasing("noise", self.noise, least=0.001, most=0.5, length=0)
-        declare.check_increasing("drift", self.drift, least=0)
         if not 0 < self.power < 1:
             raise ValueError(f"power must lie between 0 and 1, got {self.power:g}")
 
@@ -228,7 +224,6 @@ class Gate(Correlated, VaryingBias, Sweep):
             trial = gate.trial(stream(key, "many labels"), rankings, rules, noise)
             out["many_enable_rate"] = trial.enable_rate
             out["many_labels_used"] = trial.labels_used
-        out["half_enable_rate"] = at_one_half(stream(key, "one half"), self.rules, self.k)
         return out | {f"status_{name}": fit.status for name, fit in fits.items()}
 
     def drawn(self, key: Key[Array, ""], condition: Condition) -> Pool:
@@ -257,9 +252,7 @@ class Gate(Correlated, VaryingBias, Sweep):
         names = {"decision": self.decisions}
         of_rules = {"labels": list(LABELS), **names, "n_anchors": list(self.n_anchors)}
         of_many = {"labels": list(LABELS), **names, "many": list(self.many)}
-        half = {"half_labels": ["disputed", "members"], **names}
-        axes = {"half_enable_rate": half | {"n_anchors": list(self.n_anchors)}}
-        axes |= dict.fromkeys(("enable_rate", "labels_used"), of_rules)
+        axes = dict.fromkeys(("enable_rate", "labels_used"), of_rules)
         if self.many:
             axes |= dict.fromkeys(("many_enable_rate", "many_labels_used"), of_many)
         one, n, p = self.experiment, self.n_items, self.pools
@@ -271,7 +264,6 @@ class Gate(Correlated, VaryingBias, Sweep):
         rule, alpha = zip(*self.rules.names, strict=True)
         of_decision = {"rule": list(rule), "alpha": np.array(alpha, float)}
         ds = ds.assign_coords({name: ("decision", v) for name, v in of_decision.items()})
-        half, ds = ds["half_enable_rate"].isel(condition=0), ds.drop_vars("half_enable_rate")
         by_rho = {rho: gate_rows.at_rho(ds, rho) for rho in self.rho}
         self.add_recalls(by_rho, t)
         for rho, part in by_rho.items():
@@ -283,7 +275,6 @@ class Gate(Correlated, VaryingBias, Sweep):
             for name in HARMED:
                 row = {"judge": judge, "rho": rho, "pool_class": name}
                 gate_rows.add_rates(t, of_tests["enable_rate"], members[name], **row)
-        self.add_half(half, t)
         for rho, part in by_rho.items():
             row = {"judge": ALL, "rho": rho, "pool_class": "helped"}
             gate_rows.add_power(t, part, self.power, **row)
@@ -295,9 +286,6 @@ class Gate(Correlated, VaryingBias, Sweep):
                     if name != "all":
                         row = {**cell._asdict(), "pool_class": name}
                         gate_rows.add_rates(t, part["enable_rate"], inside, **row)
-        if self.legitimate == "correlation":  # families have a mean correlation, one covariate
-            first = where(ds, noise_kind="none", judge=self.judge[0])
-            gate_rows.add_families(t, first, self.drift, judge=self.judge[0])
 
     def add_recalls(self, by_rho: dict[float, xr.Dataset], t: Table) -> None:
         """Add recall of both models and of perfect choices between them, mean over judges."""
@@ -325,8 +313,6 @@ class Gate(Correlated, VaryingBias, Sweep):
         for name, inside in gate_rows.classes(part).items():
             row, of_census = {**columns, "pool_class": name}, {**census, "pool_class": name}
             gate_rows.add_rates(t, enable, inside, **row)
-            if name in HARMED:
-                gate_rows.add_counts(t, enable, inside, self.sets, **row)
             if name == ALL:
                 gate_rows.add_means(t, "gated_recall", naive + enable * gain, **row)
                 gate_rows.add_means(t, "labels_used", part["labels_used"], **row)
@@ -339,31 +325,18 @@ class Gate(Correlated, VaryingBias, Sweep):
                 gate_rows.add_means(t, "gated_recall", by_census, **of_census)
                 gate_rows.add_means(t, "labels_used", part["census_used"], **of_census)
 
-    def add_half(self, half: xr.DataArray, t: Table) -> None:
-        """Add the case built at exactly one half, and the exact size of `sign` there."""
-        half = half.rename(half_labels="labels").drop_vars(Cell._fields, errors="ignore")
-        for labels, j, n in product(half["labels"].values, range(len(half.rule)), self.n_anchors):
-            one = half.sel(labels=labels, n_anchors=n).isel(decision=j)
-            gate_rows.add_means(t, "enable_rate", one.expand_dims("judge"), pool_class="half")
-            if one.rule == "sign":
-                row = {name: one[name].item() for name in ("labels", "rule", "alpha", "n_anchors")}
-                size = gate_rows.exact_size(str(labels), n, row["alpha"])
-                t.add("exact_size", size, **row, pool_class="half")
-
     def headline(self, table):
-        """The paper's table with its labels, for four rules; labels needed; the exact size of
-        `sign` beside its rate at one half; the worst rates of the tests."""
+        """The paper's table with its labels, for four rules; labels needed; the worst rates of the
+        tests."""
         over_all = (table.judge == ALL) & table.rho.isin([self.rho[0], self.rho[-1]])
         quantities = ["enable_rate", "gated_recall"]
         rules = ["at_least", "strict", "margin_share", "sign"]
         paper = over_all & (table.labels == "pairs") & (table.pool_class == "all")
         paper &= table.quantity.isin(quantities) & table.rule.isin(rules)
         paper |= table.quantity.str.startswith("study_") & table.paper.notna()
-        needed = table.quantity.isin(["labels_needed", "times_fewer"])
-        needed &= table.rho == self.rho[0]
+        needed = (table.quantity == "labels_needed") & (table.rho == self.rho[0])
         recall = over_all & table.quantity.isin(["naive_recall", "oracle_recall", "best_recall"])
-        half = (table.pool_class == "half") & (table.rule == "sign")
-        return table[paper | needed | recall | half | worst(table)]
+        return table[paper | needed | recall | worst(table)]
 
     def panels(self, table):
         """Enable rates and recall along rho, and the largest rate in harmed pools."""
@@ -462,21 +435,6 @@ def with_another_covariate(key: Key[Array, ""], pool: Pool, condition: Condition
     another = pools.with_covariates(stream(key, "legitimate"), pool.quality, score, rho=rho)
     x = jnp.where(rho > 0, another.design.covariates, d.covariates)
     return Pool(pool.quality, Design(x, d.content, d.item_mask, d.n_contents))
-
-
-def at_one_half(key: Key[Array, ""], rules: Rules, k: int) -> Array:
-    """Enable rates [2, rules, K] where bias-aware is right on exactly half of the disputed pairs,
-    and where as many of its members are good as of naive's."""
-    half, none = jnp.asarray(HALF / 2), jnp.zeros(())
-    pairs_key, members_key = jax.random.split(key)
-    tests = {"sets": rules.sets, "alpha": rules.alpha}
-    urn = Urn(half, none, half, none, none, none)
-    one_of_two = gate.Members(jnp.asarray(2.0), jnp.arange(k) < 1, jnp.zeros(k, bool))
-    drawn = [
-        gate.of_pairs(pairs_key, urn, rules.n_anchors, **tests),
-        gate.of_members(members_key, one_of_two, one_of_two, rules.n_anchors, **tests)[0],
-    ]
-    return jnp.stack([gate.decided(counts, rules)[0] for counts in drawn])
 
 
 def worst(table: pd.DataFrame) -> pd.Series:

@@ -1,5 +1,5 @@
 """Rows of `sweeps.gate`: how often a rule enables the correction in a class of pools, what follows,
-the labels that it takes, and families of pools that share one decision."""
+and the labels that it takes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jbt import gate, stats
+from jbt import stats
 from jbt.experiments.labelled_arrays import rows_of, where
 from jbt.experiments.table import Studies
 from jbt.gate import LABELS
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 HARMED = ("agreement_harmed", "recall_harmed")
 """Classes of pools that the correction does not help, in the order of pairs and in recall."""
 TESTS = ("sign", "sign_sequential")
-HALF = 60.0
-"""Disputed pairs of the case built at exactly one half."""
-FAMILY = (5, 10, 20, 40, 60)
-"""Pools of a family that are labelled once each for one decision (count)."""
 STUDY = 12
 """Pools of each judge in the paper's study, 60 over five judges."""
 
@@ -91,23 +87,6 @@ def add_rates(t: Table, enable: xr.DataArray, inside: xr.DataArray, **columns: A
         t.add("enable_rate", rate, interval, n, studies=studies, **row | columns)
 
 
-def add_counts(
-    t: Table, enable: xr.DataArray, inside: xr.DataArray, sets: int, **columns: Any
-) -> None:
-    """Add false enables, decisions, pools with a false enable for any judge, and the upper end of
-    the 95 % interval of their share (Clopper and Pearson)."""
-    n = int(inside.any("judge").sum())
-    touched = ((enable > 0) & (inside > 0)).any("judge").sum("pool")
-    false = (enable * inside).sum(("judge", "pool")) * sets
-    both = (rows_of(values, t.columns) for values in (false, touched))
-    for (row, count), (_, n_touched) in zip(*both, strict=True):
-        row |= {**columns, "n_pools": n}
-        t.add("false_enables", round(float(count)), **row)
-        t.add("decisions", int(inside.sum()) * sets, **row)
-        t.add("pools_touched", int(n_touched), **row)
-        t.add("cp_upper", stats.count_interval(int(n_touched), n)[2] if n else np.nan, **row)
-
-
 def add_study_counts(t: Table, enable: xr.DataArray, sets: int, **columns: Any) -> None:
     """Add what a study of the paper's size counts where no enable is right: false enables, pools of
     a judge with one, and the mean upper end of the 95 % interval of their share (Clopper and
@@ -152,15 +131,11 @@ def study_upper_ends(
 
 def add_power(t: Table, part: xr.Dataset, power: float, **columns: Any) -> None:
     """Add the labels bought until a test enables in the wanted share of helped pools, by kind of
-    label; how many times fewer they are than labels of random pairs; and their cost as a multiple
-    of a pool's comparisons."""
+    label."""
     helped = classes(part)["helped"]
     if not helped.any():
         return
     n = int(helped.any("judge").sum())
-
-    def add(quantity: str, values: np.ndarray, **row: Any) -> None:
-        t.add(quantity, values[0], prices.of_resamples(values[1:], n), n, **columns, **row)
 
     def curve(name: str, labels: str, decision: int) -> np.ndarray:
         """[K, pool] sums over helped pools of the judges, small and large K together."""
@@ -172,93 +147,16 @@ def add_power(t: Table, part: xr.Dataset, power: float, **columns: Any) -> None:
     for at, (rule, alpha) in enumerate(zip(part.rule.values, part.alpha.values, strict=True)):
         if rule not in TESTS:
             continue
-        needed = {}
         for labels in LABELS:
             curves = [curve(name, labels, at) for name in ("labels_used", "enable_rate")]
             rows = np.concatenate([*curves, helped.mean("judge").values[None]])
             resampled = stats.bootstrap_means(rows, seed=t.seed)
             means = over_last(np.concatenate([rows.mean(-1)[None], resampled]))
             bought, enabled = np.split(means, 2, axis=1)
-            needed[labels] = prices.first_reached(bought, enabled, power)
-        for labels, spent in needed.items():
-            row = {"rule": rule, "labels": labels, "alpha": alpha}
-            add("labels_needed", spent, **row)
-            if labels != "pairs":
-                add("times_fewer", needed["pairs"] / spent, **row)
-            for sharing in prices.SHARING:
-                cost = prices.overhead(spent * prices.LABEL, prices.POOL, sharing)
-                add("overhead", cost, n_sharing=sharing, **row)
-
-
-def add_families(t: Table, ds: xr.Dataset, drifts: tuple[float, ...], **columns: Any) -> None:
-    """Add decisions for whole families of pools, on one label in each of some pools, and their
-    effect on the family's mean recall; the conditions [rho] are those of one judge."""
-    rho = ds["rho"].values
-    levels = [a for a, rule in zip(ds.alpha.values, ds.rule.values, strict=True) if rule == "sign"]
-    kinds = {"disputed": ("right", "wrong"), "members": ("right_member", "wrong_member")}
-    gain = (ds["bias_aware_recall"] - ds["naive_recall"]).values
-    for labels, names in kinds.items():
-        right, wrong = (ds[name].values for name in names)
-        if labels == "disputed":
-            right, wrong = (v / np.maximum(right + wrong, 1) for v in (right, wrong))
-        for drift in drifts:
-            for mean in rho:
-                weights = family_weights(rho, mean, drift)
-                of_pool = np.stack([weights @ v for v in (right, wrong, gain)])
-                resampled = stats.bootstrap_means(of_pool, seed=t.seed)
-                means = np.concatenate([of_pool.mean(-1)[None], resampled])
-                for alpha in levels:
-                    for n in FAMILY:
-                        rate = family_rate(means[:, 0], means[:, 1], n, alpha)
-                        row = {"rule": "sign", "labels": labels, "alpha": alpha, "n_anchors": n}
-                        row |= {**columns, "rho": mean, "drift": drift, "n_pools": len(gain[0])}
-                        effects = {"enable_rate": rate, "benefit": rate * means[:, 2]}
-                        for effect, values in effects.items():
-                            interval = stats.percentiles(values[1:], n_units=row["n_pools"])
-                            t.add(f"family_{effect}", values[0], interval, **row)
-
-
-def exact_size(labels: str, n: int, alpha: float) -> float:
-    """Chance that `sign` enables in the case built at one half."""
-    from scipy.stats import binom, hypergeom
-
-    critical = gate.critical_values(alpha, n)
-    if labels == "disputed":
-        drawn = min(n, int(HALF))
-        return float(hypergeom(int(HALF), int(HALF) // 2, drawn).sf(critical[drawn] - 1))
-    # One of two is good on either side: a draw is discordant half of the time.
-    discordant = np.arange(n + 1)
-    size = binom.sf(critical - 1, discordant, 0.5)
-    return float(binom.pmf(discordant, n, 0.5) @ size)
-
-
-def family_rate(right: np.ndarray, wrong: np.ndarray, n_labels: int, alpha: float) -> np.ndarray:
-    """Chance that `sign` enables for a family of pools of one judge, on one label in each of some.
-
-    Args:
-      right, wrong: chances that the label of a pool drawn at random is so, of one shape.
-      n_labels: labelled pools (count).
-      alpha: level of the test.
-    """
-    from scipy.stats import binom
-
-    n = np.arange(n_labels + 1)
-    discordant = np.minimum(right + wrong, 1.0)[..., None]  # rounded, it may lie above
-    share = np.minimum(np.asarray(right)[..., None] / np.maximum(discordant, 1e-12), 1.0)
-    critical = gate.critical_values(alpha, n_labels)
-    return (binom.pmf(n, n_labels, discordant) * binom.sf(critical - 1, n, share)).sum(-1)
-
-
-def family_weights(rho: np.ndarray, mean: float, drift: float) -> np.ndarray:
-    """Weights [rho] of the simulated correlations, increasing, in a family whose correlations are
-    normal about a mean. Each pool takes the nearest simulated correlation, so that the ends are cut
-    off."""
-    from scipy.stats import norm
-
-    if not drift:
-        return (rho == mean).astype(float)
-    ends = np.concatenate([[-np.inf], (rho[1:] + rho[:-1]) / 2, [np.inf]])
-    return np.diff(norm.cdf(ends, mean, drift))
+            needed = prices.first_reached(bought, enabled, power)
+            row = {"rule": rule, "labels": labels, "alpha": alpha, **columns}
+            interval = prices.of_resamples(needed[1:], n)
+            t.add("labels_needed", needed[0], interval, n, **row)
 
 
 def at_rho(ds: xr.Dataset, rho: float) -> xr.Dataset:

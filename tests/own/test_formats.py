@@ -498,7 +498,9 @@ MODELS = "prompt,model_a,model_b"
         ("own_seven", {"scale": "1:6"}, "line 5: preference is '7', not covered by --scale 1:6"),
         ("own_words", {"map": "Response 1=first"},
          "line 3: better is 'Response 2', not covered by --map Response 1=first"),
-        ("own_words", {}, "(--map your words)"),
+        ("own_words", {}, "says what each word means: first, second, tie, error"),
+        ('response_1,response_2,rating\na,b,2', {}, "line 2: nothing says who won, name the column "
+         "(--winner); columns are 'response_1', 'response_2', 'rating'"),
         (f"{MODELS},winner\np,m,k,m", {"first": "modl_a", "second": "model_b"},
          "no 'modl_a' here; keys are 'prompt', 'model_a', 'model_b', 'winner'; did you mean "
          "'model_a'?"),
@@ -739,3 +741,27 @@ def test_real_results_of_llmbar(data, tmp_path):
     assert [(names[a["pool"]], a["better"]) for a in anchors] == [
         (r["pool"], r["better"]) for r in labels
     ]
+
+
+PREFERRED = {"response1": "a b", "response2": "a b", "grade": 2}
+
+
+@pytest.mark.parametrize(
+    ("prompts", "named"),
+    [
+        ([{"context": [{"content": c}]} for c in "xyx"], {"pool": "context"}),
+        ([{"instruction": "do", "input": i} for i in ("x", "", "x")], {}),
+        ([{"question": {"id": i}} for i in (1, 2, 1)], {}),
+    ],
+)
+def test_prompts_of_several_parts_and_columns_of_texts(prompts, named, tmp_path):
+    """A conversation is a prompt; columns with texts may be named as those of the two answers."""
+    path = save(tmp_path, "own.jsonl", [{**PREFERRED, **prompt} for prompt in prompts])
+    named |= {"first": "response1", "second": "response2", "winner": ("grade",), "scale": "-3:3"}
+    found = formats.collect([path], columns=columns_of(**named))
+    pools = [v.pool for v in found.verdicts]
+    assert pools[0] == pools[2] != pools[1]
+    assert [v[1:4] for v in found.verdicts] == [
+        ("response1", "response2", pytest.approx(1 / 6))
+    ] * 3
+    assert found.items["words"].tolist() == [2] * 4

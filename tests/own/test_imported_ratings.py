@@ -80,6 +80,8 @@ def test_logs_of_inspect_are_read_packed_and_as_json(start, tmp_path):
     assert formats.collect(packed).verdicts == formats.collect(plain).verdicts == expected
 
 
+RANKS = [("m", 3), ("k", 1), ("n", 2)]
+
 INSPECT = {"epoch": 1, "input": "Why?", "output": {"completion": "a b"}}
 INSPECT |= {"eval": {"task": "t", "model": "m"}, "id": 1}
 PAIR = {"model_a": "k", "model_b": "m"}
@@ -109,6 +111,24 @@ def test_scorers_of_inspect_that_compare(metadata, value, expected, of_score, tm
             formats.collect([path])
     else:
         assert [v[1:4] for v in formats.collect([path]).verdicts] == [expected]
+
+
+RANKED = {"answers": [{"model": m, "answer": m, "rank": r} for m, r in RANKS]}
+LISTED = {"generations": ["m", "k", "n"], "ratings": [1, 3, 2]}
+
+
+def test_lists_of_answers_say_the_same_in_every_form(tmp_path):
+    found = []
+    for record in (RANKED, {**LISTED, "generation_models": ["m", "k", "n"]}, LISTED):
+        records = [{**record, "prompt": prompt} for prompt in "pq"]
+        found.append(formats.collect([save(tmp_path, "lists.jsonl", records)]))
+    assert found[0].verdicts == found[1].verdicts
+    assert [v[1:4] for v in found[0].verdicts] == [
+        *(("m", "k", 0.0), ("m", "n", 0.0), ("k", "n", 1.0))
+    ] * 2
+    assert found[1].mapping["winner"] == ("ratings",)
+    assert found[2].verdicts[0][1:3] == ("answer_1", "answer_2")
+    assert found[2].contents == []
 
 
 def test_models_of_lm_eval_are_the_folders(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -84,6 +85,10 @@ class NoVerdicts(Refused):
     """A record in which nothing names two items, or nothing says who won."""
 
 
+class NoWinner(NoVerdicts):
+    """A record in which two items are named, and nothing says who won."""
+
+
 class Keys:
     """The columns of a table, and those that the user named."""
 
@@ -145,16 +150,23 @@ class Keys:
         """Reads the pool's name; else the prompt; else what `without` says. And whether there is
         a column for it."""
         pool = given.pool or self.first("pool")
-        prompt = self.one("prompt") if pool is None else None
+        prompts = self.usual(*NAMES["prompt"]) if pool is None else []
+        further = None
+        if [name.casefold() for name in prompts] == ["instruction", "input"]:  # Alpaca's form
+            further = prompts.pop()
+        prompt = only("prompt", prompts)
 
         def read(row: Row) -> str:
-            if pool is not None:
-                return row.name("pool", pool)
-            if prompt is None:
+            column = pool or prompt
+            if column is None:
                 return without(row)
-            text = row.need("pool", prompt)
-            is_short = isinstance(text, str) and len(text) <= ONE_LINE
-            return row.name("pool", prompt) if is_short else digest(text)
+            text = row.need("pool", column)
+            if isinstance(text, list | dict):  # turns of a conversation
+                return digest(json.dumps(text, sort_keys=True))
+            if further and row.find("pool", further):
+                return digest(text, row.need("pool", further))
+            is_long = not isinstance(text, str) or len(text) > ONE_LINE
+            return digest(text) if prompt and is_long else row.name("pool", column)
 
         return read, (pool or prompt) is not None
 

@@ -10,7 +10,18 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from jbt.own.formats import ratings, texts
-from jbt.own.formats.columns import CHOSEN, COUNTS, NAMES, PLAIN, STEMS, WON, Keys, NoVerdicts, only
+from jbt.own.formats.columns import (
+    CHOSEN,
+    COUNTS,
+    NAMES,
+    PLAIN,
+    STEMS,
+    WON,
+    Keys,
+    NoVerdicts,
+    NoWinner,
+    only,
+)
 from jbt.own.formats.given import USUAL, GenericColumns, SwappedCodes
 from jbt.own.formats.records import (
     Game,
@@ -43,9 +54,15 @@ PREFERRED = "this says which was preferred; no judge's result is in the file"
 
 def recognises(values: Mapping[str, Any]) -> bool:
     """Whether two items, or their texts, and a winner or two scores have columns with usual names;
-    or one item and its rating; or the values are a ranking."""
+    or one item and its rating; or the values are a ranking.
+
+    Raises:
+      Refused: two items, or their texts, have such columns, but not what says who won.
+    """
     try:
         plan = layout(USUAL, tuple(values))
+    except NoWinner:
+        raise  # two answers are here: which column says who won is for the user to say
     except NoVerdicts:
         return False
     return isinstance(plan, Layout) or plan.fits(values)
@@ -70,15 +87,20 @@ def layout(given: GenericColumns, keys: tuple[str, ...]) -> Layout | ratings.Rat
         return _pairs(given, columns)
     except NoVerdicts as reason:
         try:
-            return ratings.layout(given, columns)
+            plan = ratings.layout(given, columns)
         except NoVerdicts:
             raise reason from None
+        if plan.guessed and isinstance(reason, NoWinner):
+            raise
+        return plan
 
 
 def _pairs(given: GenericColumns, columns: Keys) -> Layout:
     """The layout of rows with two answers."""
     keys = columns.keys
     items: Any = (given.first, given.second) if given.first is not None else None
+    if items in columns.pairs(*STEMS["texts"]) and given.texts is None:
+        given, items = replace(given, texts=items), None
     if items is None:
         plain = [pair for pair in PLAIN if set(pair) <= set(keys)]
         items = only("items", plain[:1] or columns.pairs(*STEMS["items"]))
@@ -172,7 +194,7 @@ def _winner(given: GenericColumns, columns: Keys, is_chosen: bool, is_won: bool)
             found = {"probability": probability}
         elif not is_chosen:
             what = f"name the column (--winner); columns are {columns.shown}"
-            raise NoVerdicts(f"nothing says who won, {what}")
+            raise NoWinner(f"nothing says who won, {what}")
         given = replace(given, **found)
     if given.winner and given.swapped is None:
         names = [form.format(given.winner[0].casefold()) for form in SWAPPED]
@@ -348,7 +370,8 @@ def _coded(
     except ValueError as error:
         raise Refused(f"{column} is {error}") from None
     except KeyError:
-        codes, option = '"0=first,1=tie,2=second"', "--map your words"
+        codes = '"0=first,1=tie,2=second"'
+        option = f'--map "{code}=first,..." says what each word means: first, second, tie, error'
         if number in (-1, 0, 1, 2):
             option = f"--map says what each code means, such as {codes}"
         elif number == number:

@@ -11,6 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from jbt.own.formats import texts
+from jbt.own.formats.columns import NAMES, STEMS, Keys
+from jbt.own.formats.given import USUAL
+from jbt.own.formats.ratings import BY_RANK, BY_SCORE
 from jbt.own.formats.records import (
     Anchor,
     Format,
@@ -91,7 +94,7 @@ def _inspect(row: Row) -> Iterator[Record]:
         score = score if isinstance(score, Mapping) else {"value": score}
         parts = score.get("value")
         parts = parts.items() if isinstance(parts, Mapping) else [(None, parts)]
-        facts = {**_metadata(row.values), **_metadata(score)}
+        facts = {**_object(row.values, "metadata"), **_object(score, "metadata")}
         for part, value in parts:
             judge = as_name(scorer if part is None else f"{scorer}/{part}", "a scorer")
             key = f"scores.{scorer}.value"
@@ -112,9 +115,9 @@ def _inspect(row: Row) -> Iterator[Record]:
                 yield Rating(pool, item, _score(value, key), judge)
 
 
-def _metadata(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    metadata = values.get("metadata")
-    return metadata if isinstance(metadata, Mapping) else {}
+def _object(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """An object within; an empty one where there is none."""
+    return value if isinstance(value := values.get(key), Mapping) else {}
 
 
 def _winner(value: Any, names: Sequence[str], key: str) -> float | None:
@@ -248,6 +251,74 @@ def _scores_of_n(row: Row) -> list[float | None] | None:
     return scores if keys else None
 
 
+# A prompt's answers in a list, each with its ratings or its rank, as objects (UltraFeedback, with
+# several criteria; Nectar) or as lists of the same length (distilabel).
+
+LISTS = ("completions", "answers", "responses", "generations", "candidates", "outputs")
+MODELS = ("models", "generation_models", "model_names", "generators")
+RATED = {"ratings": BY_SCORE, "scores": BY_SCORE, "ranks": BY_RANK}
+RATED |= dict.fromkeys(NAMES["rating"], BY_SCORE) | dict.fromkeys(NAMES["ranks"], BY_RANK)
+
+
+def _listed_answers(values: Mapping[str, Any]) -> tuple[str, list[Mapping[str, Any]]] | None:
+    """The key of a list of answers, and each answer with what is said about it; None without."""
+    key = next((key for key in LISTS if isinstance(values.get(key), list) and values[key]), None)
+    if key is None:
+        return None
+    answers: list[Any] = values[key]
+    if beside := _beside(values, key):
+        if not {*beside} & {*RATED} or any(len(values[name]) != len(answers) for name in beside):
+            return None
+        names = ["text", *("model" if name in MODELS else name for name in beside)]
+        rows = zip(answers, *(values[name] for name in beside), strict=True)
+        answers = [dict(zip(names, row, strict=True)) for row in rows]
+    rated = (isinstance(a, Mapping) and {*a} & {*RATED, "annotations"} for a in answers)
+    return (key, answers) if all(rated) else None
+
+
+def _beside(values: Mapping[str, Any], key: str) -> list[str]:
+    """The lists that stand beside a list of texts."""
+    if any(isinstance(answer, Mapping) for answer in values[key]):
+        return []
+    return [name for name in (*MODELS, *RATED) if isinstance(values.get(name), list)]
+
+
+def _answer_list(row: Row) -> Iterator[Record]:
+    found = _listed_answers(row.values)
+    if found is None:
+        raise Refused(f"no list of rated answers here; keys are {row.keys()}")
+    key, answers = found
+    beside = _beside(row.values, key)
+    row.note("texts" if beside else "item", key)
+    for name in beside:
+        row.note("item" if name in MODELS else "winner", name)
+    pool, _ = Keys(USUAL, tuple(row.values)).pool(USUAL, Row.numbered)
+    pool = pool(row)
+    judge = row.optional_name("judge", *NAMES["judge"])
+    for place, answer in enumerate(answers, 1):
+        model = next((answer[name] for name in NAMES["item"] if answer.get(name)), None)
+        text = next((answer[name] for name in STEMS["texts"] if name in answer), None)
+        text = text if isinstance(text, str) else None
+        if model is None:
+            item = Item(f"answer_{place}", None, text, by_place=True)
+        else:
+            model = as_name(model, f"the model in {key}")
+            item = Item(row.apart(pool, model, text), model, text)
+        criteria = _object(answer, "annotations")
+        rated: dict[str | None, Any] = {
+            name: (BY_SCORE, _object(criteria, name).get("Rating")) for name in criteria
+        }
+        if not rated:
+            name = next(name for name in RATED if name in answer)
+            rated = {None: (RATED[name], answer[name])}
+        for criterion, ((sign, how), value) in rated.items():
+            if not beside:
+                row.note("winner", key, how)
+            score = None if value == "N/A" else _score(value, f"a rating in {key}", {})
+            by = "/".join(filter(None, (judge, criterion))) or None
+            yield Rating(pool, item, score if score is None else sign * score, by)
+
+
 # PandaLM: two models, joined in a key, and three annotators in columns.
 
 PANDALM_CODES = {"0": 0.5, "1": 1.0, "2": 0.0}
@@ -322,6 +393,13 @@ FORMATS = (
         "lm-evaluation-harness samples",
         {"doc_id", "doc", "filtered_resps"}.issubset,
         _lm_eval,
+        "unknown",
+    ),
+    Format(
+        "answer_list",
+        "Lists of rated answers",
+        lambda values: _listed_answers(values) is not None,
+        _answer_list,
         "unknown",
     ),
     Format("best_of_n", "RewardBench 2 results", _is_best_of_n, _best_of_n, "unknown"),

@@ -184,8 +184,23 @@ def test_where_the_labels_keep_the_correction_off_the_counted_ranking_is_named()
     found = own.audit(pd.DataFrame(rows), pd.DataFrame(items), labels, covariates=["words"])
     board = next(part.result for part in found.parts if part.command == "leaderboard")[0]
     assert board.models.loc[board.models["rank_naive"] == 1, "model"].item() == "crow"
-    expected = ". The labels do not support correcting; uncorrected, best: crow 1"
+    expected = ". The labels do not support correcting; as counted, best: crow 1"
     assert expected in found.answer[0]
+
+
+def test_where_the_prior_holds_c_the_counted_ranking_is_named_beside():
+    """Each model writes at nearly one length, and the shorter one always wins."""
+    rows, items = [], []
+    for p in range(20):
+        for i, model in enumerate(MODELS):
+            words = 5 + i + (p == i)
+            items.append({"pool": p, "item": model, "content": model, "words": words})
+        for first, second in [(0, 1), (1, 2), (0, 2)]:
+            row = {"pool": p, "first": MODELS[first], "second": MODELS[second]}
+            rows.append({**row, "winner": MODELS[second if p % 4 == 0 else first]})
+    found = own.audit(pd.DataFrame(rows), pd.DataFrame(items), covariates=["words"])
+    expected = ", by a coefficient that is not measured; as counted, best: wren 1, finch 2, crow 3"
+    assert found.answer[0].endswith(expected)
 
 
 def stops(*_):

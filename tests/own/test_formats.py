@@ -499,8 +499,9 @@ MODELS = "prompt,model_a,model_b"
         ("own_words", {"map": "Response 1=first"},
          "line 3: better is 'Response 2', not covered by --map Response 1=first"),
         ("own_words", {}, "says what each word means: first, second, tie, error"),
-        ('response_1,response_2,x,y,z\na,b,2,1,0', {}, "line 2: nothing says who won, name the column "
-         "(--winner); columns are 'response_1', 'response_2', 'x', 'y', 'z'"),
+        ("response_1,response_2,x,y,z\na,b,2,1,0", {},
+         "line 2: nothing says who won, name the column (--winner); "
+         "columns are 'response_1', 'response_2', 'x', 'y', 'z'"),
         (f"{MODELS},winner\np,m,k,m", {"first": "modl_a", "second": "model_b"},
          "no 'modl_a' here; keys are 'prompt', 'model_a', 'model_b', 'winner'; did you mean "
          "'model_a'?"),

@@ -109,11 +109,9 @@ class Audit:
         boards = next((p.result for p in self.parts if isinstance(p.result, Leaderboards)), ())
         for board in boards:
             if decisions.get(board.judge or "") == KEEP_OFF and board.corrects:
-                first = board.models.nsmallest(TOP, "rank_naive")
-                ranks = zip(first["model"], first["rank_naive"], strict=True)
                 whose = "" if board.judge is None else f" {board.judge}"
-                names = ", ".join(f"{model} {rank:.0f}" for model, rank in ranks)
-                yield f"The labels do not support correcting{whose}; uncorrected, best: {names}"
+                best = board.best_as_counted
+                yield f"The labels do not support correcting{whose}; as counted, best: {best}"
 
     def _why_none(self) -> str:
         """Why there is no ranking."""

@@ -145,6 +145,13 @@ class Leaderboard:
         ranks = self.models[["rank", "rank_naive"]].dropna()
         return bool((ranks["rank"] != ranks["rank_naive"]).any())
 
+    @property
+    def best_as_counted(self) -> str:
+        """The first models without the correction, and their ranks."""
+        first = self.models.nsmallest(SHOWN, "rank_naive")
+        ranks = zip(first["model"], first["rank_naive"], strict=True)
+        return ", ".join(f"{model} {_rank(rank)}" for model, rank in ranks)
+
     def win_rates(self, against: str | None = None) -> np.ndarray:
         """[M] chance of winning against one model, or the mean chance over all others, by the
         corrected theta: at equal covariates, in either order alike, a tie being half a win. NaN
@@ -380,10 +387,15 @@ def _answer(board: Leaderboard) -> str:
             models["rank_naive"] > models["rank_high"]
         )
         changed += f", {(beyond & (moved != 0)).sum()} from outside its plausible ranks"
-    return (
-        f"{line}; the correction changes {changed}, most that of {furthest['model']}, from "
+    line += (
+        f"; the correction changes {changed}, most that of {furthest['model']}, from "
         f"{_rank(furthest['rank_naive'])} to {_rank(furthest['rank'])}"
     )
+    if (board.of_kind("c")["status"] != "converged").any():
+        line += (
+            f", by a coefficient that is not measured; as counted, best: {board.best_as_counted}"
+        )
+    return line
 
 
 def _conventions(board: Leaderboard, settings: Settings) -> Iterator[str]:

@@ -149,7 +149,7 @@ class AlpacaEval(MapPrior, RecordedSweep):
 
     def table(self, ds, t):
         from scipy.special import expit
-        from scipy.stats import kendalltau, spearmanr
+        from scipy.stats import spearmanr
 
         raw = ds.isel(pool=0).load()
         first, n = raw.isel(c_from=0), raw.sizes["prompt"]
@@ -170,7 +170,6 @@ class AlpacaEval(MapPrior, RecordedSweep):
                 of_versions.append(("spread", b, lambda q, v=v: np.ptp(q[..., v], axis=-1)))
         for v in models:
             of_versions.append(("expected_win_rate", v, lambda q, v=v: expit(ability(q, v))))
-            of_versions.append(("theta", v, lambda q, v=v: ability(q, v)))
         for source in raw["c_from"].values:
             at = raw.sel(c_from=source)
 
@@ -188,15 +187,14 @@ class AlpacaEval(MapPrior, RecordedSweep):
                 interval = stats.percentiles(of(draws))
                 t.add(quantity, float(of(theta)), interval, n, c_from=source, content=content[v])
             # No interval: both come from the same verdicts, and only one could be resampled.
-            for name, rate in zip(RATES, published[:, models], strict=True):
-                for quantity, correlation in (("spearman", spearmanr), ("kendall", kendalltau)):
-                    value: Any = correlation(theta[models], rate)[0]
-                    t.add(f"{quantity}_{name}", float(value), n_pools=n, c_from=source)
-            away = np.abs(expit(ability(theta, models)) - published[1, models]).mean()
+            controlled = published[1, models]
+            correlation: Any = spearmanr(theta[models], controlled)[0]
+            t.add("spearman_length_controlled", float(correlation), n_pools=n, c_from=source)
+            away = np.abs(expit(ability(theta, models)) - controlled).mean()
             t.add("distance_length_controlled", float(away), n_pools=n, c_from=source)
 
     def headline(self, table):
-        return table[~table.quantity.isin([*RATES, "expected_win_rate", "theta"])]
+        return table[~table.quantity.isin([*RATES, "expected_win_rate"])]
 
     def panels(self, table):
         published = table[table.quantity == RATES[1]].set_index("content").estimate

@@ -104,7 +104,6 @@ class Baselines(MapPrior, Sweep):
         "degrees": "1",
         "rare": "bool",
         "truth": "1 (share)",
-        "weight": "1",
     }
     panel_size = {"n_columns": 2, "height": 4.0, "below": {"ncols": 4, "fontsize": 9}}
 
@@ -145,7 +144,6 @@ class Baselines(MapPrior, Sweep):
             **dict.fromkeys(shared, of_models),
             "covariance": of_models | {"other": models},
             "truth": {"content": models},
-            "weight": {"n_anchors": self.n_anchors},
         }
         sizes = {"n_items": self.n_models, "pools": self.pools, "axes": axes, "fits": 100}
         return [Group("studies", self.experiment, conditions, {"judge": list(JUDGES)}, **sizes)]
@@ -155,7 +153,7 @@ class Baselines(MapPrior, Sweep):
         panel = {n: jnp.append(condition[n], jnp.asarray(v)) for n, v in OTHERS.items()}
         judges, m = {**condition, **panel}, self.n_models
         study = draw(key, m, self.n_prompts, self.sd, self.sd_answers, judges)
-        rows, statuses, weights = [], {}, []
+        rows, statuses = [], {}
         for name, n in self.methods:
             if name not in FITS:
                 sums = pair_sums(study, n)
@@ -164,7 +162,6 @@ class Baselines(MapPrior, Sweep):
                 rare = jnp.minimum(*either) < stats.FEWEST
                 rate, variance = fit.win_rate, jnp.diagonal(fit.covariance)
                 rows.append((rate, fit.covariance, rate, variance, fit.degrees, rare))
-                weights += [fit.weight] * (name == "ppi")
                 continue
             fit = FITS[name](study, self.prior, n)
             statuses[f"status_{name}{n or ''}"] = fit.status
@@ -177,7 +174,7 @@ class Baselines(MapPrior, Sweep):
             rows.append((theta, covariance, rate, variance, degrees, jnp.zeros(m, bool)))
         names = ("estimate", "covariance", "win_rate", "win_variance", "degrees", "rare")
         out = {name: jnp.stack(v) for name, v in zip(names, zip(*rows, strict=True), strict=True)}
-        return {**out, "truth": study.win_rate, "weight": jnp.stack(weights), **statuses}
+        return {**out, "truth": study.win_rate, **statuses}
 
     def table(self, ds, t):
         import xarray as xr
@@ -187,11 +184,9 @@ class Baselines(MapPrior, Sweep):
             coords = {"judge": raw["judge"].values, "estimator": name, "n_anchors": n}
             for quantity, values in _metrics(raw.isel(method=at), name not in FITS).items():
                 t.means(quantity, xr.DataArray(values, coords, ("judge", "pool")))
-        for n in self.n_anchors:
-            t.means("weight", raw["weight"].sel(n_anchors=n), estimator="ppi")
 
     def headline(self, table):
-        """Rows to print: all but errors and weights."""
+        """Rows to print: all but errors."""
         return where(table, quantity=list(PANELS))
 
     def panels(self, table):
@@ -249,7 +244,6 @@ def _metrics(one: xr.Dataset, of_labels: bool) -> dict[str, np.ndarray]:
     rank, rank_low, rank_high = 1 + above.sum(-2), 1 + better.sum(-1), m - better.sum(-2)
     right = np.sign(estimate[..., :, None] - estimate[..., None, :])
     of_models = {
-        "win_rate_error": np.abs(rate - truth),
         "coverage": np.where(np.isfinite(low), (low <= truth) & (truth <= high), np.nan),
         "width": high - low,
         "rank_coverage": np.where(enough, (rank_low <= rank) & (rank <= rank_high), np.nan),

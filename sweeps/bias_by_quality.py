@@ -30,7 +30,6 @@ from jbt.experiments.plots import Line, Panel
 from ._shared.any_likelihood import maximise
 from ._shared.recorded import WORDS, Board, read_board
 
-PERMUTATIONS = 10_000
 ENOUGH = 20
 """Least wins, and losses, of a model whose own c has an interval: with 6 wins it covers in 84 %."""
 PLAIN = {"half": 0.0, "majority": 0.0, "prompt_precision": 1e9, "probit": 0.0, "lapse": 0.0}
@@ -106,12 +105,6 @@ class BiasByQuality(RecordedSweep):
         at = raw.sel(analysis=ALL)
         known = np.isfinite(at["quality"].values)
         quality, own, sd, rarer = (at[name].values[known] for name in OF_MODELS)
-        slope = weighted_slope(quality, own, sd**-2)
-        rng = np.random.default_rng(self.seed)
-        shuffled = rng.permuted(np.tile(own, (PERMUTATIONS, 1)), axis=1)
-        larger = (np.abs(weighted_slope(quality, shuffled, sd**-2)) >= abs(slope)).sum()
-        t.add("slope_over_models", slope, n_pools=n, analysis=ALL)
-        t.add("slope_p", (1 + larger) / (1 + PERMUTATIONS), n_pools=n, analysis=ALL)
         half = np.where(rarer >= ENOUGH, 1.96 * sd, np.nan)
         numbers = zip(quality, own, own - half, own + half, strict=True)
         for content, (a, c, *ends) in zip(at["content"].values[known], numbers, strict=True):
@@ -226,12 +219,6 @@ def log_likelihood(
         return jnp.log(lapse / 2 + (1 - lapse) * jnp.exp(value))
 
     return y * log_share(z) + (1 - y) * log_share(-z)
-
-
-def weighted_slope(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Least-squares slope of y [..., V] on x [V]."""
-    x = x - (weight * x).sum() / weight.sum()
-    return (weight * x * y).sum(-1) / (weight * x**2).sum()
 
 
 SWEEP = BiasByQuality

@@ -89,7 +89,6 @@ class Paired(Profiled):
         "slice_drop": "nats, c_map moved by 0.5 and the rest held",
         "c_uncentred": "logits, Eq. 3 without centring where apparent quality has mean 0",
         "c_uncentred_first": "logits, the same where the first item's is 0",
-        "extreme_item": "1 if an item always wins or always loses",
     }
     panel_size = {"height": 4.0}
 
@@ -161,9 +160,7 @@ class Paired(Profiled):
             oracle = judges.frozen_draw(draw, pool, judge)
         comparisons = judges.reveal(oracle, pairs.every_pair(pool))
         analyses = jax.vmap(lambda owner: self.evidence(comparisons, design_of(pool, owner)))
-        won = comparisons.wins.sum(1) + (comparisons.shown - comparisons.wins).sum(0)
-        always = (won == 0) | (won == (comparisons.shown + comparisons.shown.T).sum(1))
-        return {**analyses(owners(n_contents)), "extreme_item": always.any().astype(float)}
+        return analyses(owners(n_contents))
 
     def evidence(self, comparisons: Comparisons, design: Design) -> dict[str, Array]:
         """Evidence about c in one analysis, and estimates of c under each prior."""
@@ -296,7 +293,6 @@ class Paired(Profiled):
             # How many times less the paired estimate depends on the prior.
             unpaired, paired = sensitivity.mean("condition").transpose("design", "pool").values
             t.ratio(f"c_sensitivity_{name}_ratio", unpaired, paired, judge="all", **size)
-        t.shares("pools_with_an_extreme_item", part["extreme_item"], **size)
 
     def headline(self, table):
         """Rows beside the paper's numbers, and those over all judges."""

@@ -191,10 +191,6 @@ class Sweep:
         """The rows printed at the end, where the table is too long to read; by default all."""
         return table
 
-    def page(self, table: pd.DataFrame) -> str:
-        """Markdown written beside the table, its rows in words; by default none."""
-        return ""
-
     @classmethod
     def paper(cls) -> list[PaperNumber]:
         """The paper's numbers: those in paper.csv beside the module or package, if there is one."""

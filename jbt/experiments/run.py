@@ -4,7 +4,7 @@ A run writes to `OUT/NAME/`:
 
     results.zarr     every metric of every pool (`jbt.experiments.store`), its configuration and
                      digests of the code among its attributes
-    table.csv, figure.png; for some sweeps page.md
+    table.csv, figure.png
 
 The same command again computes what is missing in the store, and makes table and figure anew from
 it. Another configuration in the same folder is refused, and so is an unfinished run of other code;
@@ -270,7 +270,6 @@ def _report(sweep: Sweep, results: Store, folder: Path, writable: bool) -> pd.Da
                 f"{results.place} was simulated before {', '.join(changed)} changed, and "
                 f"lacks what its table needs now ({error}); --overwrite simulates again"
             ) from error
-        page = sweep.page(table)
         if writable:
             from jbt.experiments import plots
 
@@ -278,10 +277,6 @@ def _report(sweep: Sweep, results: Store, folder: Path, writable: bool) -> pd.Da
             csv = table.to_csv(index=False, float_format="%.6g")
             files.write_whole(table_file, lambda p: p.write_text(csv))
             files.write_whole(figure_file, lambda p: plots.save(figure, p))
-            if page:
-                files.write_whole(
-                    folder / store.PAGE, lambda p: p.write_text(page, encoding="utf-8")
-                )
         failed = {
             str(name): int((dataset[name] > 0).sum())
             for name in dataset.data_vars
@@ -306,8 +301,7 @@ def _report(sweep: Sweep, results: Store, folder: Path, writable: bool) -> pd.Da
         )
     if len(printed) < len(table):
         print(f"\n{len(printed)} of {len(table)} rows; {store.TABLE} has all of them")
-    paths = [table_file, figure_file, *([folder / store.PAGE] if page else [])]
-    listed = ", ".join(map(str, paths))
+    listed = f"{table_file}, {figure_file}"
     if writable:
         print(f"\nwritten: {listed}, {results.place}")
     else:

@@ -33,7 +33,7 @@ from jbt.twins import Twin
 from jbt.types import Fit, Prior, check_count
 
 from .._shared import calibration
-from . import findings_page, rows
+from . import rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,8 +82,7 @@ class Judges(Sweep):
         "c_hat": "logits for x = 1 over x = 0",
         "kappa_hat": "logits",
         **dict.fromkeys(rows.CORRELATIONS, "1 (correlation within the pool)"),
-        **dict.fromkeys(("flip_rate", "unit_flip_rate"), "share of ordered pairs, expected"),
-        "position_flips": "share of pairs",
+        "unit_flip_rate": "share of ordered pairs, expected",
         "boundary": "logits above the k-th largest naive estimate, mean",
         "quality": "statements, true less false",
         **dict.fromkeys(rows.PROBES, "share of verdicts"),
@@ -193,11 +192,6 @@ class Judges(Sweep):
         def share(values: Array) -> Array:
             return jnp.where(other, values, 0).sum((-2, -1)) / other.sum()
 
-        differs = {
-            "argmax": jnp.minimum(p, 1 - p),  # between a fresh draw and the likelier verdict
-            "draws": 2 * p * (1 - p),  # between two draws
-        }
-        flips = jnp.where(condition["argmax"] > 0, differs["argmax"], differs["draws"])
         louder = jax.nn.sigmoid(jnp.array(UNITS)[:, None, None] * jnp.log(p / (1 - p)))
         above = theta["naive"] - metrics.kth_largest(theta["naive"], k)
         elaborated = x == jnp.array([0, 1])[:, None, None]
@@ -211,8 +205,6 @@ class Judges(Sweep):
             "steps": steps,
             "corr_naive_x": _correlation(theta["naive"], x),
             "corr_residualised": _correlation(theta["residualised"], theta["bias_aware"]),
-            "flip_rate": share(flips),
-            "position_flips": share(verdicts == verdicts.T),
             "uncertain": share(_in_doubt(p)),
             "unit_flip_rate": share(jnp.minimum(louder, 1 - louder)),
             "unit_uncertain": share(_in_doubt(louder)),
@@ -229,9 +221,6 @@ class Judges(Sweep):
         counts = ["cells_tested", "cells_inconsistent", "false_alarms_expected", "targets_missed"]
         missed = table.quantity.isin(counts) & (table.estimate > 0)
         return table[rows.is_evidence(table) | missed]
-
-    def page(self, table):
-        return findings_page.page(table, self)
 
     # --- the figure
 

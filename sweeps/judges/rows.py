@@ -35,7 +35,6 @@ INPUTS = ("naive", "order_swap")
 """Models whose recall at k = 5 twins are calibrated to; with ties as halves, the order swap leaves
 the naive estimate."""
 CORRELATIONS = ("corr_naive_x", "corr_residualised")
-SHARES = ("flip_rate", "position_flips", "uncertain")
 PROBES = tuple(
     f"{what}{content}"
     for what in ("probe_preference", "probe_first")
@@ -167,7 +166,7 @@ def judge_rows(group: Twins) -> None:
         group.t.means(name, group.results[name], model="bias_aware", k=5, **BANK)
     for model in ("bias_aware", "residualised", "order_swap_dropped"):
         group.means("benefit", model=model, k=5)
-    for name in (*CORRELATIONS, *SHARES):
+    for name in (*CORRELATIONS, "uncertain"):
         group.means(name, k=5, model="naive" if name == "corr_naive_x" else None)
 
 

@@ -13,8 +13,8 @@ from jbt.experiments.table import Studies
 if TYPE_CHECKING:
     from .rows import Twins
 
-LEVEL, POWER, MOST_POOLS = 0.05, 0.8, 12
-"""Level of the tests; wanted share of studies that find a gain; largest study tried (pools)."""
+LEVEL = 0.05
+"""Of the tests."""
 WIDTHS, WIDTH_RESAMPLES = 400, 1000
 """Studies with a bootstrap interval, and resamples of each (counts)."""
 
@@ -31,7 +31,6 @@ def fill(biased: Twins) -> None:
     judges = zip(gains, carried.pools.values, carried.blur, counts, strict=True)
     open_ = [studies_of_gains(*judge, stats.REPLICATES, rng) for judge in judges]
     corrected, p_open = (_corrected(studies, t.seed) for studies in (plain, open_))
-    needed = pools_needed(gains, t.seed)
     for i, p in enumerate(biased.judges):
         oracle = str(biased.results["oracle"].values[i])
         row: dict[str, Any] = {"judge": p.name, "oracle": oracle, "n_items": 30, **at}
@@ -44,7 +43,6 @@ def fill(biased: Twins) -> None:
         t.add("power_at_paper_size", share, n_pools=n, **row)
         least = stats.smallest_p(counts[i])
         t.add("p_min", least, studies=constant(np.full(1, least)), **row)
-        t.add("pools_for_80_power", needed[i], n_pools=n, **row)
 
 
 def constant(values: np.ndarray) -> Studies:
@@ -96,17 +94,3 @@ def interval_widths(studies: np.ndarray, seed: int) -> np.ndarray:
     means = np.stack([study[again].mean(-1) for study in studies])
     low, high = np.quantile(means, [0.025, 0.975], axis=-1)
     return high - low
-
-
-def pools_needed(gain: np.ndarray, seed: int) -> np.ndarray:
-    """Pools a judge with which the corrected test of each judge is significant in `POWER` of
-    studies; NaN beyond `MOST_POOLS`, or where there are too few pools to know.
-
-    Args:
-      gain: [F, P].
-    """
-    needed = np.full(len(gain), np.nan)
-    for size in range(3, MOST_POOLS + 1):
-        power = stats.small_study_power(gain, size=size, seed=seed, level=LEVEL)
-        needed = np.where(np.isnan(needed) & (power >= POWER), size, needed)
-    return needed

@@ -121,7 +121,7 @@ METRICS = {
     "stochastic_judge": ("recall", "allocation", "uncertain", "targets", "steps"),
     "crossing": ("naive_recall", "bias_aware_recall", "realised_corr"),
     "crossing_factors": ("naive_recall", "bias_aware_recall"),
-    "paired": (*paired.WHAT_C_COSTS, "c_map", "extreme_item"),
+    "paired": (*paired.WHAT_C_COSTS, "c_map"),
     "prior_sensitivity": ("c_hat", "tau2", "recall", "naive_recall", "profile_range"),
     "gate": (
         *("enable_rate", "many_enable_rate", "half_enable_rate", "census_rate"),

@@ -106,7 +106,7 @@ def test_the_influence_of_a_prompt_is_what_its_deletion_changes(x64):
             np.testing.assert_allclose(whole["influence"][prompt, at], change, rtol=0.1, atol=2e-4)
 
 
-def test_models_alone_and_the_slope_over_them(x64):
+def test_models_alone(x64):
     found = fitted(seed=1)
     own, quality = np.asarray(found["own_c"]), np.asarray(found["quality"])
     assert np.isnan(own[-1])  # the baseline
@@ -122,9 +122,6 @@ def test_models_alone_and_the_slope_over_them(x64):
         expected = minimize(loss, [0.0, 0.5], method="BFGS", options={"gtol": 1e-9}).x
         np.testing.assert_allclose([quality[v], own[v]], expected, atol=1e-6)
         np.testing.assert_allclose(found["rarer"][v], min(y.sum(), (1 - y).sum()))
-    x, y, w = np.arange(4.0), np.array([1.0, 3.0, 2.0, 6.0]), np.array([1.0, 2.0, 2.0, 1.0])
-    slope = np.polyfit(x, y, 1, w=np.sqrt(w))[0]
-    assert bias_by_quality.weighted_slope(x, y, w) == pytest.approx(slope)
 
 
 def test_a_model_that_hardly_ever_wins_has_no_interval(monkeypatch):

@@ -55,7 +55,6 @@ def of_paired(s):
             # Of c_hat = 1: half of the pools within a factor of 5, one with the wrong sign.
             "c_uncentred_first": np.resize([0.21, -1.0, 4.9, 5.1], s.pools),
             "c_map": maps[..., None],
-            "extreme_item": 0.25,
             "status_map": simulated,
         },
     )

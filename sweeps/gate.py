@@ -252,7 +252,7 @@ class Gate(Correlated, VaryingBias, Sweep):
         names = {"decision": self.decisions}
         of_rules = {"labels": list(LABELS), **names, "n_anchors": list(self.n_anchors)}
         of_many = {"labels": list(LABELS), **names, "many": list(self.many)}
-        axes = dict.fromkeys(("enable_rate", "labels_used"), of_rules)
+        axes: dict[str, Any] = dict.fromkeys(("enable_rate", "labels_used"), of_rules)
         if self.many:
             axes |= dict.fromkeys(("many_enable_rate", "many_labels_used"), of_many)
         one, n, p = self.experiment, self.n_items, self.pools

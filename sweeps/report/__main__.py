@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+import pandas as pd
+
 from jbt.border import files, inputs
 from jbt.border.exits import exit_code
 
@@ -77,8 +79,9 @@ def report(options: Options, command: str) -> int:
     finished, absent = runs.gather(names, options.preset, options.out, run=options.run)
     for name, reason in absent.items():
         print(f"left out: {name}, {reason}", file=sys.stderr)
-    rows = page.frame(finished)
-    text = page.one_page(page.markdown(finished, rows, absent, options.preset, command))
+    text = page.one_page(page.markdown(finished, absent, options.preset, command))
+    tables = [run.table.assign(sweep=run.name) for run in finished]
+    rows = pd.concat([pd.DataFrame(columns=["sweep"]), *tables])
     # The table bears no mark of its own: it belongs to the page.
     overwrite = options.overwrite or files.is_own(html)
     files.write_together({html: text, csv: rows.to_csv(index=False)}, overwrite=overwrite)

@@ -10,31 +10,27 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-
-import pandas as pd
 
 from jbt import __version__
 from jbt.experiments import store
 
-from .documents import CLAIMS, ROOT, Results, markdown_table, parsed, part_of
-from .runs import OUTCOME, Run, read
+from .documents import ROOT, markdown_table, part_of
+from .runs import OUTCOME, Run
 
 DOCS = ROOT / "docs"
-MARKS = ("yes", "no", "calibrated", "not compared")
-"""What `consistent` may be on the page."""
-COLUMNS = ("sweep", "setting", "quantity", *OUTCOME, "paper_pools", "role", "source", "command")
+HEADS = ("quantity", "setting", "ours [95 %]", "95 % of studies of its size", "paper")
+HEADS += ("consistent", "in the paper")
 
 ABOUT = """# The paper's numbers beside simulation
 
 Made by `{command}` with jbt {version}, from the tables of the preset `{preset}`. Intervals are 95 %
 over pools. *Consistent* says whether the paper's number, to its printed digits, lies among 95 % of
 simulated studies of the paper's own size; *calibrated* marks an input, whose agreement shows
-nothing; *not compared*, that these results have no number for it, or that many such studies find
-none. Where a choice of ours is varied, each value is a row. `report.csv` has all rows. Below stand
-the documents, with the numbers that are kept beside them.
-"""
+nothing; where it is empty, many such studies find no number. Where a choice of ours is varied, each
+value is a row. `report.csv` has all rows. Below stand the documents, with the numbers that are kept
+beside them."""
 
 
 def check_tools() -> None:
@@ -47,88 +43,38 @@ def check_tools() -> None:
         raise ValueError("the report needs Sphinx: pip install -e '.[docs]' in a checkout of jbt")
 
 
-def frame(runs: Sequence[Run]) -> pd.DataFrame:
-    """The rows of all runs with their place in the paper, a setting as `paper.csv` writes it."""
-    tables = [pd.DataFrame(columns=pd.Index(COLUMNS))]
-    for run in runs:
-        setting = run.table.drop(columns=[*OUTCOME, "quantity"]).to_dict("records")
-        numbers, fields = run.beside(), ("printed", "pools", "role", "source")
-        beside = {
-            name: [str(getattr(number, field, "")) for number in numbers]
-            for name, field in zip(("paper", *COLUMNS[-4:-1]), fields, strict=True)
-        }
-        rows = run.table.assign(
-            sweep=run.name,
-            setting=[" ".join(f"{c}={v}" for c, v in row.items() if v) for row in setting],
-            command=run.record["command"],
-            **beside,
-        )
-        tables.append(rows[[*COLUMNS]])
-    return pd.concat(tables, ignore_index=True)
-
-
-def markdown(
-    runs: Sequence[Run], rows: pd.DataFrame, absent: Mapping[str, str], preset: str, command: str
-) -> str:
-    """The beginning of the page.
+def markdown(runs: Sequence[Run], absent: Mapping[str, str], preset: str, command: str) -> str:
+    """The beginning of the page: for each run its figure, and its rows beside numbers of the paper.
 
     Args:
-      runs: whose figures are shown.
-      rows: theirs, see `frame`.
       absent: name of a sweep that is left out -> why.
       preset: of the runs.
       command: that makes the report.
     """
-    rows = rows.assign(
-        place=rows.source.str.extract(r"^([^:;(]*[^:;( ])", expand=False),
-        consistent=rows.consistent.replace("", MARKS[-1]),
-    )
-    counts, sections = [], []
-    for place, part in rows.groupby("place"):
-        counts.append([str(place), *(str((part.consistent == mark).sum()) for mark in MARKS)])
-        sections += [f"## {place}", beside_paper(part)]
-    figures = [
-        f"### {run.name}\n\n`{run.record['command']}`: {run.record}\n\n"
-        f'<img alt="Figure of {run.name}" src="{(run.folder / store.FIGURE).resolve()}">'
-        for run in runs
-    ]
-    text = [
-        ABOUT.format(command=command, version=__version__, preset=preset),
-        markdown_table(["in the paper", *MARKS], counts),
-        "## The paper's claims, and how many of the numbers that bear on them agree",
-        markdown_table(["claim", "in the paper", "agree"], agreement(runs)),
-        *sections,
-        "## The runs",
-        *figures,
-        *(f"Left out: `{name}`, {reason}." for name, reason in absent.items()),
-    ]
+    text = [ABOUT.format(command=command, version=__version__, preset=preset)]
+    text += [f"Left out: `{name}`, {reason}." for name, reason in absent.items()]
+    for run in runs:
+        figure = (run.folder / store.FIGURE).resolve()
+        text += [
+            f"## {run.name}",
+            f"`{run.record['command']}`: {run.record}",
+            f'<img alt="Figure of {run.name}" src="{figure}">',
+        ]
+        if lines := [*beside_paper(run)]:
+            text.append(markdown_table(HEADS, lines))
     return "\n\n".join(text) + "\n\n"
 
 
-def beside_paper(rows: pd.DataFrame) -> str:
-    """Rows beside numbers of the paper."""
-    heads = ["sweep", "quantity", "setting", "ours [95 %]", "95 % of studies of its size"]
-    heads += ["paper", "its pools", "consistent", "where"]
-    lines = []
-    for row in rows.to_dict("records"):
-        setting = row["setting"].replace("|", "\\|")
-        ours, studies = (part_of(row, part, ".3g") for part in ("estimate", "range"))
-        line = [row["sweep"], row["quantity"], f"`{setting}`", ours, studies, row["paper"]]
-        lines.append([*line, row["paper_pools"], row["consistent"], row["source"]])
-    return markdown_table(heads, lines)
-
-
-def agreement(runs: Sequence[Run]) -> list[list[str]]:
-    """Claim, its place in the paper, and how many rows of these runs that bear on it agree."""
-    tables = {run.name: run.table for run in runs}
-    lines = []
-    for claim in read(CLAIMS).to_dict("records"):
-        name, _, choice = claim["support"].partition(" ")
-        if name in tables:
-            rows = Results(tables.__getitem__).rows(name, parsed(choice)[0])
-            yes, no = ((rows.consistent == mark).sum() for mark in ("yes", "no"))
-            lines += [[claim["claim"], claim["paper"], f"{yes} of {yes + no}"]] * bool(yes + no)
-    return lines
+def beside_paper(run: Run) -> Iterator[list[str]]:
+    """The cells of a run's rows beside numbers of the paper."""
+    places = run.places()
+    for row, place in zip(run.table.to_dict("records"), places, strict=True):
+        if row["paper"]:
+            known = [f"{c}={v}" for c, v in row.items() if v and c not in (*OUTCOME, "quantity")]
+            setting = " ".join(known).replace("|", "\\|")
+            ours, studies = (part_of(row, part, ".3g") for part in ("estimate", "range"))
+            of_paper = row["paper"], row["consistent"], place
+            yield [row["quantity"], f"`{setting}`", ours, studies, *of_paper]
 
 
 def one_page(beginning: str) -> str:
@@ -140,18 +86,9 @@ def one_page(beginning: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.md")
         report.write_text(beginning, encoding="utf-8")
-        sphinx = [
-            sys.executable,
-            "-m",
-            "sphinx",
-            "-q",
-            "-b",
-            "singlehtml",
-            "-D",
-            f"report={report}",
-        ]
-        places = ["-d", f"{folder}/doctrees", str(DOCS), f"{folder}/site"]
-        made = subprocess.run([*sphinx, *places], capture_output=True, text=True, check=False)
+        options = ["-q", "-b", "singlehtml", "-D", f"report={report}", "-d", f"{folder}/doctrees"]
+        sphinx = [sys.executable, "-m", "sphinx", *options, str(DOCS), f"{folder}/site"]
+        made = subprocess.run(sphinx, capture_output=True, text=True, check=False)
         if made.returncode:
             raise ValueError(f"Sphinx made no page: {made.stderr.strip()}")
         text = Path(folder, "site", "index.html").read_text(encoding="utf-8")

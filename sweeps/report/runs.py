@@ -22,7 +22,6 @@ import pandas as pd
 from jbt.commands.sweep import NO_SWEEPS
 from jbt.experiments import plots, provenance, store
 from jbt.experiments.declare import Sweep
-from jbt.experiments.paper import PaperNumber
 from jbt.experiments.table import NUMBERS
 
 SWEEPS = __name__.rsplit(".", 2)[0]
@@ -83,27 +82,22 @@ class Run:
             store.opened(self.folder / store.RESULTS), sweep_of(self.name).at(self.record["preset"])
         )
 
-    def beside(self) -> list[PaperNumber | None]:
-        """The number of the paper that stands beside each row."""
+    def places(self) -> list[str]:
+        """Where in the paper the number beside each row stands; empty where there is none."""
         sweep = self.sweep()
-        numbers = sweep.paper()
-        rows = pd.read_csv(self.folder / store.TABLE)
-        # Rows are in the order of the numbers, of which two may have the same value.
-        setting = ["paper", *rows.columns.difference([*OUTCOME])]
-        again = rows.groupby(setting, dropna=False).cumcount()
-        found: list[PaperNumber | None] = []
-        for row, place in zip(rows.to_dict("records"), again, strict=True):
-            known: dict[str, Any] = {str(column): value for column, value in row.items()}
-            same = [
-                number
-                for number in numbers
-                if number.value == known["paper"]
-                and known["quantity"].startswith(number.quantity)
-                and number.stands_beside(known, sweep)
-            ]
-            same = [n for n in same if n.quantity == known["quantity"]] or same
-            found.append(same[min(place, len(same) - 1)] if same else None)
-        return found
+        rows, numbers = pd.read_csv(self.folder / store.TABLE), sweep.paper()
+        return [
+            "; ".join(
+                dict.fromkeys(
+                    number.source
+                    for number in numbers
+                    if number.value == row["paper"]
+                    and number.quantity == row["quantity"].removesuffix("_same_pools")
+                    and number.stands_beside({**row}, sweep)
+                )
+            )
+            for row in rows.to_dict("records")
+        ]
 
     def figure(self) -> str:
         """Its figure as SVG, coordinates with two decimals (points)."""

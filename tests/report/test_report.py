@@ -185,30 +185,18 @@ def made(tmp_path, monkeypatch):
     return make
 
 
-def test_rows_stand_under_their_place_in_the_paper(made):
+def test_rows_stand_beside_the_papers_numbers_and_their_place(made):
     code, text, rows = made("--no-run", "--only", "crossing")
     assert code == 0
-    assert rows.source.tolist() == ["", "", "Figure 3", "Table 7 (crossings)", "Figure 3"]
-    assert rows.paper.tolist() == ["", "", "0.45", "0.50", "0.45"]
-    assert rows.paper_pools.tolist() == ["", "", "30", "30", "30"]
-    assert rows.setting[1] == "covariate=<b>| rho=0.5"
-    figure, table = text.split("## Figure 3\n")[1].split("## Table 7\n")
-    setting = "| `covariate=continuous` | 0.421 [0.414, 0.428] | 0.295 to 0.484"
-    assert f"| crossing | crossing {setting} | 0.45 | 30 | yes | Figure 3 |" in figure
-    assert "| 0.2 to none | 0.45 | 30 | not compared | Figure 3 |" in figure
-    assert f"| crossing | crossing {setting} | 0.50 | 30 | no | Table 7 (crossings) |" in table
-    assert "| Figure 3 | 1 | 0 | 0 | 1 |\n| Table 7 | 0 | 1 | 0 | 0 |" in text
-    assert "0.219" not in text  # beside no number of the paper
+    assert rows.sweep.tolist() == ["crossing"] * 5
+    assert rows.drop(columns="sweep").equals(TABLE)
+    assert "## crossing\n\n`python -m sweeps.crossing`: {" in text
     assert '<img alt="Figure of crossing" src="/' in text
-
-
-def test_claims_stand_beside_how_many_of_their_numbers_agree(made, tmp_path):
-    table = TABLE.assign(covariate="continuous")
-    _, text, _ = made(
-        *("--no-run", "--only", "crossing_choices"),
-        results=finished(tmp_path / "choices", "crossing_choices", table),
-    )
-    assert "| The crossing is near 0.45, or 0.50 | Figure 3; Table 7 | 1 of 2 |" in text
+    setting = "| `covariate=continuous` | 0.421 [0.414, 0.428] | 0.295 to 0.484"
+    assert f"| crossing {setting} | 0.45 | yes | Figure 3 |" in text
+    assert f"| crossing {setting} | 0.5 | no | Table 7 (crossings) |" in text
+    assert "| 0.2 to none | 0.45 |  | Figure 3 |" in text
+    assert "0.219" not in text  # beside no number of the paper
 
 
 def test_a_sweep_that_is_missing_or_of_other_settings_is_named(made, tmp_path, capsys):

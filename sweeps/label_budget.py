@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Key
 
 from jbt import estimators, gate
 from jbt.estimators import reference
@@ -51,18 +51,16 @@ if TYPE_CHECKING:
 
 PLACED = {"pairs": "random", "disputed": "disputed", "boundary": "boundary"}
 """Labels of pairs, and their placement in `PLACEMENTS`."""
-RULES = ("sign", "at_least")
 ALONE = ("naive", "bias_aware", "best")
-FUSED = {"fuse": reference.joint, "fuse_correlated": reference.correlated}
 USES = {
-    **{f"gate_{rule}": ("pairs", "disputed", "members") for rule in RULES},
-    **dict.fromkeys(FUSED, tuple(PLACED)),
+    "gate_sign": ("pairs", "disputed", "members"),
+    "fuse_correlated": tuple(PLACED),
     "adjudicate": TURNS,
 }
 """Method -> the labels it is tried on."""
 EACH = {f"{m}_{labels}": (m, labels) for m, kinds in USES.items() for labels in kinds}
 """Name among the results -> method and labels."""
-FITTED = tuple(name for name, (method, _) in EACH.items() if method in FUSED)
+FITTED = tuple(f"fuse_correlated_{labels}" for labels in PLACED)
 """Those that are fits."""
 LINES = {
     "gate_sign_pairs": ("sky", ":", "gate (sign), any pairs"),
@@ -104,8 +102,8 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
     units = {
         "noise": "share of labels",
         "n_labels": "labels (of a gate on members: draws)",
-        **{f"{name}_recall": "1 (share of k)" for name in (*ALONE[:2], "census", *EACH)},
-        **{f"{name}_used": "labels" for name in ("census", *EACH)},
+        **{f"{name}_recall": "1 (share of k)" for name in (*ALONE[:2], *EACH)},
+        **{f"{name}_used": "labels" for name in EACH},
         **{f"status_{name}": "jbt.types.Status" for name in (*ALONE[:2], *FITTED)},
     }
     panel_size = {
@@ -176,10 +174,9 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
         numbers = jnp.asarray(np.array(self.n_labels), design.dtype)
 
         def gates(labels: str, right: Array, wrong: Array, used: Array) -> None:
-            for rule in RULES:
-                enabled = gate.decide(rule, right, wrong, critical=critical)
-                out[f"gate_{rule}_{labels}_recall"] = jnp.where(enabled, aware, naive)
-                out[f"gate_{rule}_{labels}_used"] = used
+            enabled = gate.decide("sign", right, wrong, critical=critical)
+            out[f"gate_sign_{labels}_recall"] = jnp.where(enabled, aware, naive)
+            out[f"gate_sign_{labels}_used"] = used
 
         def asked(placement: str) -> Comparisons:
             pairs_key = stream(key, "pairs")
@@ -187,17 +184,18 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
 
         by_labels = {labels: asked(placement) for labels, placement in PLACED.items()}
         counts = jax.tree.map(lambda *v: jnp.stack(v), *by_labels.values())
-        for method in FUSED:
 
-            def fused(counts: Comparisons, method: str = method) -> tuple[Array, Array]:
-                theta, status = self.fused(method, cheap, counts, r)
-                return recall(gate.exact_top(theta, self.k, order, design.content_mask())), status
+        def fused(counts: Comparisons) -> tuple[Array, Array]:
+            panel = reference.beside(cheap, counts, self.label_discrimination)
+            fit, _ = reference.correlated(panel, design, self.prior)
+            top = gate.exact_top(fit.parameters.theta, self.k, order, design.content_mask())
+            return recall(top), fit.status
 
-            recalls, status = jax.vmap(jax.vmap(fused))(counts)
-            for i, labels in enumerate(PLACED):
-                out[f"{method}_{labels}_recall"] = recalls[i]
-                out[f"status_{method}_{labels}"] = status[i]
-                out[f"{method}_{labels}_used"] = by_labels[labels].shown.sum((1, 2))
+        recalls, status = jax.vmap(jax.vmap(fused))(counts)
+        for i, labels in enumerate(PLACED):
+            name = f"fuse_correlated_{labels}"
+            out[f"{name}_recall"], out[f"status_{name}"] = recalls[i], status[i]
+            out[f"{name}_used"] = by_labels[labels].shown.sum((1, 2))
         for labels in ("pairs", "disputed"):
             of_pairs = by_labels[labels]
             right, wrong = jax.vmap(lambda c: discordant(c, r))(of_pairs)
@@ -207,10 +205,8 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
         wrong = jax.random.uniform(stream(key, "noise"), t.good.shape, design.dtype) < noise
         says = t.good ^ wrong
         alone = gate.members(r, dataclasses.replace(t, good=says))
-        drawn, rises = gate.of_members(stream(key, "draws"), *alone, self.n_labels[1:], sets=1)
+        drawn, _ = gate.of_members(stream(key, "draws"), *alone, self.n_labels[1:], sets=1)
         gates("members", *(jnp.pad(v[0], (1, 0)) for v in (drawn.right, drawn.wrong, drawn.used)))
-        out["census_recall"] = jnp.where(rises[0], aware, naive)
-        out["census_used"] = 2 * alone[0].n
         for turns in TURNS:
 
             def mended(n: Array, turns: str = turns) -> tuple[Array, Array]:
@@ -221,15 +217,6 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
             out[f"adjudicate_{turns}_recall"], out[f"adjudicate_{turns}_used"] = recalls, used
         return out
 
-    def fused(
-        self, method: str, cheap: Comparisons, labels: Comparisons, r: Rankings
-    ) -> tuple[Float[Array, " M"], Int[Array, ""]]:
-        """Quality (logits) and status of the fit to the judge's verdicts and labels of pairs."""
-        panel = reference.beside(cheap, labels, self.label_discrimination)
-        fit = FUSED[method](panel, r.pool.design, self.prior)
-        fit = fit[0] if method == "fuse_correlated" else fit
-        return fit.parameters.theta, fit.status
-
     def table(self, ds, t):
         true = where(ds, noise=self.noise[0]).drop_vars("noise")
         naive, aware = true["naive_recall"], true["bias_aware_recall"]
@@ -237,7 +224,7 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
             t.means("recall", recall, method=method)
             if method != "naive":
                 t.means("benefit", recall - naive, method=method)
-        for name, (method, labels) in {"census": ("census", "members"), **EACH}.items():
+        for name, (method, labels) in EACH.items():
             row, recall = {"method": method, "labels": labels}, ds[f"{name}_recall"]
             t.means("recall", recall, **row)
             t.means("benefit", recall - ds["naive_recall"], **row)

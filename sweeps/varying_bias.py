@@ -10,7 +10,8 @@ and covariate, with one that draws it.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -19,19 +20,16 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from jbt import estimators, twins
-from jbt.acquisition import Loop, Task, reports, rules, run
-from jbt.acquisition.views import View
-from jbt.estimators import reference
+from jbt.acquisition import Loop, Task, reports, run
 from jbt.experiments import declare
 from jbt.experiments.declare import Group, Sweep, check_increasing, check_listed
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import Line, Panel
 from jbt.kernel import metrics
 from jbt.kernel.fit import fit_map
-from jbt.kernel.membership import DRAWS, membership, sobol_normals
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, stream
-from jbt.types import Comparisons, Fit, Pool, Posterior, Prior, Status, Variant, check_count
+from jbt.types import Comparisons, Design, Fit, Pool, Prior, Status, Variant
 
 from ._shared.scenario import MapPrior
 
@@ -44,8 +42,6 @@ N_ITEMS, K, REFIT_EVERY = 30, 5, 8
 ALL = N_ITEMS * (N_ITEMS - 1)
 """Every verdict."""
 RULES = ("top_k_aware", "entropy_reduction_fresh")
-KNOWING = "top_k_aware_knowing"
-"""Eq. acq with the memberships and variances of one who knows how the bias grows."""
 Z = 1.96
 
 
@@ -120,50 +116,14 @@ def verdicts_of(key: Key[Array, ""], pool: Pool, condition: Condition) -> Compar
     return judges.reveal(twins.answers(key, pool, condition), shown)
 
 
-def stretch_of(pool: Pool, condition: Condition) -> Float[Array, " M"]:
-    """How much the judge stretches the quality of each content, in one form: with gamma known, the
-    model with gamma is the bias-aware one of u = (1 + gamma x) theta."""
-    return 1 + condition["interaction"] * pool.design.covariates[:, 0]
-
-
-def of_stretched(prior: Prior, stretch: Float[Array, " M"]) -> Prior:
-    """The prior of u that is this one of theta = u / stretch."""
-    return Prior(prior.lam / stretch**2, prior.lam_b)
-
-
-def of_scaled_quality(view: View, scale: Float[Array, " M"]) -> View:
-    """The view of one for whom quality is the model's times a known factor."""
-    m, posterior = len(scale), view.posterior
-    of_all = jnp.append(scale, jnp.ones(len(posterior.root) - m, scale.dtype))
-    mean = replace(posterior.mean, theta=posterior.mean.theta * scale)
-    scaled = Posterior(mean, posterior.root * of_all, posterior.factor / of_all[:, None])
-    normals = sobol_normals(DRAWS["conditional"], len(of_all), scale.dtype)
-    return replace(
-        view,
-        posterior=scaled,
-        covariance=view.covariance * of_all[:, None] * of_all,
-        membership=membership(scaled, view.k, view.design.content_mask(), normals),
-    )
-
-
 # --- methods that see every verdict
-
-
-class Judged(NamedTuple):
-    """A pool with every verdict, as a method gets it."""
-
-    sweep: VaryingBias
-    key: Key[Array, ""]
-    pool: Pool
-    condition: Condition
-    verdicts: Comparisons
 
 
 class Found(NamedTuple):
     """What a method makes of a pool."""
 
-    theta: tuple[Float[Array, " M"], ...]
-    """Rankings; a census of the disputed members keeps the better of two."""
+    theta: Float[Array, " M"] | None
+    """The ranking; None of a run of the active loop, which has one at each budget."""
     status: Array
     c: Any = jnp.nan
     gamma: Any = jnp.nan
@@ -171,86 +131,49 @@ class Found(NamedTuple):
     """Whether the intervals of c and gamma hold the truth."""
 
     @classmethod
-    def of(cls, fit: Fit, stretch: Any = 1.0) -> Found:
-        """What a fit to stretched qualities says."""
-        return cls((fit.parameters.theta / stretch,), fit.status, fit.parameters.c.reshape(-1)[0])
+    def of(cls, fit: Fit) -> Found:
+        """What a fit says."""
+        return cls(fit.parameters.theta, fit.status, fit.parameters.c[0])
 
 
-def fitted(j: Judged) -> Found:
+Method = Callable[[Comparisons, Design, Prior, Condition], Found]
+
+
+def fitted(verdicts: Comparisons, design: Design, prior: Prior, condition: Condition) -> Found:
     """The MAP of the naive or of the bias-aware model, as the condition says."""
-    free = j.condition["aware"] > 0
-    variant = Variant(free[None], free)
-    return Found.of(fit_map(j.verdicts, j.pool.design, j.sweep.prior, variant))
+    free = condition["aware"] > 0
+    return Found.of(fit_map(verdicts, design, prior, Variant(free[None], free)))
 
 
-def local(j: Judged) -> Found:
+def local(verdicts: Comparisons, design: Design, prior: Prior, condition: Condition) -> Found:
     """Bias-aware, refitted to the verdicts at the boundary."""
-    return Found.of(estimators.local(j.verdicts, j.pool.design, j.sweep.prior))
+    return Found.of(estimators.local(verdicts, design, prior))
 
 
-def interaction(j: Judged) -> Found:
+def interaction(verdicts: Comparisons, design: Design, prior: Prior, condition: Condition) -> Found:
     """The MAP with an interaction; c and gamma from verdicts alone, in units of the judge's quality
     where it draws its verdicts."""
-    fit = estimators.interaction(j.verdicts, j.pool.design, j.sweep.prior)
-    alone = estimators.estimate_interaction(j.verdicts, j.pool.design)
+    fit = estimators.interaction(verdicts, design, prior)
+    alone = estimators.estimate_interaction(verdicts, design)
     sd = jnp.sqrt(jnp.diag(alone.covariance))
     c, gamma = alone.fit.parameters.c[0], alone.interaction[0]
     near = (
-        jnp.abs(c - j.condition["bias"]) <= Z * sd[j.pool.design.n_contents],
-        jnp.abs(gamma - j.condition["interaction"]) <= Z * sd[-1],
+        jnp.abs(c - condition["bias"]) <= Z * sd[design.n_contents],
+        jnp.abs(gamma - condition["interaction"]) <= Z * sd[-1],
     )
     # Frozen likelier verdicts have another unit, and intervals take verdicts for draws.
-    known = (j.condition["argmax"] == 0) & (alone.fit.status == Status.CONVERGED)
+    known = (condition["argmax"] == 0) & (alone.fit.status == Status.CONVERGED)
     c_covered, gamma_covered = (jnp.where(known, v, jnp.nan) for v in near)
-    return Found((fit.parameters.theta,), fit.status, c, gamma, (c_covered, gamma_covered))
+    return Found(fit.parameters.theta, fit.status, c, gamma, (c_covered, gamma_covered))
 
 
-def census(j: Judged) -> Found:
-    """Every member of the one top set and not of the other is labelled without error, and the set
-    with more true members is kept."""
-    both = estimators.naive, estimators.bias_aware
-    naive, aware = (fit(j.verdicts, j.pool.design, j.sweep.prior) for fit in both)
-    status = jnp.maximum(naive.status, aware.status)
-    return Found((naive.parameters.theta, aware.parameters.theta), status)
-
-
-def with_reference(j: Judged) -> Found:
-    """The joint fit of every verdict and of some by a judge of the same discrimination that has no
-    bias, on pairs that the two rankings order differently."""
-    naive, aware = census(j).theta
-    allowed = reference.disputed(reference.Rankings(j.pool, naive, aware, K))
-    shown = reference.asked(stream(j.key, "asked"), allowed, j.sweep.n_reference)
-    biases = ("bias", "position", "interaction")
-    unbiased = dict(j.condition) | {name: 0 * j.condition[name] for name in biases}
-    oracle = twins.answers(stream(j.key, "reference"), j.pool, unbiased)
-    panel = reference.beside(j.verdicts, judges.reveal(oracle, shown))
-    return Found.of(reference.joint(panel, j.pool.design, j.sweep.prior))
-
-
-def known(j: Judged) -> Found:
-    """The model with gamma, by one who knows it."""
-    stretch = stretch_of(j.pool, j.condition)
-    prior = of_stretched(j.sweep.prior, stretch)
-    return Found.of(estimators.bias_aware(j.verdicts, j.pool.design, prior), stretch)
-
-
-METHODS = {
+METHODS: dict[str, Method] = {
     "naive": fitted,
     "bias_aware": fitted,
     "local": local,
-    "known": known,
     "interaction": interaction,
-    "census": census,
-    "reference": with_reference,
 }
-ALIKE = (
-    ("naive", "bias_aware"),
-    ("local",),
-    ("known",),
-    ("interaction",),
-    ("census",),
-    ("reference",),
-)
+ALIKE = (("naive", "bias_aware"), ("local",), ("interaction",))
 """Models that differ in a mask, which is traced, are one program."""
 PAIRED = ("naive", "interaction")
 """First of the models that are also given contents in both forms."""
@@ -288,13 +211,8 @@ class VaryingBias(MapPrior, Sweep):
     """Growth of the bias with quality, gamma* (pure numbers), increasing."""
     budget: Annotated[tuple[int, ...], partial(check_increasing, most=ALL - 1)] = (60, 120, 200)
     """Budgets of the adaptive rules (verdicts)."""
-    rule: Annotated[tuple[str, ...], partial(check_listed, known=[*RULES, KNOWING])] = (
-        *RULES,
-        KNOWING,
-    )
-    """Adaptive rules; the last is Eq. acq by one who knows the growth."""
-    n_reference: Annotated[int, check_count] = 60
-    """Verdicts of a reference without bias, on disputed pairs (count)."""
+    rule: Annotated[tuple[str, ...], partial(check_listed, known=RULES)] = RULES
+    """Adaptive rules."""
 
     def check(self):
         super().check()
@@ -308,8 +226,7 @@ class VaryingBias(MapPrior, Sweep):
         every = [
             *(("unpaired", models, "all") for models in ALIKE),
             *(("paired", models, "all") for models in ALIKE if models[0] in PAIRED),
-            *((d, ("bias_aware",), r) for d in DESIGNS for r in self.rule if r != KNOWING),
-            *(("unpaired", ("known",), r) for r in self.rule if r in (RULES[0], KNOWING)),
+            *((d, ("bias_aware",), r) for d in DESIGNS for r in self.rule),
         ]
         return [self.group(kind, *runs) for kind in self.pool for runs in every]
 
@@ -345,13 +262,11 @@ class VaryingBias(MapPrior, Sweep):
         recall = jnp.full(len(self.budget) + 1, jnp.nan, jnp.float32)
         if cell.rule == "all":
             verdicts = verdicts_of(key, pool, condition)
-            found = METHODS[cell.model](Judged(self, key, pool, condition, verdicts))
-            best = [metrics.top_k_recall(theta, pool.quality, K) for theta in found.theta]
-            recall = recall.at[-1].set(jnp.stack(best).max())
+            found = METHODS[cell.model](verdicts, pool.design, self.prior, condition)
+            recall = recall.at[-1].set(metrics.top_k_recall(found.theta, pool.quality, K))
         else:
-            method = self.knowing if cell.model == "known" else self.adaptive
-            at_budgets, status = method(cell.rule, key, pool, condition)
-            found = Found((), status)
+            at_budgets, status = self.adaptive(cell.rule, key, pool, condition)
+            found = Found(None, status)
             recall = recall.at[:-1].set(at_budgets)
         # What the verdicts do not identify is no failure of the fit.
         flat = found.status == Status.FLAT
@@ -375,32 +290,6 @@ class VaryingBias(MapPrior, Sweep):
         loop = Loop(rule, K, REFIT_EVERY, "frozen")
         trace = run(stream(key, "acquisition"), task, loop, self.budget)
         return trace.recall[at], trace.status.max()
-
-    def knowing(
-        self, rule: str, key: Key[Array, ""], pool: Pool, condition: Condition
-    ) -> tuple[Array, Array]:
-        """The same of Eq. acq by one who knows gamma and ranks accordingly, and asks accordingly if
-        the rule is `KNOWING`."""
-        answers, stretch = twins.answers(key, pool, condition), stretch_of(pool, condition)
-        known = of_stretched(self.prior, stretch)
-
-        def score(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
-            return rules.top_k_aware(of_scaled_quality(view, 1 / stretch), key)
-
-        asks = rules.Rule(score, tried=True) if rule == KNOWING else rule
-        prior = known if rule == KNOWING else self.prior
-        task, loop = Task.build(pool, answers, prior=prior), Loop(asks, K, REFIT_EVERY, "frozen")
-        queries = run(stream(key, "acquisition"), task, loop, self.budget).queries
-
-        def at(budget: int) -> tuple[Array, Array]:
-            asked = jnp.zeros_like(task.answers, pool.design.dtype)
-            asked = asked.at[queries.first[:budget], queries.second[:budget]].set(1)
-            fit = estimators.bias_aware(judges.reveal(answers, asked), pool.design, known)
-            theta = fit.parameters.theta / stretch
-            return metrics.top_k_recall(theta, pool.quality, K), fit.status
-
-        recall, status = zip(*map(at, self.budget), strict=True)
-        return jnp.stack(recall), jnp.stack(status).max()
 
     def table(self, ds, t):
         for kind in self.pool:
@@ -430,7 +319,7 @@ class VaryingBias(MapPrior, Sweep):
                     line = line.swap_dims(condition="rho").drop_vars("interaction")
                     at = {"interaction": gamma, "budget": budget, "judge": "default", **labels}
                     t.crossing(line, **at)
-        if rule != "all" or model in ("naive", "census"):
+        if rule != "all" or model == "naive":
             return
         at = {"budget": ALL, **labels}
         t.means("c_hat", of["c_hat"], **at)

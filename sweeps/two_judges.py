@@ -31,8 +31,6 @@ from jbt.experiments import declare, plots
 from jbt.experiments.declare import Group, Sweep
 from jbt.experiments.labelled_arrays import where
 from jbt.kernel import metrics
-from jbt.kernel.laplace import laplace
-from jbt.planning import Z
 from jbt.simulation import judges
 from jbt.simulation.simulate import Condition, stream
 from jbt.types import Judge, Pool, check_positive
@@ -78,7 +76,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TwoJudges(Correlated, VaryingBias, Sweep):
-    """A few verdicts of a trusted reference beside a cheap judge's: recall, crossings, cost."""
+    """A few verdicts of a trusted reference beside a cheap judge's: recall and crossings."""
 
     name = "two_judges"
     columns = ("rho", "model", "placement", "n_reference", *LABELS)
@@ -108,8 +106,6 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         "n_reference": "verdicts",
         **{f"{m}_recall": "1 (share of k)" for m in (*ALONE, *FITTED)},
         **{f"{m}_c": "logits per unit of the covariate" for m in FITTED},
-        **{f"{m}_c_width": "logits per unit of the covariate" for m in JOINT},
-        **{f"{m}_c_covered": "1 if the 95 % interval holds the true bias" for m in JOINT},
         **{f"status_{m}": "jbt.types.Status" for m in (*ALONE, *FITTED)},
     }
     panel_size = {"n_columns": 2, "height": 4.0}
@@ -166,9 +162,6 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
     """True bias c* of the cheap judge (logits per unit)."""
     position: float = 0.35
     """Its position bias kappa* (logits)."""
-    price: Annotated[float, check_positive] = 20.0
-    """Price of a verdict of the reference; one of the cheap judge costs 1. In the paper a frontier
-    judge's comparison costs 10 to 100 times as much as a cheap judge's."""
 
     def check(self):
         super().check()
@@ -230,20 +223,14 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                 comparisons, answers_shown, condition["assumed_discrimination"]
             )
             joint = reference.joint(panel, pool.design, prior)
-            variant = reference.joint_variant(panel, pool.design)
-            posterior = laplace(joint.parameters, panel, pool.design, prior, variant)
-            correlated, covariance = reference.correlated(panel, pool.design, prior)
+            correlated, _ = reference.correlated(panel, pool.design, prior)
             both = reference.mixed(comparisons, answers_shown)
             mixed = estimators.bias_aware(both, pool.design, prior)
-            results = {"asked": shown.sum()}
+            results = {}
             for name, fit in zip(FITTED, (joint, correlated, mixed), strict=True):
                 results[f"{name}_recall"] = recall(fit.parameters.theta)
                 results[f"{name}_c"] = fit.parameters.c.reshape(-1)[0]
                 results[f"status_{name}"] = fit.status
-            for name, of_model in zip(JOINT, (posterior.covariance(), covariance), strict=True):
-                half = Z * jnp.sqrt(of_model[self.n_items, self.n_items])
-                results[f"{name}_c_width"] = 2 * half
-                results[f"{name}_c_covered"] = jnp.abs(results[f"{name}_c"] - self.bias) <= half
             return results
 
         n_reference = jnp.asarray(self.n_reference, comparisons.shown.dtype)
@@ -255,9 +242,8 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
             [Cell(rho=rho, **scenario) for scenario, grid in self.scenarios for rho in grid],
             placement_index=lambda cell: names.index(cell.placement),
         )
-        several = ["asked", *(f"status_{name}" for name in FITTED)]
+        several = [f"status_{name}" for name in FITTED]
         several += [f"{name}_{what}" for name in FITTED for what in ("recall", "c")]
-        several += [f"{name}_c_{what}" for name in JOINT for what in ("width", "covered")]
         by_number = {"n_reference": list(self.n_reference)}
         axes = dict.fromkeys(several, by_number)
         return [
@@ -272,31 +258,21 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         ]
 
     def table(self, ds, t):
-        n_cheap = self.n_items * (self.n_items - 1)
         for i, (scenario, _) in enumerate(self.scenarios):
             part = where(ds, **scenario).swap_dims(condition="rho")
             naive, aware = part["naive_recall"], part["bias_aware_recall"]
             if i == 0:
-                add_alone(part.drop_vars(list(scenario)), n_cheap, t)
+                add_alone(part.drop_vars(list(scenario)), t)
             for model in FITTED:
                 recall = part[f"{model}_recall"]
                 t.means("recall", recall, model=model)
                 t.means("benefit", recall - naive, model=model)
-                t.means("benefit_over_bias_aware", recall - aware, model=model)
                 t.means("c_hat", part[f"{model}_c"], model=model)
-                if model in JOINT:
-                    # From the Laplace posterior, so the prior contributes.
-                    t.means("c_interval_width", part[f"{model}_c_width"], model=model)
-                    t.shares("c_covered", part[f"{model}_c_covered"].astype(float), model=model)
                 for n in self.n_reference:
                     row, of_n = {**scenario, "model": model}, recall.sel(n_reference=n)
                     t.crossing((of_n - naive).drop_vars(list(scenario)), **row)
                     ahead = np.stack([of_n - naive, of_n - aware])  # [2, rho, pool]
                     add_worst_margin(ahead, t, n_reference=n, **row)
-            t.means("asked", part["asked"])
-            t.means("cost", n_cheap + self.price * part["asked"])
-            nothing = (part["asked"].isel(n_reference=slice(1, None)) == 0).astype(float)
-            t.shares("nothing_asked", nothing)
 
     def headline(self, table):
         """Recall of the default reference, its crossings, and all worst margins."""
@@ -421,7 +397,7 @@ def reference_answers(key: Key[Array, ""], pool: Pool, condition: Condition) -> 
     return drawn ^ (lot < condition["noise"])
 
 
-def add_alone(part: xr.Dataset, n_cheap: int, t: Table) -> None:
+def add_alone(part: xr.Dataset, t: Table) -> None:
     """Add rows of the cheap judge alone, which do not depend on the reference."""
     naive, aware = (part[f"{model}_recall"] for model in ALONE)
     models = {"naive": naive, "bias_aware": aware, "perfect_gate": np.maximum(naive, aware)}
@@ -432,8 +408,6 @@ def add_alone(part: xr.Dataset, n_cheap: int, t: Table) -> None:
             t.means("benefit", recall - naive, **row)
         if model == "bias_aware":
             t.crossing(recall - naive, **row)
-    for model in ALONE:
-        t.add("cost", n_cheap, model=model, n_reference=0)
 
 
 def add_worst_margin(ahead: np.ndarray, t: Table, **columns: Any) -> None:

@@ -40,6 +40,15 @@ def new_figure(
     return figure, figure.subplots(n_rows, n_columns)
 
 
+def legend_below(figure: Figure, **style: Any) -> Figure:
+    """Draw one legend of all panels below them, each label once; in one row by default."""
+    named = [zip(*ax.get_legend_handles_labels(), strict=True) for ax in figure.axes]
+    once = {label: handle for pairs in named for handle, label in pairs}
+    style = {"ncols": len(once), **style}
+    figure.legend(once.values(), once.keys(), loc="outside lower center", **style)
+    return figure
+
+
 def save(figure: Figure, path: Path | BytesIO, *, literal: bool = True, kind: str = "png") -> None:
     """Write a figure. Characters that the font lacks are boxes; their number is printed on stderr.
 

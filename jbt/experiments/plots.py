@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jbt.border import plots
-from jbt.border.plots import COLOURS, CYCLE, band, forest, new_figure, points
+from jbt.border.plots import COLOURS, CYCLE, band, forest, legend_below, new_figure, points
 from jbt.experiments.labelled_arrays import where
 
 if TYPE_CHECKING:
@@ -192,15 +192,6 @@ def draw(
     for ax, panel in zip(axes, panels, strict=True):
         panel.draw(ax, table, named=below is None)
     return figure if below is None else legend_below(figure, **below)
-
-
-def legend_below(figure: Figure, **style: Any) -> Figure:
-    """Draw one legend of all panels below them, each label once; in one row by default."""
-    named = [zip(*ax.get_legend_handles_labels(), strict=True) for ax in figure.axes]
-    once = {label: handle for pairs in named for handle, label in pairs}
-    style = {"ncols": len(once), **style}
-    figure.legend(once.values(), once.keys(), loc="outside lower center", **style)
-    return figure
 
 
 def ticks(ax: Axes, *, x: Sequence[int | float] = (), y: Sequence[int | float] = ()) -> Axes:

@@ -49,7 +49,6 @@ def qualities(boards: Sequence[Leaderboard], elo: str | None) -> Figure:
         plots.forest(ax, cut(table["model"]), [("the prior's c", "blue", *ends)])
         ax.set_xlabel(f"rank; line: {board.band.range_of_rho()}")
         ax.set_title(board.judge or "")
-        ax.legend(fontsize=8, loc="upper right")
     for ax, board in zip(panels, boards, strict=False):
         models, scale = board.models, scale_of(board.models)
         naive, corrected = (models[ends].to_numpy().T for ends in (scale.naive, scale.corrected))
@@ -58,8 +57,7 @@ def qualities(boards: Sequence[Leaderboard], elo: str | None) -> Figure:
         name = f"Elo, {elo}" if elo else "theta, logits (mean 0 over the models)"
         ax.set_xlabel(f"{name}, {LEVEL:.0%} intervals")
         ax.set_title(board.judge or "")
-        ax.legend(fontsize=8, loc="lower right")
-    return drawn
+    return plots.legend_below(drawn, fontsize=8)
 
 
 def matrices(boards: Sequence[Leaderboard]) -> Figure:

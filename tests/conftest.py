@@ -13,7 +13,7 @@ import jax
 import pytest
 from support.example_tables import ITEMS, VERDICTS
 
-from jbt import runtime
+from jbt import cli, runtime
 
 # The same examples in every run; tests marked slow draw others each time.
 hypothesis.settings.register_profile("repeatable", derandomize=True)
@@ -59,6 +59,23 @@ def data() -> Path:
     if "JBT_DATA" not in os.environ:
         pytest.skip("JBT_DATA is not set")
     return Path(os.environ["JBT_DATA"]).resolve()
+
+
+@pytest.fixture
+def jbt(capsys):
+    """Give a command; returns what it prints, or where it refuses its last line."""
+
+    def give(*words, code=0) -> str:
+        capsys.readouterr()
+        assert cli.main([*map(str, words)]) == code
+        shown = capsys.readouterr()
+        if code != 2:
+            return shown.out
+        line = shown.err.splitlines()[-1]
+        assert line.startswith("error: ")
+        return line
+
+    return give
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from jbt import cli, own
+from jbt import own
 from jbt.own.tables.decoding import Damaged, unpack
 
 
@@ -35,11 +35,10 @@ def test_archives_one_after_another_and_zeros_behind_them():
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device"])
-def test_what_is_no_file_is_refused_in_one_line(kind, tmp_path, capsys):
+def test_what_is_no_file_is_refused_in_one_line(kind, tmp_path, jbt):
     """A pipe gives its bytes once, and tables are read several times."""
     path = "/dev/zero" if kind == "device" else str(tmp_path / "verdicts")
     if kind == "pipe":
         os.mkfifo(path)
-    assert cli.main(["doctor", "--verdicts", path]) == 2
     said = "cannot be read: it is a pipe or a device; write it to a file first"
-    assert capsys.readouterr().err == f"error: {path}: {said}\n"
+    assert jbt("doctor", "--verdicts", path, code=2) == f"error: {path}: {said}"

@@ -7,15 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import stats
 from scipy.special import expit
 
-from benchmarks.calibration import boards
 from jbt.estimators import clusters
 from jbt.kernel.fit import fit_map
 from jbt.kernel.laplace import laplace
 from jbt.stats.row_jackknife import jackknife
-from jbt.types import Design, Parameters, Prior, Rows, Status, Variant
+from jbt.types import Design, Parameters, Prior, Rows, Variant
 
 M, D, EACH = 4, 2, 4
 TRUTH = np.array([0.8, 0.2, -0.3, -0.7, 0.5, -0.4, 0.3])
@@ -133,16 +131,6 @@ def test_one_step_equals_refits_without_each_cluster(x64):
     np.testing.assert_allclose(found, refitted, rtol=0.03)
 
 
-def sandwich(inverse, mode, rows, cluster):
-    """The plain sandwich times G / (G - 1), which intervals once were made of."""
-    z, beta = explicit(rows, len(mode.theta)), np.asarray(mode.flat())
-    residual = np.asarray(rows.wins) - np.asarray(rows.shown) * expit(z @ beta)
-    names, of = np.unique(cluster, return_inverse=True)
-    n = len(names)
-    scores = np.eye(n)[of].T @ (residual[:, None] * z)
-    return n / (n - 1) * inverse @ scores.T @ scores @ inverse
-
-
 def test_fixed_parameters_and_unseen_contents_do_not_vary(x64):
     rows, cluster = draw(2, 12)
     design = Design(jnp.zeros((M + 1, D)), None, jnp.arange(M + 1) < M, M + 1)
@@ -160,55 +148,3 @@ def test_one_cluster_tells_nothing(x64):
     mode = Parameters(jnp.zeros(M), jnp.zeros(D), jnp.zeros(()))
     with pytest.raises(ValueError, match="needs 2 clusters, got 1"):
         jackknife(np.eye(M + D + 1), mode, rows, np.zeros(2 * EACH, int))
-
-
-@pytest.mark.heavy
-def test_intervals_cover_where_verdicts_go_together(x64):
-    """And those that take verdicts for independent do not."""
-    n_clusters, n_studies = 250, 200
-    design, variant = design_and_variant()
-    drawn = [draw(seed, n_clusters) for seed in range(n_studies)]
-    stacked = jax.tree.map(lambda *v: jnp.stack(v), *[rows for rows, _ in drawn])
-    many = jax.jit(jax.vmap(lambda rows: fit_map(rows, design, PRIOR, variant)))(stacked)
-    assert (np.asarray(many.status) == Status.CONVERGED).all()
-    contrast = np.eye(M + D + 1)[[1, 3, 4, 5, 6]]  # two differences of models, c and kappa
-    contrast[0, 0] = contrast[1, 2] = -1
-    errors = []
-    for i, (rows, cluster) in enumerate(drawn):
-        mode = jax.tree.map(lambda v, i=i: v[i], many.parameters)
-        inverse = clusters.inverse_hessian(mode, rows, design, PRIOR, variant)
-        robust = jackknife(inverse, mode, rows, cluster).covariance
-        error = contrast @ (np.asarray(mode.flat()) - TRUTH)
-        spread = [np.sqrt(np.diag(contrast @ v @ contrast.T)) for v in (robust, inverse)]
-        errors.append(error / spread)
-    covered = (np.abs(errors) < stats.t(n_clusters - 1).ppf(0.975)).mean(0)
-    noise = np.sqrt(0.95 * 0.05 / n_studies)
-    assert (np.abs(covered[0] - 0.95) < 4 * noise).all(), covered[0]
-    assert (covered[1] < 0.8).all(), covered[1]
-
-
-@pytest.mark.heavy
-def test_intervals_cover_where_few_prompts_hold_most_verdicts(x64):
-    """Nine prompts among a hundred hold 100 verdicts each, c and the qualities vary between them:
-    t with G - 1 degrees of freedom and the plain sandwich cover .85; the jackknife with its degrees
-    of freedom what it should."""
-    prompts, n_studies = 100, 150
-    varied = {"sd_c": 0.3, "sd_theta": 0.7}
-    truth = boards.limit(20_000, **varied)
-    covered = []
-    rng, verdicts = np.random.default_rng(0), np.repeat([100, 4], [9, 91])
-    for problem in boards.boards(rng, n_studies, verdicts, **varied):
-        mode, rows, prompt = problem.fit().mode, problem.rows, problem.source
-        arguments = mode, rows, problem.design, problem.prior, problem.variant
-        inverse = clusters.inverse_hessian(*arguments)
-        plain = sandwich(inverse, mode, rows, prompt)[6, 6]
-        robust = jackknife(inverse, mode, rows, prompt)
-        half = [
-            stats.t(prompts - 1).ppf(0.975) * np.sqrt(plain),
-            stats.t(robust.df[6]).ppf(0.975) * np.sqrt(robust.covariance[6, 6]),
-        ]
-        covered.append(abs(float(mode.c[0]) - truth[6]) <= np.array(half))
-    plain, robust = np.mean(covered, axis=0)
-    noise = np.sqrt(0.95 * 0.05 / n_studies)
-    assert plain < 0.95 - 3 * noise
-    assert abs(robust - 0.95) < 3 * noise

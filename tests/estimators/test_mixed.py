@@ -165,25 +165,3 @@ def test_order_of_rows_and_names_of_clusters_and_units_mean_nothing():
     assert one.status == other.status == Status.CONVERGED
     np.testing.assert_allclose(one.beta, other.beta, atol=1e-6)
     assert one.sd == pytest.approx(other.sd, abs=1e-5)
-
-
-@pytest.mark.heavy
-def test_sds_and_coefficients_are_recovered():
-    """Twenty studies of 150 prompts: means within 3.5 standard errors. The coefficients of fits
-    without effects are a fifth nearer to 0."""
-    truth = np.array([1.0, 1 / 3, -1 / 3, -1, 0.8])
-    sds, estimates, without = [], [], []
-    for seed in range(20):
-        problem = verdicts(
-            np.random.default_rng([6, seed]), 150, sd=1.0, sd_prompt=0.6, sd_model=0.4, times=2
-        )
-        found, plain = mixed.fit(problem), mixed.fit(problem.without(problem.effects))
-        assert found.status == Status.CONVERGED
-        sds.append(list(found.sd.values()))
-        for fit, rows in ((found, estimates), (plain, without)):
-            theta, c, w = np.split(fit.beta, [MODELS, MODELS + 1])
-            rows.append(np.r_[theta - theta.mean(), c + w.mean()])
-    for values, expected in ((estimates, truth), (np.array(sds)[:, :2], [1.0, 0.6])):
-        error = np.std(values, axis=0, ddof=1) / np.sqrt(len(values))
-        assert (np.abs(np.mean(values, axis=0) - expected) < 3.5 * error).all(), (values, error)
-    assert np.mean(without, axis=0)[-1] < 0.85 * truth[-1]

@@ -11,12 +11,11 @@ from support.marks import heavy, nightly
 
 from jbt import estimators, identifiability
 from jbt.simulation import judges, pairs, pools
-from jbt.types import Comparisons, Design, Judge, Parameters, Prior, Status, Variant
+from jbt.types import Comparisons, Design, Judge, Parameters, Prior, Status
 
 # One compiled shape for the tests on single pools: 16 items, room for 16 contents.
 one_estimate = jax.jit(identifiability.estimate_bias)
 one_profile = jax.jit(identifiability.profile)
-each_estimate = jax.jit(jax.vmap(identifiability.estimate_bias))
 
 
 def sixteen(x, content) -> Design:
@@ -24,36 +23,6 @@ def sixteen(x, content) -> Design:
 
 
 # --- null space
-
-
-@jax.jit
-@jax.vmap
-def ranks(design, shown):
-    return identifiability.rank(design, shown)
-
-
-@pytest.mark.parametrize("count", [18, nightly(90)])
-def test_rank_and_directions_agree_with_an_svd(x64, count):
-    nullities, qs = set(), [problems.random_problem(s, shared=s % 2 == 0) for s in range(count)]
-    comparisons, padded, *_ = problems.as_batch(qs, shared=True, dtype="float64")
-    found = ranks(padded, comparisons.shown)
-    for i, q in enumerate(qs):
-        design = Design.build(q.x[: q.n, : q.d], q.content[: q.n], n_contents=q.m)
-        shown = q.shown[: q.n, : q.n]
-        space = identifiability.null_space(design, shown)
-        z = identifiability.comparison_matrix(design, shown)
-        np.testing.assert_array_equal(z, q.design_matrix())
-        spread = np.asarray(design.covariates).std(0)
-        scale = np.r_[np.ones(q.m), np.where(spread > 0, spread, 1), 1]
-        assert space.rank == found[i] == problems.svd_rank(z / scale)
-        assert (space.n_columns, space.nullity) == (z.shape[1], z.shape[1] - space.rank)
-        assert np.linalg.matrix_rank(space.directions) == space.nullity
-        largest = np.abs(space.directions).max(1)
-        assert (np.abs(z @ space.directions.T) <= 1e-12 * largest).all()
-        moves_c = np.abs(space.directions[:, q.m : -1]).max(initial=0) > 1e-6
-        assert ("c" in identifiability.prior_selected(design, shown)) == moves_c
-        nullities.add(space.nullity)
-    assert {1, 2, 3} <= nullities
 
 
 def names(x, content, shown, **options):
@@ -284,58 +253,6 @@ def test_a_slice_falls_by_what_the_qualities_would_bring_back(x64):
 # --- the prior-free estimate
 
 
-@jax.jit
-@jax.vmap
-def estimates(comparisons, design, variant, covariate):
-    return identifiability.estimate_bias(comparisons, design, covariate=covariate, variant=variant)
-
-
-@pytest.mark.parametrize(
-    ("shared", "count"),
-    [
-        nightly(False, 80),
-        heavy(True, 80),
-        nightly(True, 400),
-    ],
-)
-def test_the_estimate_exists_where_linear_programming_says_so(x64, shared, count):
-    found = (problems.random_problem(s, shared=shared) for s in range(5000, 6000))
-    qs = [q for q in found if q.d > 0][:count]
-    assert len(qs) == count
-    comparisons, design, _, variant = problems.as_batch(qs, shared=shared, dtype="float64")
-    which = np.arange(count) % np.array([q.d for q in qs])
-    # The estimated coefficient is free whatever the variant says of it: here, in every other one.
-    said = np.array(variant.c)
-    said[np.arange(0, count, 2), which[::2]] = False
-    variant = jax.vmap(Variant)(jnp.asarray(said), variant.kappa)
-    out = jax.device_get(estimates(comparisons, design, variant, jnp.asarray(which)))
-    fates = np.array(
-        [
-            problems.fate(q.design_matrix()[:, q.free()], *q.counts(), q.m + w)
-            for q, w in zip(qs, which, strict=True)
-        ]
-    )
-    for fate, statuses in problems.STATUS.items():
-        np.testing.assert_array_equal(np.isin(out.status, statuses), fates == fate)
-    for value in (out.c, out.low, out.high, out.wald_low):
-        np.testing.assert_array_equal(np.isnan(value), fates != "exists")
-    if not shared:
-        assert (fates == "unidentified").all()
-        return
-    exist = np.flatnonzero(fates == "exists")
-    assert len(exist) > count / 8
-    assert (fates == "runs away").sum() > count / 10
-    # Some exist although the maximum likelihood estimate of the qualities does not.
-    lonely = [i for i in exist if qs[i].kind in ("separated", "disconnected")]
-    assert len(lonely) > 2
-    for i in [*exist[: count // 16], *lonely[: count // 20]]:
-        q, one = qs[i], jax.tree.map(lambda v, i=i: v[i], out)
-        known = np.zeros(len(q.free()))
-        problems.check_estimate(
-            one, q.design_matrix(), *q.counts(), q.free(), q.m + which[i], known
-        )
-
-
 @pytest.mark.heavy
 def test_reasons_why_there_is_no_estimate(x64):
     """The same renderings, compared differently: one compiled estimate."""
@@ -401,19 +318,6 @@ def test_relabelling_units_and_order_of_showing(x64):
         assert float(getattr(swapped, name)) == pytest.approx(value, abs=1e-8)
         assert 10 * float(getattr(rescaled, name)) == pytest.approx(value, abs=1e-7)
     assert float(swapped.parameters.kappa) == pytest.approx(-float(base.parameters.kappa), abs=1e-8)
-
-
-@pytest.mark.heavy
-def test_coverage_of_the_intervals(x64):
-    comparisons, design = paired_batch(100, 8, bias=1.0)
-    out = each_estimate(comparisons, design)
-    exists = np.asarray(out.status) == Status.CONVERGED
-    assert exists.mean() > 0.95
-    for low, high in ((out.low, out.high), (out.wald_low, out.wald_high)):
-        covered = ((low <= 1) & (high >= 1))[exists].mean()
-        se = np.sqrt(0.95 * 0.05 / exists.sum())
-        # 16 items have one quality for every 30 verdicts: a little below the nominal level.
-        assert 0.95 - 4 * se - 0.03 < covered < 0.95 + 4 * se
 
 
 # --- bad input

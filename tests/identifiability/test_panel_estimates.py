@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import expit
-from support import panels, problems
+from support import panels
 from support.panels import J, known, made, pairs_of
 
 from jbt import identifiability
@@ -35,48 +35,6 @@ def estimates_of(batch, covariate, judge, start=0.0):
     biases = jnp.asarray(np.full((BATCH, panels.D + 1, J), start))
     begin = jax.vmap(Parameters)(jnp.zeros((BATCH, panels.M)), biases[:, :-1], biases[:, -1])
     return jax.device_get(estimates(panel, design, variant, *which, begin))
-
-
-def several(seed):
-    """Problems with a covariate."""
-    found = (
-        panels.random_panel(s, shared=s % 4 != 0, n_judges=2 + s % 2, mixed=s % 3 == 0)
-        for s in itertools.count(1000 * seed)
-    )
-    return list(itertools.islice((q for q in found if q.items.d > 0), BATCH))
-
-
-# The slowest problem of a batch holds up the others: those of the first are quick.
-@pytest.mark.parametrize(
-    "seed",
-    [
-        *(pytest.param(seed, marks=heavy) for seed in (27, 0, 1)),
-        *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(2, 6)),
-    ],
-)
-def test_the_estimate_agrees_with_scipy_and_exists_where_it_can(x64, seed):
-    qs, value = several(seed), 0.4
-    covariate = np.arange(BATCH) % np.array([q.items.d for q in qs])
-    judge = np.arange(BATCH) % J
-    batch = panels.as_batch(qs, shared=True, dtype="float64")
-    out = estimates_of(batch, covariate, judge, value)
-    fates, unsettled = [], out.status == Status.NOT_CONVERGED
-    assert unsettled.sum() <= (seed != 27)  # optima at infinity may be many steps away
-    for i, q in enumerate(qs):
-        column = q.items.m + covariate[i] * J + judge[i]
-        z, (shown, wins), free = q.design_matrix(), q.counts(), q.free()
-        free[column] = True  # whatever the variant says of it
-        fates.append(problems.fate(z[:, free], shown, wins, int(free[:column].sum())))
-        assert out.status[i] in problems.STATUS[fates[i]] or unsettled[i]
-        nobody = not shown[np.abs(z[:, column]) > 0].any()
-        assert (out.status[i] == Status.NO_VERDICTS) <= nobody
-        if fates[i] != "exists" or unsettled[i]:
-            assert np.isnan([out.c[i], out.low[i], out.wald_high[i]]).all()
-            continue
-        at = np.where(np.arange(len(free)) < q.items.m, 0, value)
-        one = jax.tree.map(lambda v, i=i: v[i], out)
-        problems.check_estimate(one, z, shown, wins, free, column, at)
-    assert seed != 27 or set(fates) == set(problems.STATUS)
 
 
 def padded(x, shown, wins, *, variant, discrimination=(1.0, 1.0, 1.0)):
@@ -228,44 +186,6 @@ def coverage(found):
     ends = ((found.low, found.high), (found.wald_low, found.wald_high))
     often = np.array([((low < TRUE_C) & (high > TRUE_C))[exists].mean() for low, high in ends])
     return often, (often - 0.95) / np.sqrt(0.95 * 0.05 / exists.sum())
-
-
-@heavy
-def test_intervals_cover_the_truth_with_a_reference_and_there_are_none_without(x64):
-    count = 12 * BATCH
-    x, shown, wins = simulated(count, n_items=panels.N, n_reference=60, repeats=16)
-
-    def one(x, shown, wins, c_is_free):
-        panel = Panel(Comparisons(shown, wins), jnp.array([1.0, 2.0, 1.0]), jnp.eye(J))
-        design = Design(x, jnp.arange(panels.N), jnp.ones(panels.N, bool), panels.M)
-        return panel, design, None, Variant(c_is_free, jnp.array([True, False, False]))
-
-    padding = [(0, 0)] * 3 + [(0, 1)]
-    covariates = np.pad(x[..., None], [(0, 0), (0, 0), (0, panels.D - 1)])
-    of_three = [np.pad(v, padding) for v in (shown, wins)]
-    found = []
-    for free in ([True, False, True], [True, True, True]):
-        c_is_free = np.zeros((count, panels.D, J), bool)
-        c_is_free[:, 0] = free
-        batches = jax.tree.map(
-            lambda v: v.reshape(-1, BATCH, *v.shape[1:]),
-            jax.vmap(one)(covariates, of_three[0], of_three[1], c_is_free),
-        )
-        parts = [
-            estimates_of(jax.tree.map(lambda v, i=i: v[i], batches), 0, 0)
-            for i in range(count // BATCH)
-        ]
-        found.append(jax.tree.map(lambda *v: np.concatenate(v), *parts))
-    assert np.abs(coverage(found[0])[1]).max() < 3
-    assert (found[1].status == Status.FLAT).all()
-    panel = made(*np.moveaxis(shown[0], -1, 0), discrimination=[1, 2])
-    design, constant = Design.build(x[0]), "adding 1 to every quality"
-    assert identifiability.null_space(design, panel).names == (
-        constant,
-        "trading quality against x1 in all judges at once: theta + delta x, c_g - s_g delta",
-    )
-    held = identifiability.null_space(design, panel, variant=known(1, 2, (0, 1)))
-    assert held.names == (constant,)
 
 
 @jax.jit

@@ -4,12 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.optimize import linprog
 from support import problems
 from support.marks import nightly
-from support.problems import D, M, N
+from support.problems import D, M
 
 from jbt import runtime
 from jbt.kernel import model
@@ -235,31 +233,6 @@ def test_float32_follows_a_kappa_that_hardly_any_verdict_holds(lam_b):
             found[dtype] = float(fit.parameters.kappa)
     assert found["float64"] > 5 - np.log10(lam_b)
     assert found["float32"] == pytest.approx(found["float64"], rel=1e-3)
-
-
-@settings(max_examples=12, deadline=None)
-@given(st.integers(0, 10**6), st.permutations(range(N)), st.permutations(range(M)))
-def test_what_a_fit_does_not_depend_on(seed, items, contents):
-    """The order of items and of contents, and what padding holds; of verdicts turned round, kappa
-    turns its sign."""
-    with runtime.precision("float64"):
-        q = problems.random_problem(seed, shared=True, lam_range=(-1, 1))
-        comparisons, design, prior, variant = problems.padded(q)
-        p = fit_once(comparisons, design, prior, variant).parameters
-        items, contents = np.array(items), np.array(contents)
-        x = jnp.where(design.item_mask[:, None], design.covariates, 1e3)
-        renamed = fit_once(
-            jax.tree.map(lambda v: v[items][:, items], comparisons),
-            Design(x[items], jnp.argsort(contents)[q.content[items]], design.item_mask[items], M),
-            prior,
-            variant,
-        ).parameters
-        np.testing.assert_allclose(renamed.theta, p.theta[contents], atol=1e-9)
-        np.testing.assert_allclose(renamed.c, p.c, atol=1e-9)
-        turned = Comparisons(comparisons.shown.T, (comparisons.shown - comparisons.wins).T)
-        swapped = fit_once(turned, design, prior, variant).parameters
-        np.testing.assert_allclose(swapped.theta, p.theta, atol=1e-9)
-        np.testing.assert_allclose(swapped.kappa, -p.kappa, atol=1e-9)
 
 
 def test_each_content_may_have_a_prior_of_its_own(x64):

@@ -2,7 +2,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support import problems
+from scipy.special import expit, log_expit
+from support import panels, problems
 from support.problems import D, M
 
 from jbt.kernel import model
@@ -12,31 +13,30 @@ log_likelihood, score_alone = jax.jit(model.log_likelihood), jax.jit(model.score
 score_and_information = jax.jit(model.score_and_information)
 
 
-@jax.jit
-def automatic(beta, design, comparisons):
-    def of_flat(beta):
-        return model.log_likelihood(Parameters.unflat(beta, M), design, comparisons)
-
-    return jax.grad(of_flat)(beta), jax.hessian(of_flat)(beta)
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_derivatives_equal_automatic_ones_and_the_explicit_design_matrix(shared, x64):
-    comparisons, design, _, _ = problems.padded(
-        problems.random_problem(3, shared=shared), shared=shared
-    )
-    beta = np.random.default_rng(1).normal(size=M + D + 1)
-    parameters = Parameters.unflat(jnp.asarray(beta), M)
-    gradient, hessian = automatic(beta, design, comparisons)
-    score, information = score_and_information(parameters, design, comparisons)
-    np.testing.assert_allclose(score, gradient, atol=1e-11)
-    np.testing.assert_allclose(score_alone(parameters, design, comparisons), score, atol=1e-13)
-    np.testing.assert_allclose(information, -hessian, atol=1e-11)
-    z = problems.design_vectors(design).reshape(-1, M + D + 1)
-    shown, wins = np.asarray(comparisons.shown).ravel(), np.asarray(comparisons.wins).ravel()
-    p = 1 / (1 + np.exp(-z @ beta))
-    np.testing.assert_allclose(score, z.T @ (wins - shown * p), atol=1e-11)
-    np.testing.assert_allclose(information, (z.T * (shown * p * (1 - p))) @ z, atol=1e-11)
+@pytest.mark.parametrize(
+    ("kind", "q"),
+    [
+        *((problems, problems.random_problem(3, shared=shared)) for shared in (False, True)),
+        (panels, panels.random_panel(3, shared=True, mixed=True)),
+    ],
+)
+def test_products_are_those_of_the_explicit_design_matrix(kind, q, x64):
+    verdicts, design, *_ = kind.padded(q)
+    z, (shown, wins), own = q.design_matrix(), q.counts(), kind.places(q)
+    n_judges = len(q.sharing)
+    full, beta = np.zeros(M + (D + 1) * n_judges), np.random.default_rng(1).normal(size=len(own))
+    full[own] = beta
+    at = Parameters.unflat(jnp.asarray(full), M, *[n_judges] * (kind is panels))
+    score, information = score_and_information(at, design, verdicts)
+    logit, p = z @ beta, expit(z @ beta)
+    np.testing.assert_allclose(score[own], z.T @ (wins - shown * p), atol=1e-11)
+    np.testing.assert_allclose(score_alone(at, design, verdicts), score, atol=1e-12)
+    explicit = (z.T * (shown * p * (1 - p))) @ z
+    np.testing.assert_allclose(information[np.ix_(own, own)], explicit, atol=1e-11)
+    expected = wins @ log_expit(logit) + (shown - wins) @ log_expit(-logit)
+    np.testing.assert_allclose(log_likelihood(at, design, verdicts), expected, rtol=1e-13)
+    even = model.information_at_even_odds(verdicts, design)[np.ix_(own, own)]
+    np.testing.assert_allclose(even, (z.T * shown / 4) @ z, atol=1e-12)
 
 
 def test_extreme_logits_stay_finite():

@@ -4,14 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.special import expit, log_expit
 from support import panels, problems
 from support.marks import heavy
 from support.panels import J
 
 from jbt import estimators
 from jbt.kernel import laplace, model
-from jbt.kernel.fit import fit_map, fit_supremum
+from jbt.kernel.fit import fit_map
 from jbt.types import Comparisons, Design, Panel, Parameters, Prior, Rows, Status, Variant
 
 fit_each, fit_one = jax.jit(jax.vmap(fit_map)), jax.jit(fit_map)
@@ -19,9 +18,7 @@ SEEDS = range(50)
 
 
 def fitted(shared, seeds, dtype="float64"):
-    qs = [
-        panels.random_panel(s, shared=shared, n_judges=2 + s % 2, mixed=s % 3 == 0) for s in seeds
-    ]
+    qs = [panels.any_problem(s, shared) for s in seeds]
     with jax.enable_x64(dtype == "float64"):
         batch = panels.as_batch(qs, shared=shared, dtype=dtype)
         found = jax.device_get(fit_each(*batch))
@@ -51,27 +48,6 @@ def test_float32_is_that_within_its_error():
         want, hessian, _ = q.reference()
         error = (betas[i, panels.places(q)] - want)[q.free()]
         assert np.sqrt(error @ hessian @ error) < 1e-2  # posterior standard deviations
-
-
-@pytest.mark.heavy
-def test_products_are_those_of_the_explicit_design_matrix(x64):
-    q = panels.random_panel(3, shared=True, mixed=True)
-    made, design, *_ = panels.padded(q)
-    z, (shown, wins), own = q.design_matrix(), q.counts(), panels.places(q)
-    beta = np.random.default_rng(4).normal(size=len(own))
-    p = expit(z @ beta)
-    full = np.zeros(panels.M + (panels.D + 1) * J)
-    full[own] = beta
-    at = Parameters.unflat(jnp.asarray(full), panels.M, J)
-    score, information = model.score_and_information(at, design, made)
-    np.testing.assert_allclose(score[own], z.T @ (wins - shown * p), atol=1e-12)
-    np.testing.assert_allclose(model.score(at, design, made), score, atol=1e-12)
-    explicit = (z.T * (shown * p * (1 - p))) @ z
-    np.testing.assert_allclose(information[np.ix_(own, own)], explicit, atol=1e-12)
-    likelihood = (wins * log_expit(z @ beta) + (shown - wins) * log_expit(-z @ beta)).sum()
-    np.testing.assert_allclose(model.log_likelihood(at, design, made), likelihood, rtol=1e-13)
-    even = model.information_at_even_odds(made, design)[np.ix_(own, own)]
-    np.testing.assert_allclose(even, (z.T * shown / 4) @ z, atol=1e-12)
 
 
 def test_a_panel_of_one_is_that_judge(x64):
@@ -118,14 +94,7 @@ def test_estimators_take_a_panel_and_fixed_coefficients_stay_where_they_are_put(
 @pytest.mark.heavy
 def test_rows_of_a_panel_are_its_counts(fits, x64):
     (panel, design, prior, variant), found = first_of(fits)
-    of_counts = [
-        problems.rows_of_counts(jax.tree.map(lambda v, g=g: v[..., g], panel.verdicts), design)
-        for g in range(J)
-    ]
-    listed = Panel.build(
-        [r for r, _ in of_counts], discrimination=panel.discrimination, sharing=panel.sharing
-    )
-    owner = of_counts[0][1]
+    listed, owner = panels.as_rows(panel, design)
     again = fit_one(listed, owner, prior, variant)
     np.testing.assert_allclose(again.parameters.flat(), found.flat(), atol=1e-9)
     around = [
@@ -156,14 +125,6 @@ def test_rows_of_many_panels_are_fitted_at_once(x64):
     alone = jax.jit(of_one)
     together = jax.jit(jax.vmap(of_one))(share)
     np.testing.assert_allclose(together, [alone(of_each) for of_each in share], atol=1e-12)
-
-
-def test_the_supremum_of_a_panel(fits, x64):
-    """Without a prior, the score vanishes."""
-    (panel, design, _, variant), _ = first_of(fits)
-    top = jax.jit(fit_supremum)(panel, design, variant)
-    assert top.status == Status.CONVERGED
-    assert top.grad_norm < 1e-6
 
 
 def test_what_is_refused():

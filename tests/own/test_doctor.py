@@ -6,7 +6,7 @@ import shlex
 import numpy as np
 import pytest
 
-from jbt import cli, own
+from jbt import own
 from jbt.own.examine.doctor import MATTERS, command_line
 from jbt.own.tables import limits
 from jbt.own.tables.components import chains
@@ -203,7 +203,7 @@ def test_places_make_no_leaderboard(names, examined):
     assert checks["covariate[words]"].command == last
 
 
-def test_a_pool_that_is_too_large(examined, tables, monkeypatch, capsys):
+def test_a_pool_that_is_too_large(examined, tables, monkeypatch, jbt):
     """Told by the doctor, refused by whatever would fit it, before memory is taken."""
     monkeypatch.setattr(limits, "SMALL", 0)
     monkeypatch.setattr(memory, "there_is", lambda device: 2**9)
@@ -217,8 +217,7 @@ def test_a_pool_that_is_too_large(examined, tables, monkeypatch, capsys):
     )
     path, _ = tables(alone)
     for command in ("fit", "leaderboard"):
-        assert cli.main([command, "--verdicts", str(path)]) == 2
-        error = capsys.readouterr().err.splitlines()[-1]
+        error = jbt(command, "--verdicts", path, code=2)
         assert error.startswith("error: pool 'all' has 4 contents, whose fit needs")
     with pytest.raises(own.TableError, match="name a column of pools"):
         own.load(path)
@@ -285,10 +284,10 @@ def test_c_is_identified_where_the_batch_says_so(seed, tables):
     assert merged.varies.all()
 
 
-def test_json_and_the_commands_to_type(tables, tmp_path):
+def test_json_and_the_commands_to_type(tables, tmp_path, jbt):
     v, i = tables(verdicts(), ITEMS)
     json_ = tmp_path / "doctor.json"
-    assert cli.main(["doctor", "--verdicts", str(v), "--items", str(i), "--json", str(json_)]) == 0
+    jbt("doctor", "--verdicts", v, "--items", i, "--json", json_)
     records = json.loads(json_.read_text())
     assert {tuple(r) for r in records} == {("check", "ok", "found", "command")}
     # The commands proposed are whole, as the shell reads them.
@@ -299,9 +298,9 @@ def test_json_and_the_commands_to_type(tables, tmp_path):
     assert shlex.split(line) == words
 
 
-def test_the_example_is_as_its_reader_needs_it(tmp_path, capsys):
+def test_the_example_is_as_its_reader_needs_it(tmp_path, jbt):
     folder = tmp_path / "new" / "example"
-    assert cli.main(["example", str(folder)]) == 0
+    jbt("example", folder)
     names = ["verdicts.csv", "items.csv", "anchors.csv"]
     tables = own.read(*(folder / name for name in names), covariates=["words"])
     assert len(tables.judges) == 2
@@ -310,7 +309,6 @@ def test_the_example_is_as_its_reader_needs_it(tmp_path, capsys):
     missing = {c.check for c in own.doctor(tables, WORDS).checks if not c.ok}
     assert {"both_orders", "covariate[words]"} <= missing
     (folder / "items.csv").unlink()
-    assert cli.main(["example", str(folder)]) == 2
-    assert "verdicts.csv already exists" in capsys.readouterr().err
+    assert "verdicts.csv already exists" in jbt("example", folder, code=2)
     assert not (folder / "items.csv").exists()
     assert example()["verdicts"].equals(example()["verdicts"])

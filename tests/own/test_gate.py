@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from scipy.stats import binom
 
-from jbt import cli, own
+from jbt import own
 from jbt.gate import betting, critical_values, exact_top, p_value
 from jbt.own.gates import decide as deciding
 from jbt.own.gates.decide import at_one_rate, of_members, of_pairs, one_a_pool, pairs_alone
@@ -433,12 +433,6 @@ def test_the_report_begins_with_its_population_and_says_where_few_pools_decide(t
 # --- the commands
 
 
-def run(capsys, *words):
-    code = cli.main([*map(str, words)])
-    said = capsys.readouterr()
-    return code, said.out if code == 0 else said.err
-
-
 def read(folder, *names):
     tables = own.read(*(folder / f"{name}.csv" for name in names), covariates=["words"])
     return tables, own.Batch.of(tables, ["words"])
@@ -474,11 +468,11 @@ def part(judged, folder, kept):
 
 
 @pytest.mark.heavy
-def test_labels_are_planned_filled_in_and_decide(judged, tmp_path, capsys):
+def test_labels_are_planned_filled_in_and_decide(judged, tmp_path, jbt):
     shared = ["--verdicts", judged / "verdicts.csv", "--items", judged / "items.csv"]
     shared += ["--covariates", "words"]
     ask, file = tmp_path / "ask.csv", tmp_path / "g.json"
-    assert run(capsys, "plan", "labels", *shared, "--out", ask)[0] == 0
+    jbt("plan", "labels", *shared, "--out", ask)
     tables, batch = read(judged, *TABLES)
     items = tables.items.assign(aware=Rankings.of(tables, batch, 1).aware[0])
     value = {(tables.pools[row.pool], row.item): row.aware for row in items.itertuples()}
@@ -489,7 +483,7 @@ def test_labels_are_planned_filled_in_and_decide(judged, tmp_path, capsys):
     ]
     filled.to_csv(ask, index=False)
     argv = [*shared, "--anchors", ask, "--labels", "disputed", "--json", file]
-    assert run(capsys, "gate", *argv)[0] == 0
+    jbt("gate", *argv)
     long, fair = json.loads(file.read_text())["judges"]
     assert (long["judge"], long["decision"]) == ("long", ENABLE)
     assert long["n_right"] == long["n_discordant"] >= long["n_used"] == long["n_used_right"]
@@ -498,7 +492,7 @@ def test_labels_are_planned_filled_in_and_decide(judged, tmp_path, capsys):
 
 
 @pytest.mark.heavy
-def test_pools_of_two_are_decided_from_one_c(judged, tmp_path, capsys):
+def test_pools_of_two_are_decided_from_one_c(judged, tmp_path, jbt):
     shared = part(judged, tmp_path, lambda row: not {"i2", "i3", "i4"} & set(row.split(",")))
     rows = "".join(f"q{g},i0,i1\n" for g in range(12))
     (tmp_path / "anchors.csv").write_text(f"{PAIRS}\n{rows}")
@@ -509,8 +503,7 @@ def test_pools_of_two_are_decided_from_one_c(judged, tmp_path, capsys):
     assert set(alone.pools["reason"]) == {reason}
     assert set(alone.pools["n_discordant"]) == {0}
     shared += ["--covariates", "words", "--anchors", tmp_path / "anchors.csv"]
-    code, said = run(capsys, "gate", *shared, "--json", tmp_path / "g.json")
-    assert code == 0
+    said = jbt("gate", *shared, "--json", tmp_path / "g.json")
     assert "one c for each judge, from all pools merged; the prior chose it" in said
     assert "uncorrelated with words over pools" in said
     found = json.loads((tmp_path / "g.json").read_text())
@@ -530,9 +523,7 @@ BAD_OPTIONS = {
 
 
 @pytest.mark.heavy
-def test_one_pool_is_decided_as_its_judge_and_bad_input_ends_with_one_line(
-    judged, tmp_path, capsys
-):
+def test_one_pool_is_decided_as_its_judge_and_bad_input_ends_with_one_line(judged, tmp_path, jbt):
     shared = part(judged, tmp_path, lambda row: row.startswith("q0,"))
     anchors = tmp_path / "anchors.csv"
     anchors.write_text(f"{PAIRS}\nq0,i0,i1\nq0,i0,i2\nq0,i3,i4\n")
@@ -544,17 +535,11 @@ def test_one_pool_is_decided_as_its_judge_and_bad_input_ends_with_one_line(
     covariates = ["--covariates", "words"]
     for options, message in BAD_OPTIONS.items():
         argv = ["gate", *shared, *covariates, "--anchors", anchors, *options.split()]
-        code, said = run(capsys, *argv)
-        assert code == 2
-        assert message in said.splitlines()[-1]
+        assert message in jbt(*argv, code=2)
     for argv, message in ((covariates, "needs trusted labels (--anchors)"), ((), "a covariate")):
-        code, said = run(capsys, "gate", *shared, *argv)
-        assert (code, said.count("\n")) == (2, 1)
-        assert message in said
+        assert message in jbt("gate", *shared, *argv, code=2)
     anchors.write_text("pool,first,second,better\nq0,i0,i1,first\nq0,i0,i1,second\nq0,i2,i3,\n")
-    code, said = run(capsys, "gate", *shared, *covariates, "--anchors", anchors)
-    assert code == 2
-    assert said.endswith(
+    assert jbt("gate", *shared, *covariates, "--anchors", anchors, code=2).endswith(
         "there are none: 1 pair labelled both ways: 2 anchors left out; "
-        "1 anchor without an answer left out\n"
+        "1 anchor without an answer left out"
     )

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 from scipy.optimize import brentq
 from scipy.stats import chi2
-from support.explicit_fits import designs, minimum
-from support.problems import rows_of_counts
+from support.explicit_fits import designs
+from support.problems import minimum, rows_of_counts
 
-from jbt import cli, own, runtime
+from jbt import own, runtime
 from jbt.own.examine.identify_report import _sentence
 from jbt.types import Prior
 
@@ -72,16 +72,21 @@ def test_equals_scipy_on_the_explicit_matrix(paths, found):
         one, every, at_c = of[design.pool], np.arange(design.z.shape[1]), design.at_c
         if one.status != "converged":
             continue
-        precision = np.where(every < at_c, 1.0, 0.1)
-        c_map = minimum(design, every, precision)[1][at_c]
-        top, b = minimum(design, every[1:])  # theta of the first content is 0
-        others = np.delete(every, [0, at_c])
-        curve = [minimum(design, others, c=c)[0] for c in np.linspace(c_map - 1, c_map + 1, 9)]
 
-        def fallen(c, design=design, others=others, top=top):
-            return 2 * (minimum(design, others, c=c)[0] - top) - chi2.ppf(0.95, 1)
+        def fit(precision, free, c=0.0, design=design, every=every):
+            known = np.where(every == design.at_c, c, 0.0)
+            table = design.z, design.count, design.wins
+            b, _, objective = minimum(*table, precision * np.ones(len(every)), free, known)
+            return b[design.at_c], objective
 
-        c = b[at_c - 1]
+        c_map, _ = fit(np.where(every < at_c, 1.0, 0.1), every >= 0)
+        c, top = fit(0, every > 0)  # theta of the first content is 0
+        others = (every > 0) & (every != at_c)
+        curve = [fit(0, others, c)[1] for c in np.linspace(c_map - 1, c_map + 1, 9)]
+
+        def fallen(c, fit=fit, others=others, top=top):
+            return 2 * (fit(0, others, c)[1] - top) - chi2.ppf(0.95, 1)
+
         ends = [brentq(fallen, c, c + side * 9, xtol=1e-12) for side in (-1, 1)]
         numbers = [one.c_map, one.c_mle, one.profile_range, *one.c_interval]
         assert numbers == pytest.approx([c_map, c, np.ptp(curve), *ends], abs=1e-6)
@@ -148,21 +153,20 @@ def test_plain_words(status, words):
     assert words in _sentence(row)
 
 
-def test_no_covariate_ends_with_one_line(tables, capsys):
+def test_no_covariate_ends_with_one_line(tables, jbt):
     v, _ = tables()
-    assert cli.main(["identify", "--verdicts", str(v)]) == 2
-    assert capsys.readouterr().err == "error: jbt identify needs a covariate (--covariates)\n"
+    refused = jbt("identify", "--verdicts", v, code=2)
+    assert refused == "error: jbt identify needs a covariate (--covariates)"
     with pytest.raises(ValueError, match="no covariate"):
         own.identify(own.load(v))
 
 
 @pytest.mark.heavy
-def test_the_command_and_its_files(paths, found, tmp_path, capsys):
+def test_the_command_and_its_files(paths, found, tmp_path, jbt):
     json_ = tmp_path / "identify.json"
-    options = ["--verdicts", str(paths[0]), "--items", str(paths[1]), "--covariates", "words"]
-    options += ["--transform", "log", "--json", str(json_), "--out", str(tmp_path / "out")]
-    assert cli.main(["identify", *options]) == 0
-    shown = capsys.readouterr().out
+    options = ["--verdicts", paths[0], "--items", paths[1], "--covariates", "words"]
+    options += ["--transform", "log", "--json", json_, "--out", tmp_path / "out"]
+    shown = jbt("identify", *options)
     assert shown.startswith("c[log(words)] is identified by the verdicts: in 6 of 8 pools")
     assert "separated in 1 of 8 pools; " in shown
     content = json.loads(json_.read_text(), parse_constant=pytest.fail)

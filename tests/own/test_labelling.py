@@ -3,6 +3,7 @@
 The rankings are not fitted but given, as columns of the items table.
 """
 
+import functools
 import itertools
 import json
 import re
@@ -12,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jbt import cli, own
+from jbt import own
 from jbt.own.gates.labelling import labelling
 from jbt.own.gates.rankings import Rankings
 from jbt.types import Status
@@ -64,10 +65,10 @@ def asked(anchors=None, **options):
     return labelling(tables, own.Batch.of(tables, ["words"]), **options)
 
 
-def run(capsys, *words):
-    code = cli.main(["plan", "labels", *OPTIONS, *words])
-    said = capsys.readouterr()
-    return code, said.out if code == 0 else said.err
+@pytest.fixture
+def plan(jbt):
+    """Plan labels of the tables of `judged`."""
+    return functools.partial(jbt, "plan", "labels", *OPTIONS)
 
 
 # --- which labels
@@ -196,17 +197,16 @@ def test_why_there_are_none_and_of_which_kinds_there_are_some(judged):
         (8, 3, "3  cannot enable"),
     ],
 )
-def test_over_pools_every_label_of_a_pair_counts(judged, capsys, turned, n, can):
+def test_over_pools_every_label_of_a_pair_counts(judged, plan, turned, n, can):
     judged(*[TURNED] * turned, NAIVE)
-    code, said = run(capsys, *([] if n is None else ["--n", str(n)]))
-    assert code == 0
+    said = plan(*([] if n is None else ["--n", n]))
     assert re.search(f"^all verdicts +{turned} .* {can}$", said, re.MULTILINE)
     most = "6" if n is None else "[1-3]"
     assert re.search(f"^in a single pool at most {most} labels? counts?$", said, re.MULTILINE)
     assert "census" not in said
 
 
-def test_members_count_by_matches(judged, capsys):
+def test_members_count_by_matches(judged, plan):
     def counts(*anchors, **options):
         (judge,) = asked(*anchors, labels="members", **options).judges.to_dict("records")
         return tuple(judge[name] for name in ("most_used", "most_in_pool", "n_asked"))
@@ -216,18 +216,16 @@ def test_members_count_by_matches(judged, capsys):
     assert counts(n=3) == (1, 1, 3)
     done = asked(labels="members", n=3).table.assign(member="no").to_csv(index=False)
     assert counts(done, n=1) == (2, 1, 1)
-    code, said = run(capsys, "--labels", "members")
-    assert code == 0
+    said = plan("--labels", "members")
     assert "needs 5 that count: one match of an item from each top k of each pool counts" in said
     assert "by --rule census, for labels without errors: in a pool once all" in said
 
 
-def test_of_one_pool_every_label_counts(judged, capsys):
+def test_of_one_pool_every_label_counts(judged, plan):
     judged(TURNED)
     (judge,) = asked().judges.to_dict("records")
     assert judge["most_used"] == judge["most_in_pool"] == 6
-    code, said = run(capsys)
-    assert code == 0
+    said = plan()
     assert "needs 5 that count: each label counts\njudge " in said
     assert re.search("^all verdicts .* 6  6$", said, re.MULTILINE)
 
@@ -235,7 +233,7 @@ def test_of_one_pool_every_label_counts(judged, capsys):
 # --- the command
 
 
-def test_a_table_that_is_there_is_not_overwritten(judged, tmp_path, capsys):
+def test_a_table_that_is_there_is_not_overwritten(judged, tmp_path, plan):
     (tmp_path / "ask.csv").write_text(f"{PAIRS}p0,i0,i1\n")
     for words, why in (
         (["--out", "ask.csv"], "cannot write ask.csv: it exists"),
@@ -245,18 +243,16 @@ def test_a_table_that_is_there_is_not_overwritten(judged, tmp_path, capsys):
         ),
         (["--n", "0"], "n must be at least 1, got 0"),
     ):
-        code, said = run(capsys, *words)
-        assert code == 2
-        assert why in said.splitlines()[-1]
+        assert why in plan(*words, code=2)
     assert len(pd.read_csv("ask.csv")) == 1
-    code, said = run(capsys, "--out", "ask.csv", "--overwrite", "--n", "1000")
+    said = plan("--out", "ask.csv", "--overwrite", "--n", "1000")
     assert "\n1000 wanted (--n), but there are no more\n" in said
     assert len(pd.read_csv("ask.csv")) == 6 * SIZE
 
 
-def test_the_command_of_the_gate_is_printed_in_full(judged, tmp_path, capsys):
+def test_the_command_of_the_gate_is_printed_in_full(judged, plan, jbt, tmp_path):
     words = ["--labels", "members", "--k", "2", "--no-standardise", "--seed", "4"]
-    _, said = run(capsys, *words, "--out", "ask here.csv", "--json", "p.json")
+    said = plan(*words, "--out", "ask here.csv", "--json", "p.json")
     line = said.splitlines()[-1]
     expected = ["jbt", "gate", *OPTIONS, "--no-standardise", "--anchors", "ask here.csv"]
     expected += ["--labels", "members", "--k", "2", "--seed", "4"]
@@ -264,31 +260,30 @@ def test_the_command_of_the_gate_is_printed_in_full(judged, tmp_path, capsys):
     assert json.loads((tmp_path / "p.json").read_text())["gate"] == line
     table = pd.read_csv("ask here.csv").assign(member="yes")
     table.to_csv("ask here.csv", index=False)
-    assert cli.main(shlex.split(line)[1:]) == 0  # as it is printed
-    capsys.readouterr()
+    jbt(*shlex.split(line)[1:])  # as it is printed
 
     table[:2].to_csv("done.csv", index=False)
-    _, said = run(capsys, *words, "--anchors", "done.csv", "--out", "next.csv")
+    said = plan(*words, "--anchors", "done.csv", "--out", "next.csv")
     assert "\n2 left out, because done.csv lists them\n" in said
     assert "\nFILE: the rows of done.csv, then these\njbt gate" in said
     assert "--anchors FILE" in said.splitlines()[-1]
-    _, said = run(capsys)
+    said = plan()
     assert said.splitlines()[-2] == "FILE: these labels, filled in"
     assert said.splitlines()[-1].endswith("--anchors FILE --labels disputed --k 1")
 
 
-def test_the_annotator_is_told_what_the_question_is(judged, capsys):
+def test_the_annotator_is_told_what_the_question_is(judged, plan):
     members = ["--labels", "members"]
-    said = run(capsys, *members)[1]
+    said = plan(*members)
     assert "yes if the item (or its content) is the best of its pool, else no;" in said
-    assert "one of the 2 best of its pool," in run(capsys, *members, "--k", "2")[1]
-    assert "the name of the better one, of items or contents; leave" in run(capsys)[1]
+    assert "one of the 2 best of its pool," in plan(*members, "--k", "2")
+    assert "the name of the better one, of items or contents; leave" in plan()
 
 
 FORMULAS = ["=1+1", "@sum", "-5", "+a"]
 
 
-def test_names_reach_a_spreadsheet_as_text_and_come_back(judged, tmp_path, capsys):
+def test_names_reach_a_spreadsheet_as_text_and_come_back(judged, tmp_path, plan):
     """No cell of the table begins a formula; answered, in whatever form, it names the same items
     as a table that nothing was written to."""
     for file in ("items.csv", "v.csv"):
@@ -298,7 +293,7 @@ def test_names_reach_a_spreadsheet_as_text_and_come_back(judged, tmp_path, capsy
         (tmp_path / file).write_text(text.replace("p0,", "+p0,"))
 
     def ask(*words):
-        assert run(capsys, "--out", "ask.csv", "--overwrite", *words)[0] == 0
+        plan("--out", "ask.csv", "--overwrite", *words)
         table = pd.read_csv("ask.csv", dtype=str, keep_default_na=False)
         assert "'+p0" in set(table["pool"])
         assert not any(table[column].str.match(r"[=+\-@]").any() for column in table)

@@ -4,7 +4,7 @@ import jax
 import pytest
 from support.marks import heavy
 
-from jbt import cli, own, runtime
+from jbt import own, runtime
 from jbt.own.fits.judges import Judges
 from jbt.own.fits.shared import SharedModel
 from jbt.own.gates.rankings import Rankings
@@ -80,7 +80,7 @@ COMPILED = [
         (("plan", "labels", "--covariates", "words"), "pairs of contents by 2 judges"),
     ],
 )
-def test_what_does_not_fit_is_named_with_the_option(argv, counts, tables, monkeypatch, capsys):
+def test_what_does_not_fit_is_named_with_the_option(argv, counts, tables, monkeypatch, jbt):
     """Each estimate reaches its command: this one is too large, and no other is."""
     estimate = limits.check
 
@@ -90,9 +90,7 @@ def test_what_does_not_fit_is_named_with_the_option(argv, counts, tables, monkey
     monkeypatch.setattr(limits, "check", only_this)
     monkeypatch.setattr(memory, "there_is", lambda device: 2**33)
     v, i = tables()
-    assert cli.main([*argv, "--verdicts", str(v), "--items", str(i)]) == 2
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert error.startswith("error: ")
+    error = jbt(*argv, "--verdicts", v, "--items", i, code=2)
     assert counts in error
     assert "need some 1.02e+03 GiB of memory, and there are 8: " in error
     assert "--" in error.split(": ")[-1]

@@ -9,9 +9,7 @@ from scipy.stats import rankdata
 from scipy.stats import t as student
 from support.boards import PRIOR, written
 
-from benchmarks.calibration.missing import ALIKE, drawn, found
-from jbt import cli, own
-from jbt.own.examine.doctor import ALPHA
+from jbt import own
 from jbt.own.fits.judges import Judges
 from jbt.own.tables import missing
 
@@ -70,13 +68,6 @@ def test_the_test_equals_its_twin_pool_by_pool():
     assert order.more == pytest.approx(np.average(gone[more], weights=weight[more]))
 
 
-def test_a_repeat_is_a_count_and_rows_have_no_order():
-    _, verdicts, items = losing(the_longer_lost)
-    once = losses_of(read(verdicts, items))
-    for same in (verdicts.assign(count=3), verdicts.sample(frac=1, random_state=0)):
-        pd.testing.assert_frame_equal(losses_of(read(same, items)), once)
-
-
 @pytest.mark.parametrize(
     ("which", "of"), [(the_longer_lost, "difference"), (lambda won, first: first, "order")]
 )
@@ -91,15 +82,6 @@ def test_a_loss_that_depends_on_the_lengths_is_found(which, of):
     kept = (verdicts["winner"] != "error") | verdicts["pool"].isin([f"p{i}" for i in range(9)])
     for some in (verdicts[kept], verdicts[verdicts["winner"] != "error"]):
         assert "missing" not in {c.check for c in own.doctor(read(some, items)).checks}
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("kind", ALIKE[:3])
-def test_the_test_raises_no_false_alarm_where_verdicts_depend_on_each_other(kind):
-    rng, n = np.random.default_rng(0), 400
-    p = np.concatenate([found(drawn(rng, 40, 40, kind, twice=False)) for _ in range(n // 40)])
-    assert np.isfinite(p).all()
-    assert (p < ALPHA).mean() < ALPHA + 3 * np.sqrt(ALPHA * (1 - ALPHA) / len(p))
 
 
 def test_ties_that_are_dropped_are_missing():
@@ -205,7 +187,7 @@ def test_of_a_covariate_with_two_values_both_shares_are_defined():
 
 
 @heavy
-def test_both_ends_of_a_fit_are_those_of_tables_filled_by_hand(tmp_path, capsys):
+def test_both_ends_of_a_fit_are_those_of_tables_filled_by_hand(tmp_path, jbt):
     rng = np.random.default_rng(0)
     rows, listed = [], []
     for pool in range(12):
@@ -232,10 +214,9 @@ def test_both_ends_of_a_fit_are_those_of_tables_filled_by_hand(tmp_path, capsys)
         assert row.n_changed == sum(a != b for a, b in zip(top, best, strict=True))
     verdicts.to_csv(tmp_path / "v.csv", index=False)
     items.to_csv(tmp_path / "i.csv", index=False)
-    tables = ["--verdicts", str(tmp_path / "v.csv"), "--items", str(tmp_path / "i.csv")]
+    tables = ["--verdicts", tmp_path / "v.csv", "--items", tmp_path / "i.csv"]
     file = tmp_path / "fit.json"
-    line = ["fit", *tables, "--covariates", "words", "--missing", "bounds", "--json", str(file)]
-    assert cli.main(line) == 0
+    options = ["--covariates", "words", "--missing", "bounds", "--json", file]
+    assert "had all been won" in jbt("fit", *tables, *options)
     (judge,) = json.loads(file.read_text())["judges"]
     assert [row["wins"] for row in judge["missing"]] == [True, False]
-    assert "had all been won" in capsys.readouterr().out

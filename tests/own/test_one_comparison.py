@@ -9,7 +9,7 @@ import pytest
 from scipy.special import expit
 from support.boards import QUALITY, written
 
-from jbt import cli, own
+from jbt import own
 from jbt.own.fits.judges import Judges
 from jbt.own.leaderboards.one_comparison import COVERAGE
 from jbt.types import Status
@@ -30,13 +30,12 @@ def test_a_bias_that_grows_with_quality():
     assert gamma["high"] > 0.8
 
 
-def test_the_command_prints_c_with_what_its_interval_covers(tmp_path, capsys):
+def test_the_command_prints_c_with_what_its_interval_covers(tmp_path, jbt):
     for name, frame in zip(("v", "i"), written(20, judges={"one": 1.0}), strict=True):
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
-    options = ["--verdicts", str(tmp_path / "v.csv"), "--items", str(tmp_path / "i.csv")]
-    options += ["--covariates", "words", "--one-comparison", "--json", str(tmp_path / "b.json")]
-    assert cli.main(["leaderboard", *options]) == 0
-    printed = capsys.readouterr().out
+    options = ["--verdicts", tmp_path / "v.csv", "--items", tmp_path / "i.csv"]
+    options += ["--covariates", "words", "--one-comparison", "--json", tmp_path / "b.json"]
+    printed = jbt("leaderboard", *options)
     (board,) = json.loads((tmp_path / "b.json").read_text())["leaderboards"]
     (c,) = board["one_comparison"]["c"]
     assert f"on one comparison\nc[words] {c['estimate']:+.2f} [{c['low']:+.2f}, " in printed
@@ -50,8 +49,8 @@ def test_the_command_prints_c_with_what_its_interval_covers(tmp_path, capsys):
     assert f"{shares[0]:.2f} of {n[~guessed].sum():.0f} simulated" in COVERAGE
     assert f"({ends['min']:.2f} to {ends['max']:.2f} by setting)" in COVERAGE
     assert f"{shares[1]:.2f} of {n[guessed].sum():.0f} where" in COVERAGE
-    assert cli.main(["leaderboard", *options[:4], "--one-comparison"]) == 0
-    assert "on one comparison\nnot estimated: it takes" in capsys.readouterr().out
+    printed = jbt("leaderboard", *options[:4], "--one-comparison")
+    assert "on one comparison\nnot estimated: it takes" in printed
 
 
 def test_verdicts_that_show_no_variation_have_no_own_coefficients():

@@ -148,34 +148,6 @@ def test_labels_of_every_pair_leave_nothing_to_the_judge():
     assert "ppi: no certain rank for D" in boards.report("", []).text()
 
 
-@pytest.mark.heavy
-def test_it_is_unbiased_where_the_judge_is_not():
-    """Mean over 40 studies within 4 standard errors of the labels' win rate."""
-    theta, i, j = np.array(list(QUALITY.values())), *np.triu_indices(4, 1)
-    truth = (expit(theta[:, None] - theta).sum(1) - 0.5) / 3
-    favoured = theta + np.array([0, 0, 0, 1.5])  # by the judge, in every comparison
-    rng, estimates, of_judge = np.random.default_rng(5), [], []
-    owner = np.eye(4)[i], np.eye(4)[j]
-    for _ in range(40):
-        f, y = (rng.random((40, 6)) < expit(t[i] - t[j]) for t in (favoured, theta))
-        marked = rng.random((40, 6)) < 0.4
-        sums = [
-            a @ owner[0] + b @ owner[1]
-            for a, b in (
-                (np.ones((40, 6)), np.ones((40, 6))),
-                (f, ~f),
-                (marked, marked),
-                (f & marked, ~f & marked),
-                (y & marked, ~y & marked),
-            )
-        ]
-        estimates.append(np.asarray(fit(*sums).win_rate))
-        of_judge.append(sums[1].sum(0) / sums[0].sum(0))
-    error = np.std(estimates, axis=0) / np.sqrt(len(estimates))
-    assert (np.abs(np.mean(estimates, axis=0) - truth) < 4 * error).all()
-    assert np.abs(np.mean(of_judge, axis=0) - truth)[3] > 0.2
-
-
 def test_few_labelled_prompts_have_no_interval_and_the_report_says_so():
     verdicts, anchors = labelled_tables()
     few = anchors[~anchors["first"].eq("A") | (anchors["pool"] < "p14")]

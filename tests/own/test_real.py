@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from support.explicit_fits import designs, minimum
+from support.explicit_fits import designs
 from support.marks import heavy, nightly
+from support.problems import minimum
 
 from jbt import own
 from jbt.types import Prior
@@ -21,7 +22,9 @@ def test_every_pool_equals_scipy(name, merged, data):
     for design in designs(paths, content or "item", merged=merged):
         n += 1
         columns, at_c = np.arange(design.z.shape[1]), design.at_c
-        _, beta = minimum(design, columns, np.where(columns < at_c, prior.lam, prior.lam_b))
+        precision = np.where(columns < at_c, prior.lam, prior.lam_b)
+        table = design.z, design.count, design.wins
+        beta, *_ = minimum(*table, precision, columns >= 0, 0.0 * columns)
         found = fits[str(design.pool), str(design.judge)]
         np.testing.assert_allclose(found.theta, beta[design.quality], atol=1e-6)
         kappa = beta[-1] if design.position else np.nan

@@ -168,19 +168,6 @@ def test_of_prompts_a_share_is_the_mean_of_theirs():
         own.report_card(own.read(verdicts, items), unit="item")
 
 
-def test_swapping_columns_changes_only_what_is_about_position():
-    verdicts, items, anchors = random_tables(0)
-    swapped = verdicts.rename(columns={"first": "second", "second": "first"})
-    swapped["p_first"] = 1 - swapped["p_first"]
-    before, after = (
-        own.report_card(own.read(v, items, anchors, covariates=["words"]), ["words"]).to_frame()
-        for v in (verdicts, swapped)
-    )
-    position = before.what == "first_won"
-    np.testing.assert_allclose(before.share[~position], after.share[~position])
-    np.testing.assert_allclose(before.share[position], 1 - after.share[position])
-
-
 def test_a_coin_that_ties_is_as_consistent_as_the_card_says():
     rng = np.random.default_rng(0)
     pairs = 20_000

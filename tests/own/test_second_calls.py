@@ -10,11 +10,10 @@ import pytest
 from support.boards import written
 from support.marks import heavy, nightly
 
-from jbt import own, runtime
+from jbt import own
 from jbt.estimators import clusters
 from jbt.kernel import padding
 from jbt.kernel.fit import fit_map
-from jbt.own.fits.pools import fit as fit_pools
 from jbt.own.shared_coefficients.arrays import in_chunks
 from jbt.types import Design, Prior, Rows, Variant
 
@@ -105,17 +104,3 @@ def test_chunks_return_each_pool_once():
         found = in_chunks(lambda stack: twice(stack), pools, size)["sum"]
         np.testing.assert_array_equal(found, np.arange(11) * 5 + 1)
     assert shapes == [16, 4, 4, 4, 16]
-
-
-@pytest.mark.heavy
-def test_a_pool_is_fitted_alike_among_others():
-    """The pools added to fill up a chunk are no part of the result."""
-    batch = own.Batch.of(tables_of(6, "abc"), ["words"], standardise=False)
-    fits, (group,) = fit_pools(batch, prior=Prior()), batch.groups
-    with runtime.precision("float64"):
-        for i in (0, 5):
-            parts = group.comparisons, group.design, group.variant
-            comparisons, design, variant = jax.tree.map(lambda leaf, i=i: leaf[i], parts)
-            alone = jax.jit(fit_map)(comparisons, design, Prior(), variant).parameters
-            np.testing.assert_allclose(fits[i].theta, alone.theta, atol=1e-9)
-            np.testing.assert_allclose(fits[i].c, alone.c, atol=1e-9)

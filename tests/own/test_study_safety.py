@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pandas as pd
 import pytest
 
-from jbt import cli, own
+from jbt import own
 from jbt.own.studies import study as studies
 from jbt.own.studies.journal import Journal
 from jbt.own.tables import limits
@@ -256,23 +256,20 @@ def test_a_study_too_large_for_the_memory_is_refused_before_it_begins(tmp_path, 
     ],
     ids=range(11),
 )
-def test_answers_that_are_refused_by_name(copy, capsys, answer, message):
+def test_answers_that_are_refused_by_name(copy, jbt, answer, message):
     (copy / "answers.jsonl").write_text(f"{{{answer}}}\n")
     before = lines(copy)
-    assert cli.main(["tell", str(copy), str(copy / "answers.jsonl")]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert re.search(message, error), error
+    assert re.search(message, jbt("tell", copy, copy / "answers.jsonl", code=2))
     assert lines(copy) == before
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("name", ["answers.jsonl", "answers.csv"])
-def test_answers_are_decoded_as_tables_are(copy, encoding, name):
+def test_answers_are_decoded_as_tables_are(copy, encoding, name, jbt):
     row = {"id": 5, "winner": "second", "note": "à côté"}
     text = json.dumps(row, ensure_ascii=False) + "\n"
     if name.endswith(".csv"):
         text = pd.DataFrame([row]).to_csv(index=False)
     (copy / name).write_text(text, encoding=encoding)
-    assert cli.main(["tell", str(copy), str(copy / name)]) == 0
+    jbt("tell", copy, copy / name)
     assert own.Study.open(copy).verdicts().iloc[-1]["note"] == "à côté"

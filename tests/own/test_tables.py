@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
-from jbt import cli, own
+from jbt import own
 from jbt.own.tables import decoding, limits
 from jbt.own.tables.names import alike, for_spreadsheet, from_spreadsheet, joined
 
@@ -364,16 +364,15 @@ def crowd(n_judges: int, each: int) -> pd.DataFrame:
         "plan prompts",
     ],
 )
-def test_voters_in_the_column_of_judges_are_named_at_once(command, tmp_path, monkeypatch, capsys):
+def test_voters_in_the_column_of_judges_are_named_at_once(command, tmp_path, monkeypatch, jbt):
     monkeypatch.chdir(tmp_path)
     crowd(2_000, 1).to_csv("v.csv", index=False)
     items = [f"{p},{item},{1 + p % 7}\n" for p in range(50) for item in "ab"]
     (tmp_path / "i.csv").write_text("pool,item,words\n" + "".join(items))
     (tmp_path / "anchors.csv").write_text("pool,better,worse\n0,a,b\n")
-    assert cli.main([*command.split(), "--verdicts", "v.csv", "--items", "i.csv"]) == 2
-    assert capsys.readouterr().err == (
+    assert jbt(*command.split(), "--verdicts", "v.csv", "--items", "i.csv", code=2) == (
         "error: v.csv: 2000 judges in 2000 rows, 2000 of them with fewer than 6: the column "
-        f"'judge' is probably the voter, not a judge: {limits.ONE_JUDGE}\n"
+        f"'judge' is probably the voter, not a judge: {limits.ONE_JUDGE}"
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from jbt import cli, planning
+from jbt import planning
 
 
 def test_the_chance_is_that_of_simulated_studies():
@@ -50,19 +50,17 @@ def written(tmp_path, n_pools=24):
     return ["plan", "prompts", "--verdicts", str(path)]
 
 
-def test_the_command(tmp_path, capsys):
+def test_the_command(tmp_path, jbt):
     argv, file = written(tmp_path), tmp_path / "plan.json"
-    assert cli.main([*argv, "--json", str(file)]) == 0
-    assert "of 2 neighbours in rank are significantly apart" in capsys.readouterr().out
+    assert "of 2 neighbours in rank are significantly apart" in jbt(*argv, "--json", file)
     record = json.loads(file.read_text())
     assert record["bonferroni"] is True
     assert [(row["better"], row["worse"]) for row in record["pairs"]] == [("a", "b"), ("b", "c")]
-    assert cli.main([*argv, "--better", "b", "--worse", "a", "--json", str(file)]) == 0
+    said = jbt(*argv, "--better", "b", "--worse", "a", "--json", file)
     (row,) = json.loads(file.read_text())["pairs"]
     assert row["more"] is None  # infinite: a is above b
     assert row["difference"] < 0
     assert row["low"] < row["difference"] < row["high"]
-    said = capsys.readouterr().out.splitlines()[0]
     assert said.startswith("no number of prompts up to 100 times today's puts b above a if")
 
 
@@ -75,16 +73,13 @@ def test_the_command(tmp_path, capsys):
         (["--power", "1"], "power must lie between 0 and 1, got 1"),
     ],
 )
-def test_bad_options(tmp_path, capsys, options, message):
-    assert cli.main([*written(tmp_path), *options]) == 2
-    assert message in capsys.readouterr().err
+def test_bad_options(tmp_path, jbt, options, message):
+    assert message in jbt(*written(tmp_path), *options, code=2)
 
 
-def test_one_model_leaves_nothing_to_plan(capsys, tmp_path):
+def test_one_model_leaves_nothing_to_plan(tables, jbt):
     verdicts = "pool,first,second,winner\np0,a1,a2,first\np1,a1,a2,second\n"
     items = "pool,item,content\np0,a1,A\np0,a2,A\np1,a1,A\np1,a2,A\n"
-    (tmp_path / "v.csv").write_text(verdicts)
-    (tmp_path / "i.csv").write_text(items)
-    tables = ["--verdicts", str(tmp_path / "v.csv"), "--items", str(tmp_path / "i.csv")]
-    assert cli.main(["plan", "prompts", *tables]) == 2
-    assert "there is only one model: nothing to plan" in capsys.readouterr().err
+    v, i = tables(verdicts, items)
+    refused = jbt("plan", "prompts", "--verdicts", v, "--items", i, code=2)
+    assert "there is only one model: nothing to plan" in refused

@@ -354,17 +354,6 @@ def test_a_clustered_share_of_single_units_is_wilsons_at_one_unit_less():
         assert 0.25 < stats.clustered_share(won, np.full(10, 50.0))[2] < 0.45
 
 
-@pytest.mark.parametrize(("clusters", "share"), [(12, 0.5), (30, 0.9)])
-def test_a_clustered_share_covers(clusters, share):
-    rng, studies = np.random.default_rng(0), 1500
-    weight = 1.0 + rng.binomial(12, rng.beta(0.7, 1.4, (studies, clusters)))
-    chance = rng.beta(share * 3, (1 - share) * 3, (studies, clusters))
-    won = rng.binomial(weight.astype(int), chance).astype(float)
-    ends = np.array([stats.clustered_share(*row) for row in zip(won, weight, strict=True)])
-    covered = ((ends[:, 1] <= share) & (share <= ends[:, 2])).mean()
-    assert covered > 0.95 - 0.02 - 4 * (0.95 * 0.05 / studies) ** 0.5
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -1,4 +1,4 @@
-"""A user's tables as explicit design matrices, by a reader of its own, and their fit by SciPy."""
+"""A user's tables as explicit design matrices, by a reader of its own."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,8 +6,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import minimize
-from scipy.special import expit
 
 SHARE = {"first": 1.0, "second": 0.0, "tie": 0.5}
 
@@ -47,24 +45,3 @@ def designs(paths: list[Path], owner: str, *, merged: bool = False) -> Iterator[
         quality = [names.index(key) for key in mine["key"]]
         facts = {"pool": pool, "judge": judge, "quality": quality, "at_c": len(names)}
         yield SimpleNamespace(z=z, wins=wins, count=count, position=position, **facts)
-
-
-def minimum(of: SimpleNamespace, columns, precision=0.0, c: float = 0.0):
-    """Smallest penalised negative log-likelihood over some columns of a design, and where; c is the
-    coefficient of words if it is not among them."""
-    z = of.z[:, columns]
-    offset = 0 if of.at_c in columns else of.z[:, of.at_c] * c
-
-    def objective(b):
-        eta = z @ b + offset
-        value = (of.count * np.logaddexp(0, eta) - of.wins * eta).sum()
-        gradient = z.T @ (of.count * expit(eta) - of.wins) + precision * b
-        return value + (precision * b * b).sum() / 2, gradient
-
-    def hessian(b):
-        p = expit(z @ b + offset)
-        return (z.T * (of.count * p * (1 - p))) @ z + np.diag(np.ones(len(b)) * precision)
-
-    how = {"jac": True, "hess": hessian, "method": "trust-exact", "options": {"gtol": 1e-10}}
-    found = minimize(objective, np.zeros(z.shape[1]), **how)
-    return found.fun, found.x

@@ -17,7 +17,7 @@ from scipy.special import expit
 from support import problems
 from support.problems import D, M, N, Problem
 
-from jbt.types import Comparisons, Panel, Variant
+from jbt.types import Comparisons, Design, Panel, Variant
 
 J = 3
 
@@ -34,6 +34,12 @@ class PanelProblem:
     @property
     def items(self) -> Problem:
         return self.judges[0]
+
+    def unpadded(self) -> tuple[Panel, Design, Variant]:
+        each = [judge.unpadded()[0] for judge in self.judges]
+        made = Panel.build(each, discrimination=self.discrimination, sharing=self.sharing)
+        free = jnp.asarray(self.free_biases)
+        return made, self.items.unpadded()[1], Variant(free[:-1], free[-1])
 
     def design_matrix(self) -> np.ndarray:
         """[pairs of all judges, m + (d + 1) J]"""
@@ -82,6 +88,12 @@ def random_panel(seed: int, *, shared: bool, n_judges: int = J, mixed: bool = Fa
     return PanelProblem(judges, s, sharing, free)
 
 
+def any_problem(seed: int, shared: bool | None = None):
+    """Of two judges or three."""
+    shared = seed % 4 > 0 if shared is None else shared
+    return random_panel(seed, shared=shared, n_judges=2 + seed % 2, mixed=seed % 3 == 0)
+
+
 def padded(q: PanelProblem, *, shared: bool = True):
     """(panel, design, prior, variant) of one problem."""
     return jax.tree.map(lambda v: v[0], as_batch([q], shared=shared, dtype="float64"))
@@ -114,6 +126,16 @@ def as_batch(panels: list[PanelProblem], *, shared: bool, dtype: str):
     counts = (jnp.asarray(v, dtype) for v in (shown, wins, s, sharing))
     panel, variant = made(*counts, jnp.asarray(free))
     return panel, design, prior, variant
+
+
+def as_rows(panel: Panel, design: Design) -> tuple[Panel, Design]:
+    """The same verdicts as rows, and their design."""
+    each = [
+        problems.rows_of_counts(jax.tree.map(lambda v, g=g: v[..., g], panel.verdicts), design)
+        for g in range(panel.shown.shape[-1])
+    ]
+    terms = {"discrimination": panel.discrimination, "sharing": panel.sharing}
+    return Panel.build([rows for rows, _ in each], **terms), each[0][1]
 
 
 def made(*shown, discrimination: Any = 1.0, sharing=None):

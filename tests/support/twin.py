@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import entr, expit
 from scipy.stats import norm
+from support.problems import minimum
 
 from jbt.acquisition import init
 
@@ -32,22 +33,9 @@ def states_of(keys, tasks, loop, budget):
 
 
 def fit(z, y, precision, free):
-    beta = np.zeros(len(precision))
-    for _ in range(100):
-        p = expit(z @ beta)
-        gradient = np.where(free, z.T @ (y - p) - precision * beta, 0)
-        step = np.zeros_like(beta)
-        h = hessian(z, beta, precision)[np.ix_(free, free)]
-        step[free] = np.linalg.solve(h, gradient[free])
-        beta = beta + step / (1 + max(np.abs(z @ step).max(initial=0) - 1, 0))
-        if np.abs(step).max() < 1e-13:
-            break
-    return beta
-
-
-def hessian(z, beta, precision):
-    p = expit(z @ beta)
-    return (z.T * (p * (1 - p))) @ z + np.diag(precision)
+    """The mode, and the Hessian over what is free."""
+    mode, hessian, _ = minimum(z, np.ones(len(z)), y, precision, free, np.zeros(len(free)))
+    return mode, hessian
 
 
 def scores(rule, x, beta, covariance, p, shown, priority, k):
@@ -164,9 +152,8 @@ def run(rule, fresh, estimate, task, loop, budget, table, state, *, lam=1.0, lam
     shown = np.zeros((n, n, len(maps)))
     while len(queries) < budget:
         z, y = np.array(rows).reshape(-1, len(free)), np.array(won)
-        beta = fit(z, y, precision, free)
+        beta, h = fit(z, y, precision, free)
         root = np.zeros((len(free), len(free)))
-        h = hessian(z, beta, precision)[np.ix_(free, free)]
         root[np.ix_(free, free)] = np.linalg.inv(np.linalg.cholesky(h))
         root[~free, ~free] = 1
         full = np.where(free, root, 0)

@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks.calibration.twins import consistent
 from jbt import stats, twins
 from jbt.twins import CalibrationError
 from jbt.twins.error import OPEN
@@ -117,14 +116,3 @@ def test_pools_without_a_number_are_left_out_of_slopes():
     up = np.array([2.0, 0.0, -1.0]) @ np.sign(steps)
     up[3] = np.nan
     np.testing.assert_allclose(twins.slopes(up, -up, steps), [2, 0, -1], atol=1e-12)
-
-
-@pytest.mark.nightly
-def test_verdicts_beside_a_true_twin_are_no_in_one_of_twenty():
-    """Ranges that take the twin as known called 30 % of recalls and 80 % of correlations with
-    verbosity inconsistent, of studies of ten pools."""
-    bias_aware, gain, bias_aware_10, verbosity = consistent("llama", 1000, 0)
-    for printed, _ in (bias_aware, gain, bias_aware_10):
-        assert printed.on_target, printed
-    assert bias_aware[1].covered < 800
-    assert verbosity[1].covered < 400

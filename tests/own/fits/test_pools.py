@@ -2,22 +2,19 @@
 
 import dataclasses
 import itertools
-import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from support.example_tables import VERDICTS
 from support.marks import heavy, nightly
 from support.problems import design_vectors
 
 from jbt import identifiability, own, runtime
-from jbt.own.fits import batch as batches
 from jbt.own.shared_coefficients.intervals import Z
 from jbt.simulation import theory
-from jbt.types import Prior, Rows, Status
+from jbt.types import Prior, Status
 
 
 @pytest.fixture
@@ -43,18 +40,6 @@ def test_each_pool_and_judge_is_fitted(batch):
             expected = theory.map_bias(jnp.asarray(f.phi), jnp.asarray(x), 1.0, 0.1)
         np.testing.assert_allclose(f.c, expected, atol=1e-8)
         assert f.grad_norm < 1e-8
-
-
-def test_swapping_first_and_second_turns_kappa(batch, tables):
-    other = {"first": "second", "second": "first"}
-    turned = re.sub("first|second", lambda side: other[side[0]], VERDICTS)
-    swapped = own.load(*tables(turned), ["words", "lists"])
-    for before, after in zip(
-        own.fit(batch, prior=Prior()), own.fit(swapped, prior=Prior()), strict=True
-    ):
-        assert before.kappa == pytest.approx(-after.kappa, abs=1e-10, nan_ok=True)
-        np.testing.assert_allclose(before.theta, after.theta, atol=1e-10)
-    assert own.fit(batch)[0].kappa > 0.1
 
 
 def test_the_prior_reaches_the_fit(batch):
@@ -142,20 +127,6 @@ def test_a_large_kappa_is_said_to_be_covered_less():
         verdicts = pd.DataFrame(pairs, columns=["first", "second"]).assign(pool="p", winner=winner)
         text = own.analyse(own.Batch.of(own.read(verdicts))).report("", []).text()
         assert ("covers less than 93 % in simulations" in text) == said
-
-
-@pytest.mark.heavy
-def test_rows_and_counts_give_the_same_fits(tables, monkeypatch):
-    v, i = tables(paired(), PAIRED)
-    counts = own.fit(own.load(v, i, ["words"]))[0]
-    monkeypatch.setattr(batches, "SHARED", 4)
-    monkeypatch.setattr(batches, "RENDERINGS", 1)
-    listed = own.load(v, i, ["words"])
-    assert isinstance(listed.groups[0].comparisons, Rows)
-    rows = own.fit(listed)[0]
-    for name in ("theta", "theta_low", "phi", "c", "c_low", "c_high", "kappa", "kappa_high"):
-        np.testing.assert_allclose(getattr(rows, name), getattr(counts, name), atol=1e-7)
-    assert [r.content for r in rows.ranking] == [r.content for r in counts.ranking]
 
 
 @pytest.mark.heavy

@@ -2,6 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from jbt import quick_compilation
 
@@ -32,15 +33,13 @@ def test_few_numbers_are_compiled_quickly_and_many_are_not(asked, monkeypatch):
 
 def test_within_another_program_its_options_hold(asked):
     f = quick_compilation.jit(lambda x, k: x * k, static_argnames="k")
-    np.testing.assert_array_equal(
-        jax.jit(jax.vmap(lambda x: f(x, k=3)))(jnp.arange(4)), 3 * np.arange(4)
-    )
+    assert_array_equal(jax.jit(jax.vmap(lambda x: f(x, k=3)))(jnp.arange(4)), 3 * np.arange(4))
     assert not asked
 
 
 def test_within_another_program_constants_are_no_sign(asked):
     f, constant = quick_compilation.jit(lambda x: x * 2), np.ones(3)
-    np.testing.assert_array_equal(jax.jit(lambda y: f(constant) + y)(constant), 3 * constant)
+    assert_array_equal(jax.jit(lambda y: f(constant) + y)(constant), 3 * constant)
     assert not asked
 
 

@@ -2,6 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from jbt.types import Comparisons, Design, Judge, Parameters, Prior
 
@@ -12,7 +13,7 @@ def test_containers_are_pytrees_and_batch():
     assert batch.covariates.shape == (4, 3, 1)
     assert batch.n_contents == 3
     sums = jax.vmap(lambda d: d.covariates.sum())(batch)
-    np.testing.assert_array_equal(sums, [0, 3, 6, 9])
+    assert_array_equal(sums, [0, 3, 6, 9])
     names = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(batch)]
     assert names == [".covariates", ".item_mask"]
 
@@ -30,9 +31,9 @@ def test_flat_and_back():
 
 def test_design_knows_its_contents():
     d = Design.build(np.zeros((4, 1)), [2, 0, 2, 1], [True, True, True, False], 4)
-    np.testing.assert_array_equal(d.content_mask(), [True, False, True, False])
-    np.testing.assert_array_equal(d.of_items(jnp.array([10.0, 11, 12, 13])), [12, 10, 12, 11])
-    np.testing.assert_array_equal(d.ownership().sum(0), [1, 0, 2, 0])
+    assert_array_equal(d.content_mask(), [True, False, True, False])
+    assert_array_equal(d.of_items(jnp.array([10.0, 11, 12, 13])), [12, 10, 12, 11])
+    assert_array_equal(d.ownership().sum(0), [1, 0, 2, 0])
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from support import problems
 from support.active import (
     K,
@@ -36,9 +37,9 @@ def test_a_fresh_covariance_is_that_of_the_posterior_with_the_verdict(x64):
         four, two = jnp.array(4), jnp.array(2)
         yes = jnp.array(True)
         found = after_asking(view, four, two, yes)
-        np.testing.assert_allclose(found, expected, atol=1e-12)
+        assert_allclose(found, expected, atol=1e-12)
         same = after_asking(view, four, two, ~yes)
-        np.testing.assert_array_equal(same, view.covariance)
+        assert_array_equal(same, view.covariance)
 
 
 @pytest.mark.heavy
@@ -76,11 +77,11 @@ def test_a_frozen_answer_is_the_verdict_itself():
     first, second, won = (v[:answered] for v in (q.first, q.second, q.won))
     assert (first >= 0).all()
     assert (q.first[answered:] == -1).all()
-    np.testing.assert_array_equal(won, answers[first, second])
+    assert_array_equal(won, answers[first, second])
     shown, wins = np.zeros((2, N, N), np.float32)
     shown[first, second], wins[first, second] = 1, won
     mode, *_ = fitted(Comparisons.build(shown, wins), task.design)
-    np.testing.assert_allclose(trace.parameters.theta, mode.theta, atol=1e-4)
+    assert_allclose(trace.parameters.theta, mode.theta, atol=1e-4)
 
 
 def test_fresh_normals_are_new_at_every_refit():
@@ -93,7 +94,7 @@ def test_fresh_normals_are_new_at_every_refit():
             one, same, other = (
                 compiled_look(s, task, settings).membership for s in (state, state, later)
             )
-        np.testing.assert_array_equal(one, same)
+        assert_array_equal(one, same)
         assert (one != other).any() == fresh
 
 
@@ -106,7 +107,7 @@ def test_two_runs_do_not_share_their_normals():
     assert (a != b).any()
     # Before any verdict the contents are alike: each is in the top set as often as any other.
     for p in (a, b):
-        np.testing.assert_allclose(p, K / N, atol=0.05)
+        assert_allclose(p, K / N, atol=0.05)
 
 
 def test_tied_pairs_are_drawn_anew_at_every_pick():

@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 from support import twin
 
 from jbt.acquisition import PANEL_RULES, Loop, PanelRule, Rule, Task, rules, run
@@ -22,7 +24,7 @@ pytestmark = [pytest.mark.heavy, pytest.mark.usefixtures("x64", "same_key_again"
 N, K, R, J = 8, 3, 4, 2
 POOLS, BUDGET = 6, 24
 PRICE = (1.0, 3.0)
-BUMP = 1 + 1e-3 * np.random.default_rng(0).random((N, N))
+BUMP = 1 + 1e-3 * default_rng(0).random((N, N))
 
 
 def unlike(view, key):
@@ -117,7 +119,7 @@ def asked(trace):
 
 def mixed_tasks():
     """Tasks of which some have common biases of both judges, a purse, graded or absent verdicts."""
-    rng, number = np.random.default_rng(3), np.arange(POOLS)
+    rng, number = default_rng(3), np.arange(POOLS)
     tasks = tasks_of(keys_of(2))
     graded = rng.integers(0, 5, tasks.answers.shape) / 4
     graded[:, 2, 3, 1] = np.nan
@@ -184,12 +186,12 @@ def test_a_judge_that_cannot_be_asked_changes_nothing():
     for name in ("unlike", "top_k_aware", "escalation"):
         trace = runs_by(name, keys, unanswered)
         assert not trace.queries.judge.any()
-        np.testing.assert_array_equal(trace.cost, trace.budget)
+        assert_array_equal(trace.cost, trace.budget)
         for price in ((1, np.inf), (1, 1e9)):
             if name == "escalation" or np.isinf(price[1]):
                 again = runs_by(name, keys, on(tasks, price=price))
-                np.testing.assert_array_equal(asked(again), asked(trace))
-                np.testing.assert_array_equal(again.parameters.theta, trace.parameters.theta)
+                assert_array_equal(asked(again), asked(trace))
+                assert_array_equal(again.parameters.theta, trace.parameters.theta)
         dear = runs_by(name, keys, on(tasks, price=(1, 1e9)))
         assert not dear.queries.judge.any()
         assert (runs_by(name, keys, on(tasks, price=(np.inf, 3))).queries.judge == 1).all()
@@ -211,7 +213,7 @@ def test_a_purse_is_spent_and_no_more(name):
         assert (asked(trace)[i, done[i] :] == -1).all()
         late = trace.budget[i] - R >= done[i]
         assert len(set(trace.recall[i, late])) == 1
-        np.testing.assert_allclose(trace.cost[i], spent[i, trace.budget[i] - 1])
+        assert_allclose(trace.cost[i], spent[i, trace.budget[i] - 1])
     assert (trace.status == 0).all()
 
 
@@ -222,7 +224,7 @@ def test_reports_are_fits_of_the_verdicts_so_far():
     first, second, judge = np.moveaxis(asked(trace), -1, 0)
     pool = np.arange(POOLS)[:, None]
     answers = np.asarray(tasks.answers)[pool, first, second, judge]
-    np.testing.assert_array_equal(trace.queries.won, answers)
+    assert_array_equal(trace.queries.won, answers)
 
     @jax.jit
     @jax.vmap
@@ -238,8 +240,8 @@ def test_reports_are_fits_of_the_verdicts_so_far():
         np.add.at(wins, at, answers[:, :budget])
         assert shown.max() == 1  # each pair of each judge once
         theta, recall = fitted(shown, wins, tasks)
-        np.testing.assert_allclose(trace.recall[:, t], recall)
-    np.testing.assert_allclose(trace.parameters.theta, theta, atol=1e-9)
+        assert_allclose(trace.recall[:, t], recall)
+    assert_allclose(trace.parameters.theta, theta, atol=1e-9)
 
 
 def test_prices_are_conditions_of_one_program():
@@ -249,7 +251,7 @@ def test_prices_are_conditions_of_one_program():
     keys = jnp.repeat(keys_of(1)[:1], POOLS)
     together = runs_by("unlike", keys, on(task, price=price, purse=60.0))
     again = runs_by("unlike", keys, on(task, price=price[::-1], purse=60.0))
-    np.testing.assert_array_equal(asked(together), asked(again)[::-1])
+    assert_array_equal(asked(together), asked(again)[::-1])
     references = (together.queries.judge == 1).sum(1)
     assert references[0] > 15  # it has the higher discrimination
     assert references[0] > references[2] >= references[4] == references[5] == 0

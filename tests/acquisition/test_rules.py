@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 from scipy.special import entr
 from scipy.stats import norm
 from support import problems
@@ -62,13 +64,13 @@ def test_contract_of_a_score(name, x64, same_key_again):
             assert np.isfinite(s).all()
             np.testing.assert_array_equal(s, score_by(name, view, key))  # same key, same score
             if kind == "plain" and name != "random":  # it draws a number for every pair
-                order = np.random.default_rng(seed).permutation(7)
+                order = default_rng(seed).permutation(7)
                 expected = s[np.ix_(order, order)]
                 found = score_by(name, relabelled(view, order), key)
-                np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+                assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
             if kind == "shared" and rules.resolve(rules.RULES.get(name, widest)).family in FACTORS:
                 # Items of one content are worthless to Eq. acq and to its factors.
-                np.testing.assert_allclose([s[0, 1], s[1, 0], s[2, 3]], 0, atol=1e-12)
+                assert_allclose([s[0, 1], s[1, 0], s[2, 3]], 0, atol=1e-12)
                 assert s[0, 2] > 0
 
 
@@ -96,7 +98,7 @@ def test_each_rule_has_a_family_and_a_line_of_its_own_in_figures():
 
 
 def test_contrast_is_the_explicit_quadratic_form(x64):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     for kind in ("plain", "shared", "padded"):
         design = view_of(0, kind).design
         z = problems.design_vectors(design)
@@ -106,7 +108,7 @@ def test_contrast_is_the_explicit_quadratic_form(x64):
         found = np.asarray(rules.contrast(jnp.asarray(q), design))
         real = np.asarray(design.item_mask)
         inside = np.ix_(real, real)
-        np.testing.assert_allclose(found[inside], expected[inside], rtol=1e-10)
+        assert_allclose(found[inside], expected[inside], rtol=1e-10)
 
 
 def test_thompson_contests_the_sampled_boundary(x64, same_key_again):

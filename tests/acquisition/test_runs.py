@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from support import twin
 from support.active import (
     BUDGET,
@@ -124,8 +125,8 @@ def test_contract_of_a_run(fresh, protocol, same_key_again):
                 assert not won[len(every) :].any()
             else:
                 assert np.isin(pair, every).all()
-        np.testing.assert_array_equal(trace.queries.first, again.queries.first[::-1], name)
-        np.testing.assert_array_equal(trace.queries.won, again.queries.won[::-1])
+        assert_array_equal(trace.queries.first, again.queries.first[::-1], name)
+        assert_array_equal(trace.queries.won, again.queries.won[::-1])
         assert (np.asarray(trace.status) == 0).all()
 
 
@@ -149,13 +150,13 @@ def test_a_run_is_steps_and_its_reports_are_fits_of_the_verdicts_so_far():
         for _ in range(3):
             state, queries = compiled_step(state, task, settings)
             blocks.append(queries)
-    np.testing.assert_array_equal(trace.budget, [4, 8, 10, 12, 16, 20, 24, 25])
+    assert_array_equal(trace.budget, [4, 8, 10, 12, 16, 20, 24, 25])
     # The report at 10 comes in the middle of the third block and leaves its picks alone.
     first, second, won = (np.asarray(v) for v in jax.tree.leaves(trace.queries))
-    np.testing.assert_array_equal(first[:12], np.concatenate([q.first for q in blocks]))
-    np.testing.assert_array_equal(second[:12], np.concatenate([q.second for q in blocks]))
+    assert_array_equal(first[:12], np.concatenate([q.first for q in blocks]))
+    assert_array_equal(second[:12], np.concatenate([q.second for q in blocks]))
     assert int(state.asked) == 12
-    np.testing.assert_array_equal(won, np.asarray(task.answers)[first, second] == 1)
+    assert_array_equal(won, np.asarray(task.answers)[first, second] == 1)
     fit_of = jax.jit(lambda c: fit_map(c, task.design, task.prior, task.variant))
     for at, recall in zip(trace.budget, trace.recall, strict=True):
         counts = np.zeros((2, N, N))
@@ -164,7 +165,7 @@ def test_a_run_is_steps_and_its_reports_are_fits_of_the_verdicts_so_far():
         comparisons = Comparisons.build(*counts)
         fit = fit_of(comparisons)
         assert float(recall) == metrics.top_k_recall(fit.parameters.theta, task.quality, K)
-    np.testing.assert_allclose(trace.parameters.theta, fit.parameters.theta, atol=1e-4)
+    assert_allclose(trace.parameters.theta, fit.parameters.theta, atol=1e-4)
 
 
 @pytest.mark.heavy
@@ -176,8 +177,8 @@ def test_a_shift_of_the_covariate_changes_nothing():
     moved = type(task)(task.quality, far, task.answers, task.prior, task.variant)
     with jax.debug_key_reuse(False):
         a, b = (fresh_run(1, jax.random.key(1), t) for t in (task, moved))
-    np.testing.assert_array_equal(a.queries.first, b.queries.first)
-    np.testing.assert_allclose(a.parameters.theta, b.parameters.theta, atol=1e-5)
+    assert_array_equal(a.queries.first, b.queries.first)
+    assert_allclose(a.parameters.theta, b.parameters.theta, atol=1e-5)
 
 
 def test_reports_list_every_refit_and_every_budget():

@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 
 from jbt import estimators, identifiability
@@ -32,7 +34,7 @@ fits = jax.jit(lambda *problem: (estimators.bias_aware(*problem), estimators.mea
 def problem(d, x=None, dtype="float64"):
     """Two renderings of each of 8 contents, with covariates far from collinear; each ordered
     pair judged three times, afresh."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     x = rng.normal(size=(16, d)) if x is None else x
     design = Design.build(x.astype(dtype), np.tile(np.arange(8), 2))
     p = expit(np.subtract.outer(total := np.tile(rng.normal(size=8), 2) + x.sum(1), total) + 0.3)
@@ -48,23 +50,23 @@ def test_measured_takes_c_from_the_joint_likelihood(d, x64):
     joint = mle(comparisons, design)
     given = with_bias(comparisons, design, prior, joint.parameters.c)
     assert joint.status == found.status == Status.CONVERGED
-    np.testing.assert_allclose(found.parameters.flat(), given.parameters.flat(), atol=1e-8)
+    assert_allclose(found.parameters.flat(), given.parameters.flat(), atol=1e-8)
     assert (np.abs(found.parameters.c) > np.abs(shrunk.parameters.c)).all()
     # With the shrunk c known the rest is the MAP given it; estimates may be given too.
     again = with_bias(comparisons, design, prior, shrunk.parameters.c)
-    np.testing.assert_allclose(again.parameters.flat(), shrunk.parameters.flat(), atol=1e-8)
+    assert_allclose(again.parameters.flat(), shrunk.parameters.flat(), atol=1e-8)
     if d == 2:
         estimates = each_estimate(comparisons, design)
         changed = jax.vmap(lambda each: dataclasses.replace(each, c=each.c + 1))(estimates)
         found = measured(comparisons, design, prior, changed)
-        np.testing.assert_array_equal(found.parameters.c, estimates.c + 1)
+        assert_array_equal(found.parameters.c, estimates.c + 1)
 
 
 @pytest.mark.heavy
 def test_what_cannot_be_measured_is_the_map_s(x64):
     """The renderings of a content differ in the first covariate alone: the second is any split with
     quality. Where they differ in nothing, nothing is measured."""
-    x = np.random.default_rng(1).normal(size=(16, 2))
+    x = default_rng(1).normal(size=(16, 2))
     x[8:, 1] = x[:8, 1]
     aware, found = fits(*problem(2, x))
     assert float(found.parameters.c[1]) == float(aware.parameters.c[1])
@@ -74,7 +76,7 @@ def test_what_cannot_be_measured_is_the_map_s(x64):
     assert abs(float(found.parameters.c[0] - aware.parameters.c[0])) > 1e-3
     x[8:] = x[:8]
     aware, found = fits(*problem(2, x))
-    np.testing.assert_array_equal(found.parameters.c, aware.parameters.c)
+    assert_array_equal(found.parameters.c, aware.parameters.c)
 
 
 def pool_judged(key, n_items):
@@ -93,11 +95,11 @@ def test_order_swap_with_ties_as_halves_is_naive(x64):
     shown = comparisons.shown.at[2, 5].set(0).at[7, 3].set(0)
     wins = jnp.minimum(comparisons.wins, shown)
     decided = estimators.majority(Comparisons(shown, wins))
-    np.testing.assert_array_equal(2 * decided.shown, shown + shown.T)
-    np.testing.assert_array_equal(2 * decided.wins, wins + (shown - wins).T)
+    assert_array_equal(2 * decided.shown, shown + shown.T)
+    assert_array_equal(2 * decided.wins, wins + (shown - wins).T)
     judged = comparisons, design, Prior(1, 0.1)
     swapped, naive = jax.jit(lambda: (estimators.order_swap(*judged), estimators.naive(*judged)))()
-    np.testing.assert_allclose(swapped.parameters.theta, naive.parameters.theta, atol=1e-12)
+    assert_allclose(swapped.parameters.theta, naive.parameters.theta, atol=1e-12)
     dropped = jax.jit(lambda: estimators.order_swap(*judged, ties="dropped"))()
     assert np.abs(dropped.parameters.theta - naive.parameters.theta).max() > 0.01
 
@@ -107,11 +109,11 @@ def test_majorities_by_hand():
     shown = jnp.array([[0.0, 1, 1], [1, 0, 1], [1, 2, 0]])
     wins = jnp.array([[0.0, 1, 1], [0, 0, 1], [1, 2, 0]])
     half = estimators.majority(Comparisons(shown, wins))
-    np.testing.assert_array_equal(half.shown, [[0, 1, 1], [1, 0, 1.5], [1, 1.5, 0]])
-    np.testing.assert_array_equal(half.wins, [[0, 1, 0.5], [0, 0, 0], [0.5, 1.5, 0]])
+    assert_array_equal(half.shown, [[0, 1, 1], [1, 0, 1.5], [1, 1.5, 0]])
+    assert_array_equal(half.wins, [[0, 1, 0.5], [0, 0, 0], [0.5, 1.5, 0]])
     dropped = estimators.majority(Comparisons(shown, wins), ties="dropped")
-    np.testing.assert_array_equal(dropped.shown, [[0, 1, 0], [1, 0, 1.5], [0, 1.5, 0]])
-    np.testing.assert_array_equal(dropped.wins, [[0, 1, 0], [0, 0, 0], [0, 1.5, 0]])
+    assert_array_equal(dropped.shown, [[0, 1, 0], [1, 0, 1.5], [0, 1.5, 0]])
+    assert_array_equal(dropped.wins, [[0, 1, 0], [0, 0, 0], [0, 1.5, 0]])
 
 
 @pytest.mark.heavy
@@ -125,7 +127,7 @@ def test_residualised_nearly_is_bias_aware(x64):
 
     alike, left = jax.jit(jax.vmap(correlation))(jax.random.split(jax.random.key(1), 60))
     assert alike.min() > 0.988
-    np.testing.assert_allclose(left, 0, atol=1e-10)
+    assert_allclose(left, 0, atol=1e-10)
 
 
 @pytest.mark.heavy
@@ -141,12 +143,12 @@ def test_residuals_are_those_of_least_squares(x64):
     found = residualised(comparisons, unpaired, prior).parameters
     a = np.c_[x[:13] - x[:13].mean(0), np.ones(13)]
     slopes = np.linalg.lstsq(a, naive[:13])[0]
-    np.testing.assert_allclose(found.c, slopes[:2], rtol=1e-10)
-    np.testing.assert_allclose(found.theta[:13], naive[:13] - a[:, :2] @ slopes[:2], atol=1e-12)
+    assert_allclose(found.c, slopes[:2], rtol=1e-10)
+    assert_allclose(found.theta[:13], naive[:13] - a[:, :2] @ slopes[:2], atol=1e-12)
     constant = Design(0 * design.covariates + 3, None, mask, 16)
     same = residualised(comparisons, constant, prior).parameters
-    np.testing.assert_array_equal(same.theta, naive)
-    np.testing.assert_array_equal(same.c, [0, 0])
+    assert_array_equal(same.theta, naive)
+    assert_array_equal(same.c, [0, 0])
 
 
 def test_what_is_refused(x64):

@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 from scipy.special import expit
 
 from jbt.estimators import clusters
@@ -29,7 +31,7 @@ def design_and_variant():
 def draw(seed, n_clusters):
     """Clusters of verdicts on one pair of answers, all decided by the same draw, which is what a
     judge's repeats may be; and which cluster each is of."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     first = rng.integers(0, M, n_clusters)
     second = (first + rng.integers(1, M, n_clusters)) % M
     x = rng.normal(size=(n_clusters, D))
@@ -50,7 +52,7 @@ def explicit(rows, m=M):
 def test_the_jackknife_equals_a_loop_over_clusters(x64):
     rows, cluster = draw(0, 12)
     # Repeats, orders that are not known, padding, and clusters numbered with gaps.
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     n = len(cluster)
     shown = rng.integers(0, 4, n).astype(float)
     share = np.where(rng.random(n) < 0.3, 0.5, np.asarray(rows.wins))
@@ -76,14 +78,14 @@ def test_the_jackknife_equals_a_loop_over_clusters(x64):
     left_out = np.linalg.inv(hessian - informations)
     moves = np.einsum("gpq,gq->gp", left_out, scores)
     expected = (len(names) - 1) / len(names) * moves.T @ moves
-    np.testing.assert_allclose(inverse, bread, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(found.covariance, expected, rtol=1e-8, atol=1e-12)
-    np.testing.assert_allclose(found.covariance[:M, :M].sum(0), 0, atol=1e-12)  # mean 0
+    assert_allclose(inverse, bread, rtol=1e-9, atol=1e-12)
+    assert_allclose(found.covariance, expected, rtol=1e-8, atol=1e-12)
+    assert_allclose(found.covariance[:M, :M].sum(0), 0, atol=1e-12)  # mean 0
     posterior = laplace(mode, rows, design, PRIOR, variant).covariance()
-    np.testing.assert_allclose(inverse, posterior, rtol=1e-9, atol=1e-12)
+    assert_allclose(inverse, posterior, rtol=1e-9, atol=1e-12)
     # Each has the share of the prior that is left of its information.
     part = clusters.prior_part(inverse, np.full(M + D + 1, 0.05))
-    np.testing.assert_allclose(inverse - part, bread @ (hessian - 0.05 * np.eye(M + D + 1)) @ bread)
+    assert_allclose(inverse - part, bread @ (hessian - 0.05 * np.eye(M + D + 1)) @ bread)
 
     # Degrees of freedom, of the coefficients: the bound, and the exact ones of Bell and McCaffrey.
     for at in range(M, M + D + 1):
@@ -107,7 +109,7 @@ def test_degrees_of_freedom_of_equal_clusters_are_one_less(x64):
     rows = Rows.build(first, 1 - first, zeros, np.full(n, 0.5))
     mode = Parameters(jnp.zeros(M), jnp.zeros(D), jnp.zeros(()))
     found = jackknife(np.eye(M + D + 1), mode, rows, np.arange(n))
-    np.testing.assert_allclose(found.planned[:2], n - 1)
+    assert_allclose(found.planned[:2], n - 1)
     assert not found.planned[2:4].any()  # never compared
 
 
@@ -128,7 +130,7 @@ def test_one_step_equals_refits_without_each_cluster(x64):
     n = len(names)
     refitted = np.sqrt(np.diagonal((n - 1) / n * moved.T @ moved))
     found = np.sqrt(np.diagonal(jackknife(inverse, mode, rows, cluster).covariance))
-    np.testing.assert_allclose(found, refitted, rtol=0.03)
+    assert_allclose(found, refitted, rtol=0.03)
 
 
 def test_fixed_parameters_and_unseen_contents_do_not_vary(x64):

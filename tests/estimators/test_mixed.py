@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 from scipy import optimize, sparse
 from scipy.special import expit, log_expit
 
@@ -72,7 +74,7 @@ def by_quadrature(logits, columns, shown, wins, nodes=40):
 def test_the_marginal_likelihood_is_that_of_quadrature(sd):
     """Twenty verdicts on a cluster with three effects. Laplace's approximation alone is off by
     .006, .06 and .1."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     columns = np.stack(
         [rng.choice([-1, 0, 1], 10), rng.choice([-1, 0, 1], 10), rng.normal(size=10)]
     )
@@ -84,7 +86,7 @@ def test_the_marginal_likelihood_is_that_of_quadrature(sd):
 
 
 def test_gradients_are_those_of_finite_differences():
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     columns, shown = rng.normal(size=(6, 3)), np.full(6, 3.0)
     wins, logits, sds = rng.binomial(3, 0.5, 6) * 1.0, rng.normal(size=6), np.array([0.5, 1, 1.5])
 
@@ -98,14 +100,14 @@ def test_gradients_are_those_of_finite_differences():
     )
     assert total == pytest.approx(value(logits, sds))
     expected = optimize.approx_fprime(logits, lambda v: value(v, sds), 1e-6)
-    np.testing.assert_allclose(of_logits[0], expected, atol=1e-5)
+    assert_allclose(of_logits[0], expected, atol=1e-5)
     expected = optimize.approx_fprime(sds, lambda v: value(logits, v), 1e-6)
-    np.testing.assert_allclose(of_sds[0], expected, atol=1e-5)
+    assert_allclose(of_sds[0], expected, atol=1e-5)
 
 
 def test_an_effect_that_no_cluster_shows_is_left_out():
     """One verdict a cluster: the fit is SciPy's of the coefficients alone."""
-    problem = verdicts(np.random.default_rng(2), 60, sd=1.0, between=False)
+    problem = verdicts(default_rng(2), 60, sd=1.0, between=False)
     kept = np.arange(len(problem.shown)) % PAIRS.shape[1] == np.arange(360) // 6 % 6
     of_rows = {"shown": problem.shown * kept, "wins": problem.wins * kept}
     problem = mixed.Mixed(**{**vars(problem), **of_rows})
@@ -119,12 +121,12 @@ def test_an_effect_that_no_cluster_shows_is_left_out():
 
     expected = optimize.minimize(objective, np.zeros(MODELS + 1), tol=1e-10).x
     assert found.sd == {"quality": 0, "c": 0}
-    np.testing.assert_allclose(found.beta, expected, atol=2e-3)
+    assert_allclose(found.beta, expected, atol=2e-3)
 
 
 def test_intervals_are_those_of_leaving_each_cluster_out():
     """With no scale to estimate, a Newton step from the estimate without a cluster's verdicts."""
-    problem = verdicts(np.random.default_rng(3), 20, between=False).without(["quality", "c"])
+    problem = verdicts(default_rng(3), 20, between=False).without(["quality", "c"])
     found = mixed.fit(problem)
     along = np.array([[1.0, 0, 0, -1, 0], [0, 0, 0, 0, 1]])
     fixed = problem.fixed.toarray()
@@ -143,14 +145,14 @@ def test_intervals_are_those_of_leaving_each_cluster_out():
 
     half = stats.t.ppf(0.975, table["degrees"]) * error
     pushed = along @ (found.beta + np.linalg.solve(hessian, found.beta))
-    np.testing.assert_allclose(table["low"], pushed - half, atol=1e-8)
-    np.testing.assert_allclose(table["high"], pushed + half, atol=1e-8)
+    assert_allclose(table["low"], pushed - half, atol=1e-8)
+    assert_allclose(table["high"], pushed + half, atol=1e-8)
     assert ((table["degrees"] > 5) & (table["degrees"] < 20)).all()
 
 
 def test_order_of_rows_and_names_of_clusters_and_units_mean_nothing():
-    problem = verdicts(np.random.default_rng(4), 30, sd=1.0, sd_prompt=0.5)
-    order = np.random.default_rng(5).permutation(len(problem.shown))
+    problem = verdicts(default_rng(4), 30, sd=1.0, sd_prompt=0.5)
+    order = default_rng(5).permutation(len(problem.shown))
     shuffled = mixed.Mixed(
         fixed=problem.fixed[order],
         precision=problem.precision,
@@ -163,5 +165,5 @@ def test_order_of_rows_and_names_of_clusters_and_units_mean_nothing():
     )
     one, other = mixed.fit(problem), mixed.fit(shuffled)
     assert one.status == other.status == Status.CONVERGED
-    np.testing.assert_allclose(one.beta, other.beta, atol=1e-6)
+    assert_allclose(one.beta, other.beta, atol=1e-6)
     assert one.sd == pytest.approx(other.sd, abs=1e-5)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 from support import problems
 
@@ -89,14 +90,14 @@ def test_fixed_point_is_the_paper_s_update(learned):
         assert (found.status[: POOLS - 1 if slow else POOLS] == Status.CONVERGED).all(), name
         assert (fit.status == Status.CONVERGED).all()
     lam_b = {name: np.asarray(found.prior.lam_b)[:-1, 0] for name, (found, _) in learned[2].items()}
-    np.testing.assert_allclose(lam_b["held"], lam_b["fixed_point"], rtol=3e-3)
+    assert_allclose(lam_b["held"], lam_b["fixed_point"], rtol=3e-3)
     assert (np.abs(lam_b["evidence"] / lam_b["fixed_point"] - 1) > 0.01).all()
     found, fit = learned[2]["fixed_point"]
     for i in range(POOLS - 1):
         tau2 = 1 / float(found.prior.lam_b[i, 0])
         precision = np.r_[np.ones(N), np.full(3, 1 / tau2)]
         b, hessian, _ = dense_fit(*pool(learned, i), precision)
-        np.testing.assert_allclose(np.r_[fit.parameters.c[i], fit.parameters.kappa[i]], b[N:])
+        assert_allclose(np.r_[fit.parameters.c[i], fit.parameters.kappa[i]], b[N:])
         moments = b[N:] ** 2 + np.diag(np.linalg.inv(hessian))[N:]
         assert moments.mean() == pytest.approx(tau2, rel=3e-4)
 
@@ -146,7 +147,7 @@ def test_horseshoe_is_stationary_and_shrinks_the_small_more(learned):
         moments = np.asarray(fit.parameters.c[i]) ** 2 + variance
         inverse = precision[:2] / lam_b  # E[1 / s^2] of two inverse gammas, by their means
         auxiliary = 1 / (1 + inverse)
-        np.testing.assert_allclose(inverse, 1 / (auxiliary + lam_b * moments / 2), rtol=1e-3)
+        assert_allclose(inverse, 1 / (auxiliary + lam_b * moments / 2), rtol=1e-3)
         assert precision[2] == pytest.approx(lam_b)  # kappa keeps its normal prior
         assert (np.argsort(precision[:2]) == np.argsort(-moments)).all()
     # The large coefficients are shrunk less than by the normal prior, those of no bias more.
@@ -170,13 +171,13 @@ def test_fixed_point_is_the_naive_loop_for_one_tau2_and_for_one_of_c_alone(x64):
             change, rounds = abs(np.log(new / precision[N])), rounds + 1
             precision[N : N + 1 + position] = new
         found = fixed_point(comparisons, made.design, Prior(), position=jnp.array(position))
-        np.testing.assert_allclose(found.prior.lam_b, precision[N:], rtol=1e-6)
+        assert_allclose(found.prior.lam_b, precision[N:], rtol=1e-6)
         assert (int(found.status), int(found.rounds)) == (Status.CONVERGED, rounds)
         learned.append(precision[N])
     empty = jax.tree.map(jnp.zeros_like, comparisons)
     found = fixed_point(empty, made.design, Prior(), position=jnp.array(True))
     # Nothing is learned from no verdicts: the update returns the variance it was given.
-    np.testing.assert_allclose(found.prior.lam_b, 0.1, rtol=1e-6)
+    assert_allclose(found.prior.lam_b, 0.1, rtol=1e-6)
     assert learned[0] < 0.8 * learned[1]  # a strong kappa widens the tau^2 it shares
 
 

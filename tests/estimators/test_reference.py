@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from support import panels, problems
 from support.panels import J
 
@@ -57,7 +58,7 @@ def test_neither_padding_nor_renderings_of_one_content_are_shown():
         assert not allowed[:, 5].any()
         assert allowed[0, 4] == allowed[4, 0] == 0
         assert allowed[0, 1] == allowed[1, 0] == 1
-        np.testing.assert_array_equal(allowed, allowed.T)
+        assert_array_equal(allowed, allowed.T)
 
 
 def test_asked_pairs_are_nested_and_none_twice():
@@ -95,12 +96,12 @@ def test_without_reference_verdicts_joint_is_the_bias_aware_model(judged):
     both = joint(reference.beside(cheap, nothing, 2.0), pool.design, Prior())
     alone = bias_aware(cheap, pool.design, Prior())
     assert both.status == Status.CONVERGED
-    np.testing.assert_allclose(both.parameters.theta, alone.parameters.theta, atol=2e-4)
-    np.testing.assert_allclose(both.parameters.c[:, 0], alone.parameters.c, atol=2e-4)
+    assert_allclose(both.parameters.theta, alone.parameters.theta, atol=2e-4)
+    assert_allclose(both.parameters.c[:, 0], alone.parameters.c, atol=2e-4)
     assert not np.asarray(both.parameters.c[:, 1]).any()
     assert both.parameters.kappa[1] == 0
     mixed = reference.mixed(cheap, nothing)
-    np.testing.assert_array_equal(mixed.wins, cheap.wins)
+    assert_array_equal(mixed.wins, cheap.wins)
 
 
 @pytest.mark.heavy
@@ -114,8 +115,8 @@ def test_known_judges_are_those_named(judged):
     alone = bias_aware(cheap, pool.design, Prior())
     assert abs(last.parameters.c[0, 0] - 1.5) < abs(alone.parameters.c[0] - 1.5)
     first = joint(swapped, pool.design, Prior(), known=jnp.array([True, False]))
-    np.testing.assert_allclose(first.parameters.theta, last.parameters.theta, atol=2e-4)
-    np.testing.assert_allclose(first.parameters.c[:, 1], last.parameters.c[:, 0], atol=2e-4)
+    assert_allclose(first.parameters.theta, last.parameters.theta, atol=2e-4)
+    assert_allclose(first.parameters.c[:, 1], last.parameters.c[:, 0], atol=2e-4)
 
 
 def written_out(q):
@@ -150,9 +151,9 @@ def test_correlated_quality_is_the_model_written_out(x64):
         exact, spread = written_out(q)
         at, expected = panels.places(q), np.zeros(panels.M + (panels.D + 1) * J)
         expected[at] = exact  # 0 for padding
-        np.testing.assert_allclose(betas[i], expected, atol=1e-8)
+        assert_allclose(betas[i], expected, atol=1e-8)
         scale = np.abs(spread).max()
-        np.testing.assert_allclose(covariance[i][np.ix_(at, at)], spread, atol=1e-8 * scale)
+        assert_allclose(covariance[i][np.ix_(at, at)], spread, atol=1e-8 * scale)
 
 
 @pytest.mark.heavy
@@ -162,5 +163,5 @@ def test_correlated_quality_does_not_depend_on_the_units(judged):
     one, _ = correlated(panel, pool.design, Prior(lam_b=1e-6))
     hundred = Design.build(100 * pool.design.covariates)
     other, _ = correlated(panel, hundred, Prior(lam_b=1e-6))
-    np.testing.assert_allclose(other.parameters.theta, one.parameters.theta, atol=1e-3)
-    np.testing.assert_allclose(100 * other.parameters.c, one.parameters.c, atol=1e-3)
+    assert_allclose(other.parameters.theta, one.parameters.theta, atol=1e-3)
+    assert_allclose(100 * other.parameters.c, one.parameters.c, atol=1e-3)

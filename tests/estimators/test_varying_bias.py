@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from jbt import estimators
@@ -67,19 +69,19 @@ def test_the_optimum_is_that_of_scipy(paired, x64):
         method="BFGS",
         options={"gtol": 1e-7},
     )
-    np.testing.assert_allclose(found.fit.objective, scipy.fun, rtol=1e-9)
-    np.testing.assert_allclose(ours, scipy.x, atol=2e-5)
-    np.testing.assert_allclose(ours[: pool.design.n_contents].mean(), 0, atol=1e-9)
+    assert_allclose(found.fit.objective, scipy.fun, rtol=1e-9)
+    assert_allclose(ours, scipy.x, atol=2e-5)
+    assert_allclose(ours[: pool.design.n_contents].mean(), 0, atol=1e-9)
 
 
 def test_derivatives_are_those_of_the_objective(x64):
     pool, comparisons = judged(1, n_contents=5)
     problem = _Problem.of(comparisons, pool.design, PRIOR)
-    beta = np.random.default_rng(0).normal(size=problem.size)
+    beta = default_rng(0).normal(size=problem.size)
     gradient, scoring, newton = problem.derivatives(jnp.asarray(beta))
-    np.testing.assert_allclose(gradient, -jax.grad(problem.objective)(beta), atol=1e-9)
+    assert_allclose(gradient, -jax.grad(problem.objective)(beta), atol=1e-9)
     constant = problem._constant(problem._likelihood(jnp.asarray(beta))[1])
-    np.testing.assert_allclose(newton - constant, jax.hessian(problem.objective)(beta), atol=1e-8)
+    assert_allclose(newton - constant, jax.hessian(problem.objective)(beta), atol=1e-8)
     assert np.linalg.eigvalsh(scoring).min() > 0
 
     # And against differences of the objective written out.
@@ -90,7 +92,7 @@ def test_derivatives_are_those_of_the_objective(x64):
         back[p] -= step
         slope = naive_objective(there, pool, comparisons, PRIOR)
         slope -= naive_objective(back, pool, comparisons, PRIOR)
-        np.testing.assert_allclose(-gradient[p], slope / 2 / step, atol=1e-4)
+        assert_allclose(-gradient[p], slope / 2 / step, atol=1e-4)
 
 
 def test_gamma_is_identified_from_renderings_of_unlike_quality_alone(x64):
@@ -159,17 +161,15 @@ def test_intervals_of_paired_designs_cover(x64):
 def test_items_renamed_a_covariate_turned_round_and_float32(x64):
     pool, comparisons = judged(6, n_contents=6, paired=False)
     found = fit(comparisons, pool.design, PRIOR)
-    order = np.random.default_rng(0).permutation(6)
+    order = default_rng(0).permutation(6)
     design = dataclasses.replace(pool.design, covariates=pool.design.covariates[order])
     moved = Comparisons(*(v[order][:, order] for v in (comparisons.shown, comparisons.wins)))
     renamed = fit(moved, design, PRIOR)
-    np.testing.assert_allclose(
-        renamed.fit.parameters.theta, found.fit.parameters.theta[order], atol=1e-7
-    )
+    assert_allclose(renamed.fit.parameters.theta, found.fit.parameters.theta[order], atol=1e-7)
     turned = dataclasses.replace(pool.design, covariates=-pool.design.covariates)
     opposite = fit(comparisons, turned, PRIOR)
-    np.testing.assert_allclose(opposite.fit.parameters.c, -found.fit.parameters.c, atol=1e-7)
-    np.testing.assert_allclose(opposite.interaction, -found.interaction, atol=1e-7)
+    assert_allclose(opposite.fit.parameters.c, -found.fit.parameters.c, atol=1e-7)
+    assert_allclose(opposite.interaction, -found.interaction, atol=1e-7)
     bad = dataclasses.replace(pool.design, covariates=pool.design.covariates.at[0].set(jnp.nan))
     assert fit(comparisons, bad, PRIOR).fit.status == Status.NOT_FINITE
     single = jax.tree.map(
@@ -177,7 +177,7 @@ def test_items_renamed_a_covariate_turned_round_and_float32(x64):
     )
     low = fit(*single, PRIOR)
     assert low.fit.status == found.fit.status
-    np.testing.assert_allclose(low.interaction, found.interaction, atol=1e-3)
+    assert_allclose(low.interaction, found.interaction, atol=1e-3)
 
 
 def test_the_local_fit_is_that_of_the_best_contents_alone(x64):
@@ -190,10 +190,10 @@ def test_the_local_fit_is_that_of_the_best_contents_alone(x64):
     part = Design(design.covariates[best], None, jnp.ones(6, bool), 6)
     expected = bias_aware(alone, part, PRIOR).parameters
     theta = np.asarray(again.parameters.theta)
-    np.testing.assert_allclose(theta[best], expected.theta, atol=1e-7)
-    np.testing.assert_allclose(again.parameters.c, expected.c, atol=1e-7)
+    assert_allclose(theta[best], expected.theta, atol=1e-7)
+    assert_allclose(again.parameters.c, expected.c, atol=1e-7)
     others = np.setdiff1d(np.arange(12), best)
     assert theta[others].max() < theta[best].min()
     assert (np.argsort(theta[others]) == np.argsort(first[others])).all()
     whole = local_fit(comparisons, design, PRIOR, near=12).parameters.theta
-    np.testing.assert_allclose(whole, first, atol=1e-9)
+    assert_allclose(whole, first, atol=1e-9)

@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 from scipy.stats import binom, hypergeom
 
 from jbt import gate
@@ -20,7 +22,7 @@ N, K = 12, 4
 @pytest.fixture(scope="module")
 def ranked():
     """Two rankings of a pool with ties of every sort, and padding."""
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     quality, naive, aware = rng.normal(size=(3, N)).round(1)
     quality[2] = quality[5]
     naive[[1, 4, 7]] = naive[1]
@@ -33,7 +35,7 @@ def ranked():
 
 def test_a_top_has_k_and_is_among_those_of_recall(ranked):
     mask = ranked.pool.design.content_mask()
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     estimates = np.vstack([np.zeros((2000, N)), rng.integers(0, 3, (60, N)) / 2])
     orders = rng.permuted(np.tile(np.arange(N), (len(estimates), 1)), axis=1)
     tops = jax.vmap(lambda e, o: gate.exact_top(e, K, o, mask))
@@ -212,7 +214,7 @@ def test_rules_of_counts():
         share = thousandths / 1000
         enabled = gate.decide("margin_share", *single[:2], bought=single[2], share=share)
         expected = (right > wrong) & (1000 * (right - wrong) >= thousandths * bought)
-        np.testing.assert_array_equal(enabled, expected)
+        assert_array_equal(enabled, expected)
 
 
 def test_the_sign_test_is_that_of_scipy():
@@ -223,7 +225,7 @@ def test_the_sign_test_is_that_of_scipy():
     enabled = gate.decide(
         "sign", jnp.asarray(right, float), jnp.asarray(n - right, float), critical=critical
     )
-    np.testing.assert_array_equal(enabled, p <= 0.05)
+    assert_array_equal(enabled, p <= 0.05)
     np.testing.assert_allclose(p, binom.sf(right - 1, n, 0.5))
     assert gate.p_value(0, 0) == 1
     with pytest.raises(ValueError, match="alpha must lie above 0 and below 1/2, got 1"):

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from support import panels, problems
 from support.marks import heavy, nightly
 from support.problems import svd_rank
@@ -38,7 +39,7 @@ def test_rank_and_directions_agree_with_an_svd(kind, count, x64):
     for i, q in enumerate(qs):
         verdicts, design, variant = q.unpadded()
         shown, z, free, m = shown_of(verdicts), q.design_matrix(), q.free(), q.items.m
-        np.testing.assert_array_equal(identifiability.comparison_matrix(design, shown), z)
+        assert_array_equal(identifiability.comparison_matrix(design, shown), z)
         space = identifiability.null_space(design, shown, variant=variant)
         spread, n_judges = np.asarray(design.covariates).std(0), len(q.sharing)
         scale = np.r_[np.ones(m), np.repeat(spread, n_judges), np.ones(n_judges)]
@@ -52,8 +53,8 @@ def test_rank_and_directions_agree_with_an_svd(kind, count, x64):
         # [d + 1, judges] of each judge, from the problem's.
         biases = (directions / largest[:, None])[:, m:].reshape(-1, len(spread) + 1, n_judges)
         moved = np.abs(biases @ q.sharing.T).max(0) > 1e-6
-        np.testing.assert_array_equal(parts["c"][i], moved[:-1].any(0))
-        np.testing.assert_array_equal(parts["kappa"][i], moved[-1])
+        assert_array_equal(parts["c"][i], moved[:-1].any(0))
+        assert_array_equal(parts["kappa"][i], moved[-1])
         names = identifiability.prior_selected(design, shown, variant=variant)
         assert names == tuple(name for name, of in parts.items() if of[i].any())
         nullities.add(space.nullity)

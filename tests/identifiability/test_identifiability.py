@@ -5,6 +5,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 from scipy.special import log_expit
 from support import problems
 from support.marks import heavy, nightly
@@ -43,9 +45,9 @@ def test_the_paper_s_ranks_and_the_names_of_directions(x64):
     constant, trade = unpaired.names
     assert constant == "adding 1 to every quality"
     assert trade == "trading quality against elaboration: theta + delta x, c - delta"
-    np.testing.assert_allclose(unpaired.directions[0], np.r_[np.ones(30), 0, 0])
+    assert_allclose(unpaired.directions[0], np.r_[np.ones(30), 0, 0])
     theta = unpaired.directions[1, :30]
-    np.testing.assert_allclose(theta - theta[0], x, atol=1e-12)
+    assert_allclose(theta - theta[0], x, atol=1e-12)
     np.testing.assert_array_equal(unpaired.directions[1, 30:], [-1, 0])
     paired = names(x, content, full)
     assert (paired.rank, paired.n_columns) == (16, 17)
@@ -59,7 +61,7 @@ def test_the_paper_s_ranks_and_the_names_of_directions(x64):
     )
     one = names(x, content, np.triu(within))
     assert one.names[m:] == ("trading x1 against position",)
-    np.testing.assert_allclose(one.directions[m, m:], [-1, -1])
+    assert_allclose(one.directions[m, m:], [-1, -1])
     # Terse with terse and verbose with verbose: nothing links the two renderings of a content.
     alike = names(x, content, full * (x[:, None] == x))
     assert alike.names[1:] == ("changing the coefficient of x1, in which no comparison differs",)
@@ -73,7 +75,7 @@ def test_the_paper_s_ranks_and_the_names_of_directions(x64):
 
 def test_directions_with_two_covariates_names_of_contents_and_padding(x64):
     m = 6
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     content = np.tile(np.arange(m), 2)
     topic = np.tile(rng.normal(size=m), 2)  # belongs to the content
     length = np.repeat([0.0, 1.0], m)
@@ -116,7 +118,7 @@ def test_one_set_of_comparisons_under_several_designs(x64):
         return identifiability.estimate_bias(comparisons, other).curvature
 
     together = jax.vmap(estimate)(covariates)
-    np.testing.assert_allclose(together, [estimate(x) for x in covariates], rtol=1e-6, atol=1e-9)
+    assert_allclose(together, [estimate(x) for x in covariates], rtol=1e-6, atol=1e-9)
 
 
 # --- profile likelihood
@@ -206,7 +208,7 @@ def test_the_unpaired_profile_is_flat_in_every_pool(x64, count, own):
 def test_a_slightly_wrong_design_is_not_flat(x64):
     """One content of 15 has two renderings, a hair apart: information grows with the square."""
     m = 15
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     x = np.r_[rng.normal(size=m), 0.0]
     content = np.r_[np.arange(m), 0]
     full = 1 - np.eye(m + 1)
@@ -229,7 +231,7 @@ def test_a_slightly_wrong_design_is_not_flat(x64):
 
 
 def test_a_slice_falls_by_what_the_qualities_would_bring_back(x64):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     x, kappa, grid = rng.normal(size=5), 0.4, np.array([-1.0, 0.3, 2.0])
     theta = rng.normal(size=5)
     shown = np.triu(rng.integers(1, 5, (5, 5)), 1) + np.eye(5, k=-2)
@@ -244,9 +246,9 @@ def test_a_slice_falls_by_what_the_qualities_would_bring_back(x64):
     compiled = jax.jit(identifiability.likelihood_slice)
     found = compiled(Comparisons.build(shown, wins), design, at, jnp.asarray(grid))
     held = [log_likelihood(c, theta) for c in grid]
-    np.testing.assert_allclose(found, held, rtol=1e-12)
+    assert_allclose(found, held, rtol=1e-12)
     brought_back = [log_likelihood(c, theta - c * x) for c in grid]
-    np.testing.assert_allclose(brought_back, log_likelihood(0, theta), rtol=1e-12)
+    assert_allclose(brought_back, log_likelihood(0, theta), rtol=1e-12)
     assert np.ptp(held) > 1
 
 
@@ -301,7 +303,7 @@ def test_relabelling_units_and_order_of_showing(x64):
     comparisons, design = jax.tree.map(lambda v: v[3], paired_batch(100, 8))
     design = sixteen(design.covariates, design.content)
     base = one_estimate(comparisons, design)
-    perm = np.random.default_rng(0).permutation(16)
+    perm = default_rng(0).permutation(16)
     shuffled = sixteen(design.covariates[perm], np.asarray(design.content)[perm])
     again = one_estimate(
         Comparisons(comparisons.shown[perm][:, perm], comparisons.wins[perm][:, perm]), shuffled
@@ -379,4 +381,4 @@ def test_what_is_refused(call, message, x64):
 
 
 def test_the_grid_of_the_paper():
-    np.testing.assert_allclose(identifiability.grid_around(0.0), np.linspace(-1, 1, 9))
+    assert_allclose(identifiability.grid_around(0.0), np.linspace(-1, 1, 9))

@@ -5,6 +5,8 @@ import itertools
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 from support import panels
 from support.panels import known, made, pairs_of
 from support.problems import svd_rank
@@ -46,9 +48,9 @@ def test_names_of_directions(x64):
     assert names(X, unequal, **words) == (CONSTANT, trade + "c_g - s_g delta")
     direction = identifiability.null_space(Design.build(X), unequal).directions[1]
     theta, c, kappa = direction[:4], direction[4:6], direction[6:]
-    np.testing.assert_allclose(c, -np.array([0.5, 1]), atol=1e-12)
-    np.testing.assert_allclose(theta - theta[0], X / 2, atol=1e-12)
-    np.testing.assert_allclose(kappa, 0, atol=1e-12)
+    assert_allclose(c, -np.array([0.5, 1]), atol=1e-12)
+    assert_allclose(theta - theta[0], X / 2, atol=1e-12)
+    assert_allclose(kappa, 0, atol=1e-12)
     # However the coefficients are parametrised.
     apart = identifiability.difference(made(FULL, FULL), 1, 0)
     assert names(X, apart, **words) == (CONSTANT, trade + "c - delta")
@@ -110,7 +112,7 @@ def x_of_closed_chains(x, content, shown):
 
 def random_comparisons(seed, *, renderings):
     """(x, content, shown of each judge, s), some judges and items linked to nothing."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     d, n_judges, n = 1 + seed % 2, int(rng.integers(2, 4)), int(rng.integers(4, 8))
     x = rng.integers(-2, 3, (n, d)).astype(float)
     content = rng.integers(0, n - 1, n) if renderings else np.arange(n)
@@ -156,7 +158,7 @@ def test_a_reference_identifies_the_rest_by_the_differences_of_what_it_compared(
     """Judge 0 links all items, judge 1 is known, judge 2 compared random pairs."""
     seen = set()
     for seed in range(40):
-        rng = np.random.default_rng([seed, d])
+        rng = default_rng([seed, d])
         n = 6
         x = rng.integers(0, 2, (n, d)).astype(float)
         chain = pairs_of(n, *itertools.pairwise(rng.permutation(n)))
@@ -180,7 +182,7 @@ def test_a_reference_identifies_the_rest_by_the_differences_of_what_it_compared(
 
 def test_one_known_coefficient_of_each_covariate_is_enough(x64):
     """From any judge, where the differences are identified."""
-    x = np.random.default_rng(0).normal(size=(5, 2))
+    x = default_rng(0).normal(size=(5, 2))
     panel = made(*[1 - np.eye(5)] * 3)
     for first, second in itertools.product(range(3), repeat=2):
         variant = known(2, 3, (0, first), (1, second))

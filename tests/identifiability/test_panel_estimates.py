@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from scipy.special import expit
 from support import panels
 from support.panels import J, known, made, pairs_of
@@ -98,7 +99,7 @@ def test_reasons_why_there_is_no_estimate(x64):
 @heavy
 def test_a_difference_is_identified_without_anything_known(x64):
     """It equals one coefficient where the other is 0, each in its judge's units."""
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     n, s = panels.N, np.array([1.0, 2.0, 0.7])
     x, theta = rng.normal(size=(n, 2)), rng.normal(size=n)
     full, none = 1 - np.eye(n), np.zeros((n, n))
@@ -130,7 +131,7 @@ def test_a_difference_is_identified_without_anything_known(x64):
 @heavy
 def test_the_profile_without_a_reference_is_flat(x64):
     """However many judges and verdicts there are."""
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     n = panels.N
     full = 1 - np.eye(n)
     wins = [rng.binomial(50, rng.random((n, n))) * full for _ in range(J)]
@@ -167,7 +168,7 @@ TRUE_C = 1.5
 def simulated(n_pools, *, n_items, n_reference, repeats):
     """(x, shown, wins) of pools in which a cheap judge answered every ordered pair `repeats` times,
     and a reference without bias, of twice its discrimination, `n_reference` drawn at random."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     theta, x = 1.2 * rng.normal(size=(n_pools, n_items)), rng.normal(size=(n_pools, n_items))
     every = 1 - np.eye(n_items, dtype=int)
     few = rng.choice(np.flatnonzero(every), (n_pools, n_reference))

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from support import problems
 from support.marks import heavy, nightly
 
@@ -56,7 +57,7 @@ def test_no_estimate_of_a_sparse_design_runs_away(x64, count):
     estimates = jax.jit(jax.vmap(one))
     n_converged = n_separated = 0
     for seed in range(count // AT_ONCE):
-        designs = sparse(np.random.default_rng(seed), AT_ONCE)
+        designs = sparse(default_rng(seed), AT_ONCE)
         found = jax.device_get(estimates(*map(jnp.asarray, designs)))
         converged = found.status == Status.CONVERGED
         within = (found.low < found.c) & (found.c < found.high)
@@ -75,7 +76,7 @@ def test_the_interval_alone_tells_separated_data(x64, monkeypatch):
     so that this happens in an eighth of the designs."""
     monkeypatch.setattr(estimate, "FLAT", 0.0)
     estimate._estimate_bias.clear_cache()
-    designs = sparse(np.random.default_rng(0), 60)
+    designs = sparse(default_rng(0), 60)
     found = jax.device_get(jax.jit(jax.vmap(one))(*map(jnp.asarray, designs)))
     estimate._estimate_bias.clear_cache()  # of the threshold that was taken away
     converged = found.status == Status.CONVERGED

@@ -2,6 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from jbt.kernel import batching
 from jbt.kernel.batching import batch_last
@@ -70,11 +71,11 @@ def test_what_all_problems_share_and_what_is_no_array_of_floats():
     total_and_double = batch_last(lambda x, y: (x.sum(0), y * 2))
     x, y = np.arange(3.0), np.arange(4.0)
     total, double = jax.vmap(total_and_double, in_axes=(None, 0))(x, y)
-    np.testing.assert_array_equal(total, np.full(4, 3.0))
-    np.testing.assert_array_equal(double, 2 * y)
+    assert_array_equal(total, np.full(4, 3.0))
+    assert_array_equal(double, 2 * y)
     added = batch_last(lambda x, nothing, i: x[0] + i)
     out = jax.vmap(added, in_axes=(0, None, 0))(jnp.ones((3, 2)), None, jnp.arange(3))
-    np.testing.assert_array_equal(out, [1, 2, 3])
+    assert_array_equal(out, [1, 2, 3])
 
     def times(x, *, factor):
         return x * factor
@@ -98,9 +99,9 @@ def test_groups_on_a_cpu_are_one_batch(monkeypatch):
     function = jax.vmap(batching.batch_last(scaled), in_axes=(0, None, 0))
     rows, empty = np.arange(33.0).reshape(11, 3), np.zeros((11, 0))
     out = jax.jit(function)(rows, 2.0, empty)
-    np.testing.assert_array_equal(out["y"], 2 * rows)
-    np.testing.assert_array_equal(out["n"], np.zeros(11))
-    np.testing.assert_array_equal(out["shared"], np.full(11, 2.0))
+    assert_array_equal(out["y"], 2 * rows)
+    assert_array_equal(out["n"], np.zeros(11))
+    assert_array_equal(out["shared"], np.full(11, 2.0))
     assert 4 in sizes
 
 
@@ -113,7 +114,7 @@ def test_python_runs_it_twice_however_deep_the_vmaps_and_calls_share_programs():
 
     x, factor = np.arange(24.0, dtype="float32").reshape(2, 3, 4), np.float32([2, 3])
     deep = jax.vmap(jax.vmap(jax.vmap(batch_last(scaled, power=2), (0, None)), (0, None)))
-    np.testing.assert_array_equal(jax.jit(deep)(x, factor), x * factor[:, None, None] ** 2)
+    assert_array_equal(jax.jit(deep)(x, factor), x * factor[:, None, None] ** 2)
     assert sizes == [1, 24]  # for the shapes of one problem, and with all problems
     sizes.clear()
     for value in (1.0, 2.0):

@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 
 from jbt import runtime
 from jbt.kernel import canonical
@@ -35,7 +37,7 @@ def printed(theta, precision, mask, draws, k):
 
 def posterior(seed, *, tied=False):
     """theta, precision and mask of `M` contents, padding, and shared parameters."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     n = M + PADDING + SHARED
     root = rng.normal(size=(n, n)) / 2
     theta = np.where(np.arange(M + PADDING) < M, rng.normal(size=M + PADDING), 0)
@@ -56,18 +58,18 @@ def test_the_order_of_contents_and_parameters_has_no_effect(k, tied):
     for seed in range(5):
         given = posterior(seed, tied=tied)
         p, certainty, quality = map(np.asarray, printed(*given, draws, k))
-        order = np.random.default_rng(seed).permutation(M + PADDING)
+        order = default_rng(seed).permutation(M + PADDING)
         p_shuffled, certainty_shuffled, drawn = map(
             np.asarray, printed(*shuffled(*given, order), draws, k)
         )
-        np.testing.assert_allclose(p_shuffled, p[order], rtol=0, atol=1e-12)
-        np.testing.assert_allclose(certainty_shuffled, certainty, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(drawn, quality[:, order], rtol=0, atol=1e-10)
+        assert_allclose(p_shuffled, p[order], rtol=0, atol=1e-12)
+        assert_allclose(certainty_shuffled, certainty, rtol=0, atol=1e-12)
+        assert_allclose(drawn, quality[:, order], rtol=0, atol=1e-10)
         # Shared parameters, such as two judges' biases, in the other order.
         theta, precision, mask = given
         places = np.r_[: M + PADDING, M + PADDING + np.arange(SHARED)[::-1]]
         again, *_ = printed(theta, precision[np.ix_(places, places)], mask, draws, k)
-        np.testing.assert_allclose(again, p, rtol=0, atol=1e-12)
+        assert_allclose(again, p, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("k", [1, 3])
@@ -81,16 +83,16 @@ def test_it_is_the_share_of_very_many_draws(k):
         assert (p[M:] == 0).all()
         real = np.r_[mask, np.ones(SHARED, bool)]
         covariance = np.linalg.inv(precision[np.ix_(real, real)])[:M, :M]
-        plain = np.random.default_rng(seed).multivariate_normal(theta[:M], covariance, n)
+        plain = default_rng(seed).multivariate_normal(theta[:M], covariance, n)
         top = np.argsort(-plain, axis=1)[:, :k]
         counts = np.bincount(top.ravel(), minlength=M) / n
         tolerance = 5 * np.sqrt(0.25 / n) + 0.002
-        np.testing.assert_allclose(p[:M], counts, rtol=0, atol=tolerance)
+        assert_allclose(p[:M], counts, rtol=0, atol=tolerance)
         best = np.sort(np.argsort(-theta[:M])[:k])
         share = (np.sort(top, axis=1) == best).all(1).mean()
         assert certainty == pytest.approx(share, abs=tolerance)
-        np.testing.assert_allclose(quality.mean(0)[:M], theta[:M], atol=0.01)
-        np.testing.assert_allclose(np.cov(quality.T)[:M, :M], covariance, atol=0.02)
+        assert_allclose(quality.mean(0)[:M], theta[:M], atol=0.01)
+        assert_allclose(np.cov(quality.T)[:M, :M], covariance, atol=0.02)
 
 
 def test_a_posterior_that_is_not_finite_has_none():

@@ -2,6 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from jbt.kernel import cholesky
 
@@ -35,16 +36,16 @@ def test_solve_equals_numpy(path, x64):
     matrices, right, last, right_last = problems()
     x, half = jax.jit(cholesky.solve)(last, right_last)
     expected = np.linalg.solve(matrices, right[..., None])[..., 0]
-    np.testing.assert_allclose(x.T, expected, rtol=1e-9)
-    np.testing.assert_allclose((half**2).sum(0), (right * expected).sum(1), rtol=1e-9)
+    assert_allclose(x.T, expected, rtol=1e-9)
+    assert_allclose((half**2).sum(0), (right * expected).sum(1), rtol=1e-9)
 
 
 def test_factors_equal_numpy(path, x64):
     matrices, _, last, _ = problems()
     factor, inverse = (np.moveaxis(f, -1, 0) for f in jax.jit(cholesky.factor)(last))
     expected = np.linalg.cholesky(matrices)
-    np.testing.assert_allclose(factor, expected, atol=1e-12)
-    np.testing.assert_allclose(inverse, np.linalg.inv(expected), atol=1e-10)
+    assert_allclose(factor, expected, atol=1e-12)
+    assert_allclose(inverse, np.linalg.inv(expected), atol=1e-10)
 
 
 def test_a_matrix_that_is_not_positive_definite_spoils_its_own_problem_only(path, x64):

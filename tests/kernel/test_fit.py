@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linprog
 from support import problems
 from support.marks import nightly
@@ -58,13 +59,13 @@ def test_map_equals_scipy(float64_fits):
     for i, q in enumerate(qs):
         expected = np.zeros(M + D + 1)  # padding and fixed parameters stay at zero
         expected[problems.places(q)], _, objective = optimum(seeds[i], shared)
-        np.testing.assert_allclose(betas[i], expected, atol=1e-8, err_msg=f"{i} {q.kind}")
+        assert_allclose(betas[i], expected, atol=1e-8, err_msg=f"{i} {q.kind}")
         assert fit.objective[i] == pytest.approx(objective, rel=1e-12)
         if not shared:  # Eq. 3
             x = q.x[: q.n, : q.d] - q.x[: q.n, : q.d].mean(0)
             phi = betas[i, : q.n] + x @ betas[i, M : M + q.d]
             c = np.linalg.solve(q.lam * x.T @ x + q.lam_b * np.eye(q.d), q.lam * x.T @ phi)
-            np.testing.assert_allclose(betas[i, M : M + q.d], c, atol=1e-8)
+            assert_allclose(betas[i, M : M + q.d], c, atol=1e-8)
 
 
 @pytest.mark.parametrize("case", EACH)
@@ -113,7 +114,7 @@ def test_lbfgs_agrees_with_newton(x64):
     args = small_problem()
     newton, lbfgs = fit_once(*args), fit_once(*args, solver="lbfgs")
     assert lbfgs.status == Status.CONVERGED
-    np.testing.assert_allclose(lbfgs.parameters.flat(), newton.parameters.flat(), atol=1e-7)
+    assert_allclose(lbfgs.parameters.flat(), newton.parameters.flat(), atol=1e-7)
 
 
 def test_every_start_ends_at_the_optimum(x64):
@@ -121,14 +122,14 @@ def test_every_start_ends_at_the_optimum(x64):
     cold = fit_once(*args)
     warm = fit_once(*args, start=cold.parameters)
     assert warm.steps < cold.steps
-    np.testing.assert_allclose(warm.parameters.flat(), cold.parameters.flat(), atol=1e-10)
+    assert_allclose(warm.parameters.flat(), cold.parameters.flat(), atol=1e-10)
     for seed in range(5):  # wild ones are brought back by the safeguard
         theta = 40 * jax.random.normal(jax.random.key(seed), (M,))
         start = Parameters(theta * args[1].item_mask, jnp.zeros(D), jnp.array(0.0))
         # Far out each step is worth a few logits, hence more of them than usual.
         fit = fit_once(*args, start=start, max_steps=1000)
         assert fit.status == Status.CONVERGED
-        np.testing.assert_allclose(fit.parameters.flat(), cold.parameters.flat(), atol=1e-9)
+        assert_allclose(fit.parameters.flat(), cold.parameters.flat(), atol=1e-9)
 
 
 def test_what_goes_wrong_is_a_status(x64):
@@ -175,14 +176,14 @@ def test_mle_exists_where_linear_programming_says_so(x64, shared, count):
     fit = jax.device_get(jax.jit(jax.vmap(fit_mle))(comparisons, design, variant))
     expected = np.array([mle_is_unique(q) for q in qs])
     assert count / 15 < expected.sum() < count - count / 15
-    np.testing.assert_array_equal(fit.status == Status.CONVERGED, expected)
-    np.testing.assert_array_equal(fit.status == Status.DOES_NOT_EXIST, ~expected)
+    assert_array_equal(fit.status == Status.CONVERGED, expected)
+    assert_array_equal(fit.status == Status.DOES_NOT_EXIST, ~expected)
     betas = problems.flat(fit.parameters)
     for i in np.flatnonzero(expected)[: count // 5]:
         q = qs[i]
         b, _, _ = problems.reference(q, penalised=False)
         b[: q.m] -= b[: q.m].mean()
-        np.testing.assert_allclose(betas[i, problems.places(q)], b, atol=1e-6)
+        assert_allclose(betas[i, problems.places(q)], b, atol=1e-6)
         assert abs(betas[i, : q.m].mean()) < 1e-12
 
 
@@ -216,7 +217,7 @@ def test_a_large_offset_of_a_covariate_costs_nothing(dtype, offset):
             for design in (Design.build(jnp.asarray(v, dtype)) for v in (x, x + offset))
         )
         assert far.status == Status.CONVERGED
-        np.testing.assert_allclose(far.parameters.flat(), near.parameters.flat(), atol=2e-6)
+        assert_allclose(far.parameters.flat(), near.parameters.flat(), atol=2e-6)
 
 
 @pytest.mark.parametrize("lam_b", [1e-3, 1e-12])
@@ -244,7 +245,7 @@ def test_each_content_may_have_a_prior_of_its_own(x64):
     beta = fit.parameters.flat()
     score = model.score(fit.parameters, design.centred(), comparisons)
     pull = jnp.concatenate([lam, jnp.full(D + 1, 0.1)]) * beta
-    np.testing.assert_allclose(jnp.where(free, score, 0), pull, atol=1e-8)
+    assert_allclose(jnp.where(free, score, 0), pull, atol=1e-8)
     assert fit.status == Status.CONVERGED
     assert jnp.abs(fit.parameters.theta).max() > 0.1
 

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from support import problems
 from support.problems import D, M
 
@@ -26,7 +27,7 @@ def test_covariance_is_the_inverse_of_the_dense_hessian(shared):
     for q, found in zip(each, np.asarray(covariances), strict=True):
         expected, at = np.zeros((M + D + 1,) * 2), problems.places(q)[q.free()]
         expected[np.ix_(at, at)] = np.linalg.inv(problems.reference(q)[1])
-        np.testing.assert_allclose(found, expected, atol=1e-7 * np.abs(expected).max())
+        assert_allclose(found, expected, atol=1e-7 * np.abs(expected).max())
 
 
 def test_exact_on_a_gaussian_model(x64):
@@ -42,9 +43,9 @@ def test_exact_on_a_gaussian_model(x64):
     precision = (z.T / noise) @ z + np.diag(prior)
     mode = Parameters.unflat(jnp.asarray(gain @ y), 3)
     post = laplace.gaussian(mode, jnp.asarray(precision), jnp.asarray(free))
-    np.testing.assert_allclose(post.covariance(), of_prior - gain @ z @ of_prior, atol=1e-12)
+    assert_allclose(post.covariance(), of_prior - gain @ z @ of_prior, atol=1e-12)
     expected = np.where(free[:, None] & free, precision, np.eye(7))
-    np.testing.assert_allclose(post.factor @ post.factor.T, expected, atol=1e-12)
+    assert_allclose(post.factor @ post.factor.T, expected, atol=1e-12)
     np.testing.assert_array_equal(post.factor, np.tril(post.factor))
 
 

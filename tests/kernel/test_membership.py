@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 
@@ -42,7 +44,7 @@ def by_integration(mean, covariance, k):
 
 def enumerated(k):
     """A posterior of five contents, and their memberships by integration."""
-    rng = np.random.default_rng(k)
+    rng = default_rng(k)
     a = rng.standard_normal((7, 7))
     precision = a @ a.T / 7 + np.eye(7) * 0.3
     mean = rng.standard_normal(5) * 0.8
@@ -119,14 +121,14 @@ def test_a_permutation_of_the_rows_is_one_of_the_normals():
             back[:, shuffle] = z * signs[:, None]
             one = estimate(posterior, 2, mask, z, lambda r: r[shuffle] * signs[:, None])
             two = estimate(posterior, 2, mask, jnp.asarray(back))
-            np.testing.assert_allclose(one, two, atol=1e-12)
+            assert_allclose(one, two, atol=1e-12)
 
 
 @pytest.mark.parametrize(("n", "k"), [(5, 1), (30, 15), (120, 40), (300, 290)])
 def test_the_threshold_is_the_sorted_one(n, k):
     """Continuous values, ties at the threshold and everywhere, padding, close together; by
     insertion and by bisection, which serves large M k."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     values = rng.standard_normal((n, 60)) * rng.choice([1e-3, 1, 100], 60)
     values[:, 10:20] = rng.integers(0, 4, (n, 10))
     values[:, 20:30] = 7
@@ -138,9 +140,9 @@ def test_the_threshold_is_the_sorted_one(n, k):
     values = values.astype(np.float32)
     ordered = np.sort(values, 0)
     for kth in (membership.kth_largest, membership._bisect):
-        np.testing.assert_array_equal(jax.jit(kth, static_argnums=1)(values, k), ordered[-k])
+        assert_array_equal(jax.jit(kth, static_argnums=1)(values, k), ordered[-k])
     found = jax.jit(membership.boundary, static_argnums=1)(values, k)
-    np.testing.assert_array_equal(found, [ordered[-k], ordered[-k - 1]])
+    assert_array_equal(found, [ordered[-k], ordered[-k - 1]])
     # Alone, as a column that is slow to decide makes the others exact too.
     alone = jax.jit(membership._bisect, static_argnums=1)
     for column in range(10):
@@ -182,7 +184,7 @@ def test_wrong_input(estimate, table):
 
 def test_large_populations_agree_with_a_sort():
     n, k = 40, 30
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     parameters = Parameters(
         jnp.asarray(rng.standard_normal(n), jnp.float32), jnp.zeros(0), jnp.zeros(())
     )
@@ -193,13 +195,13 @@ def test_large_populations_agree_with_a_sort():
     mean = np.asarray(parameters.theta)[:, None]
     draws = np.concatenate([mean + z, mean - z], 1)
     expected = (np.argsort(np.argsort(-draws, 0), 0) < k).mean(1)
-    np.testing.assert_allclose(p, expected, atol=1e-6)
+    assert_allclose(p, expected, atol=1e-6)
     # Independent contents: the chance given the others is that of a content's own Gaussian.
     normals = membership.sobol_normals(64, n + 1, "float32")
     p = jax.jit(lambda q: membership.membership(q, k, jnp.ones(n, bool), normals))(post)
     drawn = mean + np.concatenate(list(np.asarray(normals)), 1)[:n] / 2
     others = np.array([np.sort(np.delete(drawn, i, 0), 0)[-k] for i in range(n)])
-    np.testing.assert_allclose(p, ndtr((mean - others) * 2).mean(1), atol=1e-5)
+    assert_allclose(p, ndtr((mean - others) * 2).mean(1), atol=1e-5)
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])
@@ -215,7 +217,7 @@ def test_probability_of_a_set_equals_integration(k):
             rows = [(i, j) for i in top for j in range(5) if j not in top]
             a = np.eye(5)[[i for i, _ in rows]] - np.eye(5)[[j for _, j in rows]]
             # The orthant of many differences that share their contents is singular: count draws.
-            draws = np.random.default_rng(0).multivariate_normal(mean, covariance, 200_000)
+            draws = default_rng(0).multivariate_normal(mean, covariance, 200_000)
             expected = (draws @ a.T > 0).all(1).mean()
             p = float(probability(posterior, jnp.asarray(inside), jnp.ones(5, bool), normals))
             assert p == pytest.approx(expected, abs=5 * (0.25 / 200_000) ** 0.5)

@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kendalltau
 
 from jbt.kernel import metrics
@@ -24,7 +26,7 @@ def recall_by_enumeration(estimate, quality, k):
 @pytest.mark.parametrize("k", [1, 2, 4])
 def test_recall_equals_enumeration(k):
     """Equal records fitted with a solver's rounding are still tied."""
-    rng, rounding = np.random.default_rng(k), 1e-7 * jnp.arange(5)
+    rng, rounding = default_rng(k), 1e-7 * jnp.arange(5)
     for _ in range(30):
         estimate, quality = rng.integers(0, 4, (2, 5)).astype(float)
         ours = recall(jnp.asarray(estimate) + rounding, jnp.asarray(quality), k)
@@ -45,7 +47,7 @@ def test_masks_k_traced_and_nan():
 
 
 def test_agreement_is_kendall_without_ties():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     a, b = rng.normal(size=(2, 12))
     ours = metrics.pairwise_agreement(jnp.asarray(a), jnp.asarray(b))
     assert float(ours) == pytest.approx((kendalltau(a, b).statistic + 1) / 2, abs=1e-6)
@@ -80,19 +82,19 @@ def test_top_k_differ(a, b, differ):
 def test_the_top_set_takes_in_what_is_tied_with_its_last_place():
     estimate, mask = jnp.array([1.0, 3, 1 + 1e-7, 0, 9]), jnp.arange(5) < 4
     for k, expected in ((1, [0, 1, 0, 0, 0]), (2, [1, 1, 1, 0, 0]), (3, [1, 1, 1, 0, 0])):
-        np.testing.assert_array_equal(metrics.top_set(estimate, k, mask), expected)
+        assert_array_equal(metrics.top_set(estimate, k, mask), expected)
     assert metrics.top_set(estimate, 1).tolist() == [False] * 4 + [True]
 
 
 def test_allocation_by_distance_from_the_boundary():
     quality = jnp.array([0.1, 3.0, 1.0, -2.0, 2.0])  # ranks 3, 0, 2, 4, 1
-    np.testing.assert_array_equal(metrics.boundary_distance(quality, 2), [1, 1, 0, 2, 0])
+    assert_array_equal(metrics.boundary_distance(quality, 2), [1, 1, 0, 2, 0])
     counts = jnp.array([1.0, 2.0, 3.0, 4.0, 10.0])
     shares = metrics.allocation(counts, quality, 2)
-    np.testing.assert_allclose(shares, np.array([13, 3, 4]) / 20, rtol=1e-6)
-    np.testing.assert_allclose(metrics.allocation(jnp.ones(5), quality, 2), [0.4, 0.4, 0.2])
+    assert_allclose(shares, np.array([13, 3, 4]) / 20, rtol=1e-6)
+    assert_allclose(metrics.allocation(jnp.ones(5), quality, 2), [0.4, 0.4, 0.2])
     assert np.isnan(metrics.allocation(jnp.zeros(5), quality, 2)).all()
     padded = jnp.array([0.1, 3.0, 0.0, 1.0, -2.0, 2.0])
     mask = jnp.array([True, True, False, True, True, True])
     with_padding = metrics.allocation(jnp.insert(counts, 2, 7.0), padded, 2, mask)
-    np.testing.assert_allclose(with_padding, np.array([13, 3, 4, 0]) / 20, rtol=1e-6)
+    assert_allclose(with_padding, np.array([13, 3, 4, 0]) / 20, rtol=1e-6)

@@ -2,6 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.special import expit, log_expit
 from support import panels, problems
 from support.problems import D, M
@@ -29,14 +30,14 @@ def test_products_are_those_of_the_explicit_design_matrix(kind, q, x64):
     at = Parameters.unflat(jnp.asarray(full), M, *[n_judges] * (kind is panels))
     score, information = score_and_information(at, design, verdicts)
     logit, p = z @ beta, expit(z @ beta)
-    np.testing.assert_allclose(score[own], z.T @ (wins - shown * p), atol=1e-11)
-    np.testing.assert_allclose(score_alone(at, design, verdicts), score, atol=1e-12)
+    assert_allclose(score[own], z.T @ (wins - shown * p), atol=1e-11)
+    assert_allclose(score_alone(at, design, verdicts), score, atol=1e-12)
     explicit = (z.T * (shown * p * (1 - p))) @ z
-    np.testing.assert_allclose(information[np.ix_(own, own)], explicit, atol=1e-11)
+    assert_allclose(information[np.ix_(own, own)], explicit, atol=1e-11)
     expected = wins @ log_expit(logit) + (shown - wins) @ log_expit(-logit)
-    np.testing.assert_allclose(log_likelihood(at, design, verdicts), expected, rtol=1e-13)
+    assert_allclose(log_likelihood(at, design, verdicts), expected, rtol=1e-13)
     even = model.information_at_even_odds(verdicts, design)[np.ix_(own, own)]
-    np.testing.assert_allclose(even, (z.T * shown / 4) @ z, atol=1e-12)
+    assert_allclose(even, (z.T * shown / 4) @ z, atol=1e-12)
 
 
 def test_extreme_logits_stay_finite():

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from support import panels, problems
 from support.marks import heavy
 from support.panels import J
@@ -36,7 +37,7 @@ def test_map_equals_scipy(fits):
     assert (found.status == Status.CONVERGED).all()
     for i, q in enumerate(qs):
         want, _, objective = q.reference()
-        np.testing.assert_allclose(betas[i, panels.places(q)], want, atol=1e-8)
+        assert_allclose(betas[i, panels.places(q)], want, atol=1e-8)
         assert found.objective[i] == pytest.approx(objective, abs=1e-8)
 
 
@@ -62,9 +63,9 @@ def test_a_panel_of_one_is_that_judge(x64):
 
     one = jax.jit(jax.vmap(of_one))(comparisons, design, prior, variant)
     both = (problems.flat(fit.parameters) for fit in (one, alone))
-    np.testing.assert_allclose(*both, atol=1e-13)
-    np.testing.assert_array_equal(one.steps, alone.steps)
-    np.testing.assert_array_equal(one.status, alone.status)
+    assert_allclose(*both, atol=1e-13)
+    assert_array_equal(one.steps, alone.steps)
+    assert_array_equal(one.status, alone.status)
 
 
 def first_of(fits):
@@ -80,14 +81,14 @@ def test_estimators_take_a_panel_and_fixed_coefficients_stay_where_they_are_put(
     for name, estimate in estimators.ESTIMATORS.items():
         found = jax.jit(estimate)(panel, design, prior).parameters
         want = fit_one(panel, design, prior, model.variant(name, design, J)).parameters
-        np.testing.assert_allclose(found.flat(), want.flat(), atol=1e-12)
+        assert_allclose(found.flat(), want.flat(), atol=1e-12)
         assert bool(found.c.any() | found.kappa.any()) == (name != "naive")
     every = model.variant("bias_aware", design, J)
     known = Parameters.unflat(jnp.full(panels.M + (panels.D + 1) * J, 0.3), panels.M, J)
     held = Variant(every.c.at[:, 0].set(False), every.kappa.at[1].set(False))
     found = jax.jit(lambda *a: fit_map(*a, start=known))(panel, design, prior, held).parameters
     assert found.kappa[1] == 0.3
-    np.testing.assert_array_equal(found.c[:, 0], 0.3)
+    assert_array_equal(found.c[:, 0], 0.3)
     assert (found.c[: panels.D, 1:] != 0.3).all()
 
 
@@ -96,12 +97,12 @@ def test_rows_of_a_panel_are_its_counts(fits, x64):
     (panel, design, prior, variant), found = first_of(fits)
     listed, owner = panels.as_rows(panel, design)
     again = fit_one(listed, owner, prior, variant)
-    np.testing.assert_allclose(again.parameters.flat(), found.flat(), atol=1e-9)
+    assert_allclose(again.parameters.flat(), found.flat(), atol=1e-9)
     around = [
         laplace.laplace(found, data, d, prior, variant).covariance()
         for data, d in ((listed, owner), (panel, design))
     ]
-    np.testing.assert_allclose(*around, atol=1e-9)
+    assert_allclose(*around, atol=1e-9)
 
 
 @pytest.mark.heavy
@@ -124,7 +125,7 @@ def test_rows_of_many_panels_are_fitted_at_once(x64):
 
     alone = jax.jit(of_one)
     together = jax.jit(jax.vmap(of_one))(share)
-    np.testing.assert_allclose(together, [alone(of_each) for of_each in share], atol=1e-12)
+    assert_allclose(together, [alone(of_each) for of_each in share], atol=1e-12)
 
 
 def test_what_is_refused():

@@ -5,6 +5,7 @@ import shlex
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from jbt import own
 from jbt.own.examine.doctor import MATTERS, command_line
@@ -226,7 +227,7 @@ def test_a_pool_that_is_too_large(examined, tables, monkeypatch, jbt):
 
 
 def test_agreement_of_judges_equals_its_twin_over_pairs_of_judges(examined):
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     rows = [
         (judge, *rng.permutation(list("wxyz"))[:2], rng.choice(["first", "second", "tie"]))
         for judge in "abcde"
@@ -262,7 +263,7 @@ def test_pools_of_two_anchors_and_quality(examined, tmp_path):
 @pytest.mark.parametrize("seed", range(3))
 def test_c_is_identified_where_the_batch_says_so(seed, tables):
     """Components and cycles against the null space of counts, kappa fixed."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     items, rows = HEADER, "pool,judge,first,second,winner\n"
     for p in range(30):
         n = rng.integers(2, 6)

@@ -9,6 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
+from pandas.testing import assert_frame_equal
 from scipy.stats import binom
 
 from jbt import own
@@ -126,7 +129,7 @@ def test_wrong_anchors_are_named_with_their_lines(tmp_path, text):
 
 def test_discordant_labels_are_those_the_rankings_order_oppositely(tmp_path):
     """Against a loop; pairs that one ranking ties are counted, but not discordant."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     pairs = [(p, a, b) for p, n in SIZES.items() for a, b in itertools.combinations(range(n), 2)]
     turned = [(p, *(rng.permutation([a, b]))) for p, a, b in pairs]
     tables = write(tmp_path, SIZES, PAIRS, *(f"{p},i{a},i{b}" for p, a, b in turned))
@@ -139,9 +142,9 @@ def test_discordant_labels_are_those_the_rankings_order_oppositely(tmp_path):
     for j, (p, a, b) in itertools.product(range(15), turned):
         n, m = (round(of[j, offset[p] + a] - of[j, offset[p] + b]) for of in (naive, aware))
         expected[:, j, list(SIZES).index(p)] += [m > 0 > n, m < 0 < n, (m == 0) != (n == 0)]
-    np.testing.assert_array_equal(tally(rankings, outcomes), expected[:2])
-    np.testing.assert_array_equal(counts["n_ties"], expected[2])
-    np.testing.assert_array_equal(counts["population"], expected[:2].sum(0))  # all are labelled
+    assert_array_equal(tally(rankings, outcomes), expected[:2])
+    assert_array_equal(counts["n_ties"], expected[2])
+    assert_array_equal(counts["population"], expected[:2].sum(0))  # all are labelled
     assert expected.sum((1, 2)).min() > 10
 
 
@@ -184,7 +187,7 @@ def test_members_are_matched_without_reuse(tmp_path):
 
 @pytest.mark.parametrize("form", ["anchors", "members"])
 def test_what_the_first_labels_say_stays_as_more_come(tmp_path, form):
-    rng = np.random.default_rng(4)
+    rng = default_rng(4)
     sizes = {"p": 8, "q": 7}
     if form == "anchors":
         every = [(p, *ab) for p, n in sizes.items() for ab in itertools.combinations(range(n), 2)]
@@ -212,14 +215,14 @@ def test_what_the_first_labels_say_stays_as_more_come(tmp_path, form):
         assert len(whole) > 3
         for i, of in enumerate(part):
             expected = whole[whole["at"] < i].reset_index(drop=True)
-            pd.testing.assert_frame_equal(of, expected, check_dtype=False)
+            assert_frame_equal(of, expected, check_dtype=False)
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("k", [1, 3])
 def test_a_top_of_rankings_is_that_of_the_simulated_gate(tmp_path, k):
     """With ties, the same contents as `jbt.gate.exact_top` takes in the same order."""
-    rng = np.random.default_rng(8)
+    rng = default_rng(8)
     tables = write(tmp_path, {"p": 7, "q": 5, "r": 4})
     rankings = ranked(tables, *rng.integers(0, 4, (2, 30, 16)).astype(float), k=k)
     ins, outs = rankings.swapped(3)
@@ -231,8 +234,8 @@ def test_a_top_of_rankings_is_that_of_the_simulated_gate(tmp_path, k):
                 np.asarray(exact_top(jnp.asarray(v[j, contents]), k, turn, mask))
                 for v in (rankings.naive, rankings.aware)
             )
-            np.testing.assert_array_equal(ins[j, contents], aware & ~naive)
-            np.testing.assert_array_equal(outs[j, contents], naive & ~aware)
+            assert_array_equal(ins[j, contents], aware & ~naive)
+            assert_array_equal(outs[j, contents], naive & ~aware)
     assert ins.any()
 
 
@@ -241,7 +244,7 @@ def test_a_top_of_rankings_is_that_of_the_simulated_gate(tmp_path, k):
 
 def test_matched_members_keep_the_level_where_recall_does_not_rise(tmp_path):
     """1,000 pools, 16 contents a side of which 8 are good, 5 of each labelled."""
-    n, rng = 1000, np.random.default_rng(1)
+    n, rng = 1000, default_rng(1)
     sizes = {f"p{g}": 32 for g in range(n)}
     rows = [MEMBERS]
     for pool, side in itertools.product(sizes, (0, 16)):
@@ -262,7 +265,7 @@ def test_matched_members_keep_the_level_where_recall_does_not_rise(tmp_path):
 def test_over_unlike_pools_every_pair_has_the_same_chance_to_count(tmp_path):
     """A pool of 12 contents and 20 of 4, 3 pairs of each labelled, all disputed: bias-aware is
     right in the small pools, whose 60 labels are of 120 pairs, and wrong in the large one."""
-    rng, sizes = np.random.default_rng(2), {"p": 12} | {f"q{g:02}": 4 for g in range(20)}
+    rng, sizes = default_rng(2), {"p": 12} | {f"q{g:02}": 4 for g in range(20)}
     first = {pool: [*itertools.combinations(range(n), 2)] for pool, n in sizes.items()}
     rows = [
         f"{pool},i{a},i{b}"
@@ -444,7 +447,7 @@ TABLES = ("verdicts", "items")
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory):
     """Two judges with graded verdicts on 12 pools of 5, of whom one prefers length; a folder."""
-    folder, rng = tmp_path_factory.mktemp("judged"), np.random.default_rng(3)
+    folder, rng = tmp_path_factory.mktemp("judged"), default_rng(3)
     verdicts, items = ["pool,judge,first,second,p_first"], ["pool,item,words"]
     for g in range(12):
         quality, x = rng.normal(size=5), rng.normal(size=5)
@@ -528,7 +531,7 @@ def test_one_pool_is_decided_as_its_judge_and_bad_input_ends_with_one_line(judge
     anchors = tmp_path / "anchors.csv"
     anchors.write_text(f"{PAIRS}\nq0,i0,i1\nq0,i0,i2\nq0,i3,i4\n")
     found = own.gate(*read(tmp_path, *TABLES, "anchors"))
-    pd.testing.assert_frame_equal(found.pools.assign(pool=None), found.judges)
+    assert_frame_equal(found.pools.assign(pool=None), found.judges)
     text = found.report("Gate", []).text()
     assert "drawn at random within the pool\n" in text
     assert "pools" not in text

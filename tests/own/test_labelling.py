@@ -12,6 +12,7 @@ import shlex
 import numpy as np
 import pandas as pd
 import pytest
+from pandas.testing import assert_frame_equal
 
 from jbt import own
 from jbt.own.gates.labelling import labelling
@@ -124,12 +125,12 @@ def test_swaps_are_of_the_disputed_pairs(judged):
 def test_what_was_asked_is_left_out_and_the_order_stays(judged, labels):
     answer = "member" if labels == "members" else "better"
     everything = asked(labels=labels, k=2).table
-    pd.testing.assert_frame_equal(asked(labels=labels, k=2, n=1000).table, everything)
+    assert_frame_equal(asked(labels=labels, k=2, n=1000).table, everything)
     done = everything[:5].copy()
     done[answer] = "yes" if labels == "members" else ["first", "tie", "second", "first", "first"]
     done.loc[3, answer] = ""  # nobody knows
     more = asked(done.to_csv(index=False), labels=labels, k=2, n=4)
-    pd.testing.assert_frame_equal(more.table, everything[5:9].reset_index(drop=True))
+    assert_frame_equal(more.table, everything[5:9].reset_index(drop=True))
     assert (more.n_labels, more.n_listed) == (len(everything), 5)
     (judge,) = more.judges.to_dict("records")
     assert (judge["n_listed"], judge["n_asked"]) == (5, 4)

@@ -10,8 +10,8 @@ import json
 import zlib
 from collections import Counter
 
-import numpy as np
 import pytest
+from numpy.random import default_rng
 from support.marks import heavy, nightly
 from support.metamorphic import (
     CHANGES,
@@ -104,7 +104,7 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "n_pools", "trials"), CASES)
 def test_rewritten_tables_give_the_same_result(name, n_pools, trials, tmp_path):
-    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    rng = default_rng(zlib.crc32(name.encode()))
     check(name, world(0, n_pools), tmp_path, rng, trials)
 
 
@@ -135,7 +135,7 @@ def read_rows(path):
 @pytest.mark.parametrize(("n_pools", "trials"), [(4, 4), nightly(12, 20)])
 def test_rewritten_tables_are_imported_as_they_are(n_pools, trials, tmp_path):
     """The tables that `jbt import` writes have what the rewritten ones say."""
-    rng, base = np.random.default_rng(n_pools), world(1, n_pools)
+    rng, base = default_rng(n_pools), world(1, n_pools)
     for number in range(trials):
         changes = draw(rng, [name for name in CHANGES if name != "anchors filled in"], 5)
         other = rewritten(base, changes, rng)
@@ -187,7 +187,7 @@ def study(other, changes, folder, rng):
 
 @pytest.mark.parametrize("trials", [heavy(2), nightly(6)])
 def test_a_study_of_rewritten_items_and_answers_ends_alike(trials, tmp_path):
-    rng = np.random.default_rng(4)
+    rng = default_rng(4)
     base = world(2, 3)
     status = study(base, [], tmp_path / "base", rng)
     for number in range(trials):

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_allclose
 from scipy.stats import rankdata
 from scipy.stats import t as student
 from support.boards import PRIOR, written
@@ -127,12 +128,12 @@ def test_both_ends_of_a_leaderboard_are_those_of_tables_filled_by_hand():
         (other,) = own.leaderboard(read(filled, items), ["words"], prior=PRIOR)
         (c,) = other.of_kind("c").itertuples()
         assert row.wins == longer
-        np.testing.assert_allclose([row.estimate, row.low, row.high], [c.estimate, c.low, c.high])
+        assert_allclose([row.estimate, row.low, row.high], [c.estimate, c.low, c.high])
         ranks = other.models.set_index("model")["rank"]
         assert row.n_changed == (ranks[theta.index] != theta).sum()
     # Here the shorter had won all of them: that end is what was lost.
     (c,) = own.leaderboard(read(whole, items), ["words"], prior=PRIOR)[0].of_kind("c").itertuples()
-    np.testing.assert_allclose(board.missing["estimate"].iloc[1], c.estimate)
+    assert_allclose(board.missing["estimate"].iloc[1], c.estimate)
     text = boards.report("", []).text()
     assert "had all been won by the longer: +" in text
     assert "these are bounds for a loss by words, not an interval" in text
@@ -209,7 +210,7 @@ def test_both_ends_of_a_fit_are_those_of_tables_filled_by_hand(tmp_path, jbt):
         other = own.analyse(own.load(filled, items, ["words"], transform="log"))
         (c,) = other.shared.of("c").itertuples()
         numbers = [row.estimate, row.low, row.high], [c.estimate, c.low, c.high]
-        np.testing.assert_allclose(*numbers, atol=1e-7)
+        assert_allclose(*numbers, atol=1e-7)
         best = [f.ranking[0].content for f in other.fits]
         assert row.n_changed == sum(a != b for a, b in zip(top, best, strict=True))
     verdicts.to_csv(tmp_path / "v.csv", index=False)

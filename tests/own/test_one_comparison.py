@@ -6,6 +6,8 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
+from pandas.testing import assert_frame_equal
 from scipy.special import expit
 from support.boards import QUALITY, written
 
@@ -83,7 +85,7 @@ def test_of_many_verdicts_a_random_part_of_the_prompts_is_taken():
         ]
         whole = one_comparison(problem, *names, theta, absolute)
     assert [one.n_prompts for one in (*parts, whole)] == [20, 20, 20, 40]
-    pd.testing.assert_frame_equal(parts[0].c, parts[1].c)
+    assert_frame_equal(parts[0].c, parts[1].c)
     assert parts[0].c["estimate"].item() != parts[2].c["estimate"].item()
     assert ", by 20 prompts" in "".join(parts[0].sentences(["x"]))
 
@@ -94,7 +96,7 @@ def test_repeated_verdicts_are_verdicts():
     (counted,) = ranked(verdicts.assign(count=3), items)
     for name in ("c", "growth", "theta", "spread"):
         one, other = (getattr(board.one_comparison, name) for board in (once, counted))
-        pd.testing.assert_frame_equal(one, other, atol=1e-6)
+        assert_frame_equal(one, other, atol=1e-6)
 
 
 def test_a_fit_that_fails_leaves_the_ranking(monkeypatch):
@@ -115,7 +117,7 @@ def test_verdicts_that_fits_find_hard(judge):
     key = list(zip(verdicts["pool"], verdicts["first"], strict=True))
     other = list(zip(verdicts["pool"], verdicts["second"], strict=True))
     quality = pd.Series(
-        np.random.default_rng(0).normal(size=len(items)),
+        default_rng(0).normal(size=len(items)),
         index=pd.MultiIndex.from_frame(items[["pool", "item"]]),
     )
     first_wins = quality[key].to_numpy() > quality[other].to_numpy()
@@ -159,7 +161,7 @@ def test_trusted_labels_are_the_unit_of_discrimination():
     assert aware.record()["discriminations"] == [entry]
     # At s = 1 the blunt judge draws theta towards 0.
     assert np.ptp(equal.models["theta"]) < 0.9 * np.ptp(aware.models["theta"])
-    rng, anchors = np.random.default_rng(1), []
+    rng, anchors = default_rng(1), []
     for p, (a, b) in itertools.product(range(30), itertools.combinations(QUALITY, 2)):
         right = rng.random() < expit(2 * (QUALITY[a] - QUALITY[b]))  # labels twice as sharp
         anchors.append((f"p{p}", *((a, b) if right else (b, a))))

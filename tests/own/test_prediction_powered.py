@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 from scipy.special import expit
 from support.boards import QUALITY, written
 
@@ -23,7 +25,7 @@ def labelled_tables(share=0.5, ties=0.1):
     """Verdicts of a judge who pays for length, and labels of a random part of the pairs, which do
     not."""
     verdicts, _ = written(24, c=1.5)
-    rng, anchors = np.random.default_rng(0), []
+    rng, anchors = default_rng(0), []
     for p, (a, b) in itertools.product(range(24), itertools.combinations(MODELS, 2)):
         if rng.random() < share:
             won = a if rng.random() < expit(QUALITY[a] - QUALITY[b]) else b
@@ -88,12 +90,12 @@ def test_it_is_ppi_written_out_over_rows():
     assert weight == pytest.approx(0.5 - (at[2] - at[0]) / (2 * second), abs=1e-8)
     labels, by_judge, everywhere = parts(verdicts, anchors)
     estimate = labels + weight * (everywhere - by_judge)
-    np.testing.assert_allclose(models["estimate"], estimate, atol=1e-8)
+    assert_allclose(models["estimate"], estimate, atol=1e-8)
     share = [on(m, anchors).groupby("pool").size() for m in MODELS]
     even = np.array([n.sum() ** 2 / (n**2).sum() for n in share])
     variance = np.diagonal(jackknife(verdicts, anchors, weight))
     ends = stats.effective_share(estimate, variance, even, np.zeros(4, bool))
-    np.testing.assert_allclose(models[["low", "high"]].to_numpy().T, ends, atol=1e-8)
+    assert_allclose(models[["low", "high"]].to_numpy().T, ends, atol=1e-8)
     assert record["n_labelled"] == len(anchors)
     assert record["n_prompts"] == anchors["pool"].nunique()
 
@@ -107,7 +109,7 @@ def fit(*sums):
 def test_it_is_the_estimator_of_ppi_plus_plus():
     """With one pair a prompt: mean of labels on n, of the judge on n and N others (Angelopoulos et
     al. 2023, eq. 4), at the weight scaled by N / (N + n)."""
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     n, others = 300, 900
     f = rng.random(n + others)
     y = (rng.random(n) < 0.2 + 0.6 * f[:n]).astype(float)
@@ -142,7 +144,7 @@ def test_labels_of_every_pair_leave_nothing_to_the_judge():
     models, _, boards = rates_of(verdicts, anchors)
     won = anchors["better"].value_counts().reindex(MODELS, fill_value=0)
     expected = won / [len(on(m, anchors)) for m in MODELS]
-    np.testing.assert_allclose(models["estimate"], expected, atol=1e-12)
+    assert_allclose(models["estimate"], expected, atol=1e-12)
     assert models["estimate"]["D"] == 0 < models["high"]["D"] < 0.5
     assert models.loc["D", ["rank_low", "rank_high"]].tolist() == [1, 4]
     assert "ppi: no certain rank for D" in boards.report("", []).text()
@@ -176,7 +178,7 @@ def test_labels_of_some_questions_cover_those_of_all(data):
     tables = own.read(*files)
     judge = tables.judges.index("gpt4")
     whole = labelled_win_rates(tables, judge).models
-    rng, inside, weights = np.random.default_rng(0), [], []
+    rng, inside, weights = default_rng(0), [], []
     for _ in range(40):
         chosen = rng.choice(len(tables.pools), 25, replace=False)
         part = tables.anchors[tables.anchors["pool"].isin(chosen)]

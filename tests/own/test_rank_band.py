@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 from support.boards import PRIOR, written
 
 from jbt import own
@@ -34,7 +35,7 @@ def test_two_lines_cross_where_their_qualities_are_equal():
         (1.0, 2.0, [1, 1], [2, 1]),  # equal at the end, where both are first
     ):
         found = ranks_between(phi, x, low, high)
-        np.testing.assert_array_equal(found, [least, largest])
+        assert_array_equal(found, [least, largest])
 
 
 def test_three_models_in_closed_form():
@@ -42,9 +43,9 @@ def test_three_models_in_closed_form():
     - rho^2) s / sd(x) = -rho / sqrt(1 - rho^2) / sqrt(3): the first passes the second at c = 1."""
     phi, x = np.array([0.0, 1.0, 0.0]), np.array([-1.0, 0.0, 1.0])
     rho = np.array([0.5, -0.5, np.sqrt(3) / 2])
-    np.testing.assert_allclose(c_at(phi, x, rho), [-1 / 3, 1 / 3, -1], atol=1e-12)
-    np.testing.assert_array_equal(ranks_between(phi, x, -1 / 3, 1 / 3), [[2, 1, 2], [3, 1, 3]])
-    np.testing.assert_array_equal(ranks_between(phi, x, 0.0, 1.1), [[1, 1, 2], [2, 2, 3]])
+    assert_allclose(c_at(phi, x, rho), [-1 / 3, 1 / 3, -1], atol=1e-12)
+    assert_array_equal(ranks_between(phi, x, -1 / 3, 1 / 3), [[2, 1, 2], [3, 1, 3]])
+    assert_array_equal(ranks_between(phi, x, 0.0, 1.1), [[1, 1, 2], [2, 2, 3]])
 
 
 values = st.lists(st.integers(-5, 5), min_size=5, max_size=5)
@@ -81,7 +82,7 @@ def test_a_leaderboard_whose_c_is_open_has_ranks_over_rho():
         moved = theta - (at - c.estimate) * z
         assert np.corrcoef(moved, z)[0, 1] == pytest.approx(rho, abs=1e-6)
         # The verdicts fit as well: what moved is a constant of the likelihood.
-        np.testing.assert_allclose(moved + at * z, theta + c.estimate * z)
+        assert_allclose(moved + at * z, theta + c.estimate * z)
     ranks = band.ranks.set_index("model")
     assert (ranks["least"] < ranks["largest"]).any()
     # Ranks over a narrower range lie within.

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from support import twin
 
 from jbt import own, runtime, stats
@@ -70,18 +71,18 @@ def test_a_frozen_judge_has_the_recorded_shares_and_top_sets(graded, judge):
     assert (judge.fits.tolist(), mixed.fits.tolist()) == ([0, 1], [2])
     no = np.nan
     p, q, r = *np.asarray(judge.tasks.answers), mixed.tasks.answers[0]
-    np.testing.assert_array_equal(p, [[no, 1, no], [0, no, 0.5], [0.25, no, no]])
+    assert_array_equal(p, [[no, 1, no], [0, no, 0.5], [0.25, no, no]])
     # Four verdicts of one ordered pair are one answer: their mean.
-    np.testing.assert_allclose(q, [[no, 0.3, no], [0.5, no, no], [no] * 3])
-    np.testing.assert_array_equal(r, [[no, 0.9], [0.3, no]])
+    assert_allclose(q, [[no, 0.3, no], [0.5, no, no], [no] * 3])
+    assert_array_equal(r, [[no, 0.9], [0.3, no]])
     assert n_verdicts.tolist() == [4, 2, 2, 0]
 
     full, quality, anchors = judge.tops.transpose(1, 0, 2)
     # p: a beat b twice and all but beat c. q, r: v and s have the larger shares.
-    np.testing.assert_array_equal(full, [[1, 0, 0], [0, 1, 0]])
-    np.testing.assert_array_equal(quality, [[0, 1, 1], [no] * 3])
-    np.testing.assert_array_equal(anchors, [[0, 1, 0], [1, 0, 0]])
-    np.testing.assert_array_equal(mixed.tops[0], [[1, 0], [1, 0], [no] * 2])
+    assert_array_equal(full, [[1, 0, 0], [0, 1, 0]])
+    assert_array_equal(quality, [[0, 1, 1], [no] * 3])
+    assert_array_equal(anchors, [[0, 1, 0], [1, 0, 0]])
+    assert_array_equal(mixed.tops[0], [[1, 0], [1, 0], [no] * 2])
 
     free = [np.asarray(group.tasks.variant.kappa).tolist() for group in (judge, mixed)]
     assert free == [[True, True], [False]]
@@ -103,7 +104,7 @@ def test_a_tie_at_the_boundary_of_all_verdicts_counts_for_either(tables, tmp_pat
     found = read(tables, tmp_path, tied, "pool,item\np,a\np,b\np,c\n", "pool,better,worse\np,a,c\n")
     with runtime.precision("float64"):
         (judge,), _, notes = oracles(*found, 1, "naive", Prior())
-    np.testing.assert_array_equal(judge.tops[0, 0], [1, 1, 0])
+    assert_array_equal(judge.tops[0, 0], [1, 1, 0])
     assert any("leave a tie at the boundary of the top 1 in 1 pools" in note for note in notes)
 
 
@@ -143,8 +144,8 @@ def test_anchors_define_the_top_k_only_where_they_leave_no_choice(
     text = "\n".join([f"pool,{columns or 'better,worse'}", *anchors.split()])
     found, _ = read(tables, tmp_path, FEW, ITEMS, text + "\n")
     (quality, by_anchors), *_ = trusted_tops(found, OWNER, k)
-    np.testing.assert_array_equal(by_anchors, [np.nan] * 3 if top is None else top)
-    np.testing.assert_array_equal(quality, [0, k == 2, 1])
+    assert_array_equal(by_anchors, [np.nan] * 3 if top is None else top)
+    assert_array_equal(quality, [0, k == 2, 1])
 
 
 def test_items_of_one_content_must_agree_on_their_quality(tables, tmp_path):
@@ -180,11 +181,11 @@ def test_curves_by_hand():
     assert "quality" not in rows.index
     # Two pools have no interval, but where recall is 1 by definition.
     all_pools = table[(table.pool == "all") & (table.scored_by == "full_data")].iloc[:3]
-    np.testing.assert_array_equal(all_pools.low, [np.nan, np.nan, 1])
-    np.testing.assert_array_equal(all_pools.high, [np.nan, np.nan, 1])
+    assert_array_equal(all_pools.low, [np.nan, np.nan, 1])
+    assert_array_equal(all_pools.high, [np.nan, np.nan, 1])
     assert found.rule.tolist() == rules
     # random had 1 at first, but did not stay there.
-    np.testing.assert_array_equal(found.budget, [2, 4])
+    assert_array_equal(found.budget, [2, 4])
     assert found.share.tolist() == [4 / 6, 1]
     assert found[["low", "high"]].isna().all(axis=None)
 
@@ -200,14 +201,14 @@ def test_what_is_needed_and_its_interval_by_hand():
     assert 0.5 < low < 0.9
     recall = np.stack([full / 2, full, full * 0.95, full])
     curves = curves_of(recall)
-    np.testing.assert_array_equal(needed(curves, budgets, 0.9), [4, 4, np.inf])
-    np.testing.assert_array_equal(needed(curves, budgets, 0.5), [2, 2, 4])
+    assert_array_equal(needed(curves, budgets, 0.9), [4, 4, np.inf])
+    assert_array_equal(needed(curves, budgets, 0.5), [2, 2, 4])
     curves[:, -1] = 1
-    np.testing.assert_array_equal(needed(curves, budgets, 0.9), [4, 4, 8])
+    assert_array_equal(needed(curves, budgets, 0.9), [4, 4, 8])
     many = curves_of(np.broadcast_to(recall[:, :1], (4, 1000)))
-    np.testing.assert_array_equal(needed(many, budgets, 0.9), [4, 4, 4])
+    assert_array_equal(needed(many, budgets, 0.9), [4, 4, 4])
     few = curves_of(recall[:, :4])
-    np.testing.assert_array_equal(needed(few, budgets, 0.9), [4, np.nan, np.nan])
+    assert_array_equal(needed(few, budgets, 0.9), [4, np.nan, np.nan])
 
 
 # --- whole runs
@@ -262,7 +263,7 @@ def test_runs_against_a_twin_and_their_table(graded, judge):
         expected = by_round_robin(answers, top)
         assert mine.budget.tolist() == [1, 2, 3, 4]
         error = 4.5 * np.sqrt(0.25 / SEEDS)
-        np.testing.assert_allclose(mine.recall, expected, atol=error)
+        assert_allclose(mine.recall, expected, atol=error)
         assert (mine.low <= mine.recall + 1e-12).all()
         assert (mine.recall <= mine.high + 1e-12).all()
     for rule in ("round_robin", "random"):

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 
 from jbt import own
 
@@ -14,7 +15,7 @@ JUDGES, POOLS = ("ann", "bob", "cy"), 14
 def random_tables(seed):
     """Verdicts of three judges, some pairs in one order or repeated, with ties, errors and grades;
     half of the pairs labelled."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     verdicts, items, anchors = [], [], []
     for p in range(POOLS):
         names = [f"i{n}" for n in range(rng.integers(2, 5))]
@@ -169,7 +170,7 @@ def test_of_prompts_a_share_is_the_mean_of_theirs():
 
 
 def test_a_coin_that_ties_is_as_consistent_as_the_card_says():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     pairs = 20_000
     rows = [
         {"pool": f"q{i}", "first": a, "second": b, "winner": rng.choice(words, p=[0.35, 0.35, 0.3])}

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from support.boards import written
 from support.marks import heavy, nightly
 
@@ -73,15 +74,15 @@ def test_padding_changes_no_number(x64):
     padded = fit(longer, wider, prior, variant).parameters
     assert not np.asarray(padded.theta[m:]).any()
     cut = padding.cut_parameters(padded, m).as_numpy()
-    np.testing.assert_allclose(cut, alone.as_numpy(), atol=1e-11)
-    np.testing.assert_array_equal(alone.as_numpy(), alone.flat())
+    assert_allclose(cut, alone.as_numpy(), atol=1e-11)
+    assert_array_equal(alone.as_numpy(), alone.flat())
 
     differences = np.eye(m)[first] - np.eye(m)[second]
     z = np.column_stack([differences, np.asarray(rows.difference), np.ones(n)])
     p = 1 / (1 + np.exp(-z @ alone.as_numpy()))
     dense = np.linalg.inv((z.T * (p * (1 - p))) @ z + np.diag([0.5] * m + [0.2] * 2))
     inverse = clusters.inverse_hessian(alone, rows, design, prior, variant)
-    np.testing.assert_allclose(inverse, dense, atol=1e-10)
+    assert_allclose(inverse, dense, atol=1e-10)
 
 
 def test_sizes_are_few_and_hold_what_they_are_of():
@@ -102,5 +103,5 @@ def test_chunks_return_each_pool_once():
 
     for size in (None, 4, 100):
         found = in_chunks(lambda stack: twice(stack), pools, size)["sum"]
-        np.testing.assert_array_equal(found, np.arange(11) * 5 + 1)
+        assert_array_equal(found, np.arange(11) * 5 + 1)
     assert shapes == [16, 4, 4, 4, 16]

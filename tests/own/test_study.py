@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 from support.marks import heavy, nightly
 
 from jbt import own, runtime
@@ -27,7 +29,7 @@ USUAL = {"k": K, "covariates": ["words"], "refit_every": R, "orders": "rule", "l
 
 
 def items(seed=0, **columns):
-    words = np.random.default_rng(seed).integers(10, 200, N)
+    words = default_rng(seed).integers(10, 200, N)
     return pd.DataFrame({"item": NAMES, "words": words, "text": NAMES, **columns})
 
 
@@ -62,7 +64,7 @@ def test_a_study_is_the_simulators_run(tmp_path, rule, repeats, prices):
     limit = {"judges": prices, "purse": PURSE} if prices else {"budget": BUDGET}
     study = opened(tmp_path, rule=rule, repeats=repeats, **limit)
     shape = (N, N, 2) if prices else (N, N)
-    chances = np.random.default_rng(2).uniform(0.1, 0.9, shape)
+    chances = default_rng(2).uniform(0.1, 0.9, shape)
     table = chances if repeats == "fresh" else (chances < 0.6).astype(float)
     engine, queries = study.engine, []
 
@@ -91,7 +93,7 @@ def test_a_study_is_the_simulators_run(tmp_path, rule, repeats, prices):
     assert [places(query) for query in queries] == list(pairs)
     for name in ("theta", "c", "kappa"):
         ours, theirs = getattr(study.look().parameters, name), getattr(trace.parameters, name)
-        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+        assert_allclose(ours, theirs, atol=1e-6)
     if prices:
         assert [q.judge for q in queries] == [[*prices][g] for g in trace.queries.judge[asked]]
         assert study.cost == pytest.approx(trace.cost[-1])
@@ -103,7 +105,7 @@ def test_anchors_and_a_reference_enter_as_in_a_panel(tmp_path):
     anchors, names = pd.DataFrame({"better": ["m0", "m1"], "worse": ["m3", "m2"]}), [*PRICES]
     settings = {"judges": PRICES, "reference": "dear", "rule": "escalation", "purse": 5.0}
     study = opened(tmp_path, anchors=anchors, refit_every=1, orders="both", **settings)
-    table = np.random.default_rng(4).random((N, N, 2)) < 0.6
+    table = default_rng(4).random((N, N, 2)) < 0.6
     for _ in range(6):
         for query in study.ask(2):
             won = table[(*places(query), names.index(query.judge))]
@@ -119,8 +121,8 @@ def test_anchors_and_a_reference_enter_as_in_a_panel(tmp_path):
         variant = jax.tree.map(lambda v: v & np.array([True, False, False]), task.variant)
         expected = fit_map(panel, task.design, Prior(1.0, 0.1), variant).parameters
     look = study.look()
-    np.testing.assert_allclose(look.parameters.theta, expected.theta, atol=1e-6)
-    np.testing.assert_allclose(look.parameters.c, expected.c, atol=1e-6)
+    assert_allclose(look.parameters.theta, expected.theta, atol=1e-6)
+    assert_allclose(look.parameters.c, expected.c, atol=1e-6)
     assert np.asarray(look.parameters.c)[0, 1:].tolist() == [0, 0]
     assert study.summary().biases.judge.tolist() == ["cheap", "cheap"]
     assert look.status == Status.CONVERGED
@@ -226,7 +228,7 @@ def test_a_callback_judge_and_its_exceptions(tmp_path):
 
 
 def told_by(study, quality):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     while queries := study.ask(4):
         for q in queries:
             i, j = places(q)
@@ -312,7 +314,7 @@ def test_the_tables_of_a_study_serve_every_other_analysis(tmp_path):
     assert (tables.judges, len(tables.verdicts)) == (["one"], N * (N - 1))
     (fit,) = own.fit(own.Batch.of(tables, ["words"]), prior=Prior(1.0, 0.1), intervals=False)
     theta = np.asarray(study.look().parameters.theta)
-    np.testing.assert_allclose(fit.theta - fit.theta.mean(), theta - theta.mean(), atol=1e-6)
+    assert_allclose(fit.theta - fit.theta.mean(), theta - theta.mean(), atol=1e-6)
 
 
 # --- the journal

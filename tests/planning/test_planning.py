@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 from scipy.special import expit
 
 from jbt import cli, identifiability, planning, stats
@@ -34,7 +36,7 @@ def paired(n_twice, key=0, n=6):
 
 def test_expected_half_width_is_the_dense_one(x64):
     pool, judge = paired(3)[0], Judge.of(0.8, 0.3, 0.7)
-    shown = np.asarray(pairs.every_pair(pool)) * np.random.default_rng(0).random((12, 12)) * 4
+    shown = np.asarray(pairs.every_pair(pool)) * default_rng(0).random((12, 12)) * 4
     z = identifiability.comparison_matrix(pool.design, shown)
     p = expit(z @ np.r_[0.7 * np.asarray(pool.quality), 0.8, 0.3])
     half = Z * np.sqrt(covariance(z, shown[np.nonzero(shown)] * p * (1 - p))[6, 6])
@@ -47,7 +49,7 @@ def test_expected_half_width_is_the_dense_one(x64):
 @pytest.mark.heavy
 def test_half_width_beside_a_reference_is_that_of_the_explicit_design(x64):
     """Whose shown pairs are few enough to leave some items to the cheap judge alone."""
-    n, rng = 7, np.random.default_rng(0)
+    n, rng = 7, default_rng(0)
     x, theta = rng.normal(size=n), rng.normal(size=n)
     pool = Pool(jnp.asarray(theta), Design.build(x[:, None]))
     every, few = 1.0 - np.eye(n), np.triu(rng.random((n, n)) < 0.5, 1) * 1.0
@@ -178,13 +180,13 @@ def test_gate(tmp_path, capsys):
 def test_rates_over_pools():
     values = np.array([[0, 0.5, 1.0], [0, 0.7, 1.0], [0, 0.1, 1.0]])
     rate, low, high = planning.over_pools(values)
-    np.testing.assert_allclose(rate, [0, 1.3 / 3, 1])
+    assert_allclose(rate, [0, 1.3 / 3, 1])
     # Exact where all pools are alike: 0.025^(1/3).
-    np.testing.assert_allclose(low[[0, 2]], [0, 0.025 ** (1 / 3)])
-    np.testing.assert_allclose(high[[0, 2]], [1 - 0.025 ** (1 / 3), 1])
+    assert_allclose(low[[0, 2]], [0, 0.025 ** (1 / 3)])
+    assert_allclose(high[[0, 2]], [1 - 0.025 ** (1 / 3), 1])
     assert np.isnan([low[1], high[1]]).all()  # of three pools
     many = planning.over_pools(np.tile(values, (40, 1)))
-    np.testing.assert_allclose(many[:, 1], stats.bounded_interval(np.tile(values[:, 1], 40)))
+    assert_allclose(many[:, 1], stats.bounded_interval(np.tile(values[:, 1], 40)))
     assert np.isnan(planning.over_pools(values[:0])).all()
 
 
@@ -254,12 +256,12 @@ def test_variances_with_an_interaction_are_those_of_the_explicit_design(x64):
     seen = 0.9 * (pool.quality - pool.quality.mean())
     beta = jnp.concatenate([seen, jnp.array([0.8, 0.2, 0.5 / 0.9])])
     probability = judges.verdict_probability(pool, judge)
-    np.testing.assert_allclose(jax.nn.sigmoid(logits(beta)), probability, atol=1e-12)
+    assert_allclose(jax.nn.sigmoid(logits(beta)), probability, atol=1e-12)
     z = np.asarray(jax.jacobian(logits)(beta)).reshape(-1, m + 3)
     inverse = covariance(z, (shown * probability * (1 - probability)).ravel())
     of_mean = np.asarray(jax.grad(mean_bias)(beta))
     explicit = [inverse[m, m], inverse[m + 2, m + 2], of_mean @ inverse @ of_mean]
-    np.testing.assert_allclose(variances(pool, judge, shown), explicit, rtol=1e-6)
+    assert_allclose(variances(pool, judge, shown), explicit, rtol=1e-6)
 
 
 @pytest.mark.heavy

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from scipy.stats import t
 
 from jbt import planning
@@ -11,7 +12,7 @@ from jbt import planning
 
 def test_the_chance_is_that_of_simulated_studies():
     """Today's 40 prompts and 40 more, V known well; 4 standard errors of 20,000 studies."""
-    rng, n = np.random.default_rng(0), 20_000
+    rng, n = default_rng(0), 20_000
     d, sd, today, more = 0.3, 2.0, 40, 40
     variance = sd**2 / today
     for truth in (0.2, 0.6, np.nan):
@@ -39,7 +40,7 @@ def test_the_number_is_the_smallest_with_the_power_wanted():
 
 
 def written(tmp_path, n_pools=24):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     rows = ["pool,first,second,winner"]
     for pool in range(n_pools):
         for a, b in ((a, b) for a in "abc" for b in "abc" if a != b):

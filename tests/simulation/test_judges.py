@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 from scipy.stats import norm, ttest_1samp
 
@@ -36,19 +37,19 @@ def test_verdicts_are_those_of_the_equation(pool, interaction, same_key_again):
     phi = 0.5 * q + (x * bias).sum(1)
     logits = np.asarray(judges.verdict_logits(pool, judge))
     expected = phi[:, None] - phi + 0.3
-    np.testing.assert_allclose(logits[:3, :3], expected, rtol=1e-5, atol=1e-6)
+    assert_allclose(logits[:3, :3], expected, rtol=1e-5, atol=1e-6)
     p = judges.verdict_probability(pool, judge)
-    np.testing.assert_allclose(p[:3, :3], expit(expected), rtol=1e-5)
+    assert_allclose(p[:3, :3], expit(expected), rtol=1e-5)
     # A constant of quality changes nothing: c is the bias of an average item.
     moved = Pool(pool.quality + 5.0, pool.design)
-    np.testing.assert_allclose(judges.verdict_logits(moved, judge)[:3, :3], expected, atol=1e-5)
+    assert_allclose(judges.verdict_logits(moved, judge)[:3, :3], expected, atol=1e-5)
     # A Thurstone judge has noise of the logistic's variance.
     probit = np.asarray(judges.verdict_probability(pool, judge, link="probit"))
-    np.testing.assert_allclose(probit, norm(scale=np.pi / np.sqrt(3)).cdf(logits), rtol=1e-5)
+    assert_allclose(probit, norm(scale=np.pi / np.sqrt(3)).cdf(logits), rtol=1e-5)
     key = jax.random.key(4)
     u = jax.random.uniform(key, probit.shape, probit.dtype)
-    np.testing.assert_array_equal(judges.frozen_draw(key, pool, judge, link="probit"), u < probit)
-    np.testing.assert_array_equal(judges.frozen_argmax(key, pool, judge), logits > 0)
+    assert_array_equal(judges.frozen_draw(key, pool, judge, link="probit"), u < probit)
+    assert_array_equal(judges.frozen_argmax(key, pool, judge), logits > 0)
 
 
 def within(frequency, p, k=4.5):
@@ -81,7 +82,7 @@ def test_fresh_comparisons_are_binomial(pool):
     error = np.abs(wins.mean(0) - np.asarray(shown * p))
     assert (error <= 4.5 * np.sqrt(5 * 0.25 / DRAWS) + 1e-9).all()
     variance = np.asarray(shown * p * (1 - p))
-    np.testing.assert_allclose(wins.var(0), variance, atol=0.06)
+    assert_allclose(wins.var(0), variance, atol=0.06)
 
 
 def test_noise_belongs_to_the_pair_and_what_is_revealed_is_what_was_shown(pool):
@@ -108,7 +109,7 @@ def test_known_judges_are_the_conditions_of_an_experiment(x64, pool):
     one = Pool(pool.quality, Design.build(pool.design.covariates[:, :1]))
     again = jax.vmap(lambda c: judges.verdict_logits(one, judges.of_condition(c)))(conditions)
     for found, judge in zip(again, known, strict=True):
-        np.testing.assert_array_equal(found, judges.verdict_logits(one, judge))
+        assert_array_equal(found, judges.verdict_logits(one, judge))
     condition = {n: jnp.asarray(v[0]) for n, v in conditions.items() if n != "interaction"}
     assert judges.of_condition(condition).interaction == 0
 

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from jbt.simulation import pairs, pools
 from jbt.types import Design, Pool
@@ -22,7 +23,7 @@ def test_every_pair_leaves_out_padding_and_the_diagonal(pool):
     shown = np.asarray(pairs.every_pair(pool))
     expected = np.zeros((4, 4))
     expected[:3, :3] = 1 - np.eye(3)
-    np.testing.assert_array_equal(shown, expected)
+    assert_array_equal(shown, expected)
 
 
 @pytest.mark.heavy
@@ -33,7 +34,7 @@ def test_choices_of_comparisons(same_key_again):
         for f in (pairs.every_pair, pairs.within_contents, pairs.across_contents)
     )
     assert (every.sum(), within.sum(), across.sum()) == (42, 4, 38)
-    np.testing.assert_array_equal(within + across, every)
+    assert_array_equal(within + across, every)
     assert within[0, 5] == within[5, 0] == within[1, 6] == 1
     key = jax.random.key(1)
     for share, inside in ((pairs.NATURAL, 10), (0.0, 0), (1.0, 100), (0.3, 30)):
@@ -70,28 +71,28 @@ def test_expected_showings_are_those_of_choose_on_average(x64):
     expected = pairs.expected(made, 100, 0.25, jnp.inf)
     assert np.abs(drawn.mean(0) - expected).max() < 4.5 * np.sqrt(0.25 / 4000)
     limited = np.asarray(pairs.expected(made, 100, 0.25, 1))
-    np.testing.assert_array_equal(limited, pairs.every_pair(made))
+    assert_array_equal(limited, pairs.every_pair(made))
     natural = pairs.expected(made, 42, pairs.NATURAL, jnp.inf)
-    np.testing.assert_allclose(natural, pairs.every_pair(made))
+    assert_allclose(natural, pairs.every_pair(made))
     lonely = pools.paired(jax.random.key(0), 5, n_twice=0)
     for share, limit in ((0.5, jnp.inf), (1.0, 100)):  # all of it goes across, as in choose
         assert float(pairs.expected(lonely, 100, share, limit).sum()) == 100
     within = pairs.expected(made, 100, 1.0, 3)
-    np.testing.assert_array_equal(within, 3 * pairs.within_contents(made))
+    assert_array_equal(within, 3 * pairs.within_contents(made))
 
 
 def test_the_natural_share_may_be_traced(x64):
     made = pools.paired(jax.random.key(0), 5, n_twice=2)
     shares = jnp.array(list(pairs.WITHIN_SHARE.values()))
     found = jax.vmap(lambda share: pairs.share_of(made, share))(shares)
-    np.testing.assert_allclose(found, [4 / 42, 0, 1, 0.5])
+    assert_allclose(found, [4 / 42, 0, 1, 0.5])
 
 
 def test_verdicts_are_missing_at_random_with_all_their_showings(same_key_again):
     shown = 2 * (1 - jnp.eye(40))
     key = jax.random.key(5)
     left = {share: np.asarray(pairs.collected(key, shown, share)) for share in (0.3, 0.8, 1.0)}
-    np.testing.assert_array_equal(left[1.0], shown)
+    assert_array_equal(left[1.0], shown)
     for share, found in left.items():
         assert set(np.unique(found)) <= {0, 2}
         n = 40 * 39

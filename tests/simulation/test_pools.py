@@ -2,6 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from jbt.simulation import pools
 
@@ -48,14 +49,14 @@ def test_several_covariates_and_padding():
     options = {"rho": jnp.array([0.2, -0.5]), "covariate": "binary", "item_mask": mask}
     pool = pools.gaussian(jax.random.key(1), 9, **options)
     wider = pools.gaussian(jax.random.key(1), 9, sd=2.4, **options)  # the same draws
-    np.testing.assert_allclose(wider.quality, 2 * pool.quality, rtol=1e-6)
+    assert_allclose(wider.quality, 2 * pool.quality, rtol=1e-6)
     x = np.asarray(pool.design.covariates)
     assert x.shape == (9, 2)
     assert (x[:7].sum(0) == 3).all()  # the upper half of 7, rounded down
     assert not x[7:].any()
     assert not pool.quality[7:].any()
     expected = [np.corrcoef(pool.quality[:7], x[:7, d])[0, 1] for d in range(2)]
-    np.testing.assert_allclose(pools.realised_correlation(pool), expected, atol=1e-6)
+    assert_allclose(pools.realised_correlation(pool), expected, atol=1e-6)
 
 
 def test_paired_renderings_share_a_quality_and_differ_by_the_offset(same_key_again):
@@ -63,19 +64,19 @@ def test_paired_renderings_share_a_quality_and_differ_by_the_offset(same_key_aga
     pool = pools.paired(key, 6)
     d = pool.design
     assert (d.n_items, d.n_contents, d.item_mask.sum()) == (12, 6, 12)
-    np.testing.assert_array_equal(d.content, np.tile(np.arange(6), 2))
-    np.testing.assert_array_equal(d.covariates[:, 0], np.repeat([0, 1], 6))
-    np.testing.assert_array_equal(d.of_items(pool.quality)[:6], d.of_items(pool.quality)[6:])
+    assert_array_equal(d.content, np.tile(np.arange(6), 2))
+    assert_array_equal(d.covariates[:, 0], np.repeat([0, 1], 6))
+    assert_array_equal(d.of_items(pool.quality)[:6], d.of_items(pool.quality)[6:])
     part = pools.paired(key, 6, n_twice=2, rho=jnp.array([0.5, -0.5]), spread=2.0, offset=-0.3)
     x = np.asarray(part.design.covariates)
-    np.testing.assert_array_equal(part.design.item_mask, [True] * 8 + [False] * 4)
-    np.testing.assert_allclose(x[6:8], x[:2] - 0.3, atol=1e-6)
+    assert_array_equal(part.design.item_mask, [True] * 8 + [False] * 4)
+    assert_allclose(x[6:8], x[:2] - 0.3, atol=1e-6)
     assert not x[8:].any()
-    np.testing.assert_array_equal(part.quality, pool.quality)
+    assert_array_equal(part.quality, pool.quality)
     more = pools.paired(key, 6, n_twice=4, rho=jnp.array([0.5, -0.5]), spread=2.0, offset=-0.3)
-    np.testing.assert_array_equal(more.design.covariates[:8], x[:8])
+    assert_array_equal(more.design.covariates[:8], x[:8])
     one = pools.paired(key, 6, rho=jnp.zeros(2), spread=1.0, offset=jnp.array([1.0, 0.0])).design
-    np.testing.assert_array_equal(one.covariates[6:, 1], one.covariates[:6, 1])
+    assert_array_equal(one.covariates[6:, 1], one.covariates[:6, 1])
     unpaired = pools.one_content_an_item(part.design)
     assert (unpaired.content, unpaired.n_contents) == (None, 12)
 

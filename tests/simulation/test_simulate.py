@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from jbt.estimators import ESTIMATORS
 from jbt.kernel import metrics
@@ -45,7 +46,7 @@ def test_other_conditions_take_the_same_program():
     (_, out), *_ = sim.under(other).chunks()
     expected = simulate.simulate(draws, other, IDS, seed=1)
     for name in expected:
-        np.testing.assert_array_equal(out[name], expected[name])
+        assert_array_equal(out[name], expected[name])
     assert sim.under(other)._compiled is sim._compiled
     with pytest.raises(ValueError, match=r"condition rho had \(\(3,.*, now has \(\(2,"):
         sim.under({"rho": np.zeros(2), "k": CONDITIONS["k"]})
@@ -74,7 +75,7 @@ def test_batch_equals_loop():
         drawn = simulate.simulate(draws, same, range(5), dtype=dtype)
         assert drawn["quality"].dtype == dtype
         for value in drawn.values():
-            np.testing.assert_array_equal(value[:, 0], value[:, 1])
+            assert_array_equal(value[:, 0], value[:, 1])
 
 
 MANY = {"rho": np.linspace(0, 0.9, 130), "k": np.full(130, 2)}  # a batch is one pool
@@ -93,9 +94,9 @@ def theta(pool_ids, chunk, devices):
 def test_chunk_order_and_devices_do_not_matter(tmp_path):
     base = theta(SEVERAL, 8, 2)
     # The inner batch is the same, so are the bits.
-    np.testing.assert_array_equal(theta(SEVERAL, 1, 1), base)
+    assert_array_equal(theta(SEVERAL, 1, 1), base)
     order = np.random.default_rng(0).permutation(SEVERAL)
-    np.testing.assert_array_equal(theta(order, 8, 2), base[order])
+    assert_array_equal(theta(order, 8, 2), base[order])
     code = f"""
 from jbt import runtime
 runtime.start(cpu_devices=8)
@@ -105,7 +106,7 @@ numpy.save({str(tmp_path / "theta.npy")!r}, test_simulate.theta(test_simulate.SE
     here = Path(__file__)
     environment = {**os.environ, "PYTHONPATH": f"{here.parents[2]}{os.pathsep}{here.parent}"}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
-    np.testing.assert_array_equal(np.load(tmp_path / "theta.npy"), base)
+    assert_array_equal(np.load(tmp_path / "theta.npy"), base)
 
 
 def large(key, condition):
@@ -122,7 +123,7 @@ def test_a_chunk_is_what_fits_in_memory(monkeypatch, megabytes, most):
 
     size, numbers = run(None if megabytes is None else megabytes * 1e6 / simulate.SHARE)
     assert size == most
-    np.testing.assert_array_equal(numbers, run(None)[1])
+    assert_array_equal(numbers, run(None)[1])
 
 
 def test_what_does_not_fit_in_any_chunk_is_said_in_one_line(monkeypatch):
@@ -235,7 +236,7 @@ def test_draws_do_not_depend_on_settings_of_jax(name, value):
     with getattr(jax, name)(value):
         found = simulate.simulate(draws, {"rho": np.zeros(1)}, range(3))
     for metric, there in expected.items():
-        np.testing.assert_array_equal(found[metric], there)
+        assert_array_equal(found[metric], there)
 
 
 def test_a_setting_that_changes_draws_and_has_no_scope_is_refused():

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from scipy import stats
 from support.marks import heavy, nightly
 
@@ -47,7 +48,7 @@ def test_exactly_k_are_fully_correct_and_the_others_as_said():
     assert ((quality == 6).sum(1) == 5).all()
     others = quality[quality < 6]
     levels, counts = np.unique(others, return_counts=True)
-    np.testing.assert_array_equal(levels, [-6, -4, -2, 0, 2, 4])
+    assert_array_equal(levels, [-6, -4, -2, 0, 2, 4])
     assert shares_are(counts, np.full(6, 1 / 6))
     # The place of an item says nothing about whether it is fully correct.
     assert shares_are((quality == 6).sum(0), np.full(30, 1 / 30))
@@ -64,7 +65,7 @@ def test_statements_drawn_from_the_bank():
     bank = {"n_statements": 4, "n_true": 5, "n_false": 3}
     quality, _, _ = drawn(pools.statement_bank, k=3, others="drawn", **bank)
     levels, counts = np.unique(quality[quality < 4], return_counts=True)
-    np.testing.assert_array_equal(levels, [-2, 0, 2])  # at most three false ones
+    assert_array_equal(levels, [-2, 0, 2])  # at most three false ones
     ways = np.array([math.comb(3, f) * math.comb(5, 4 - f) for f in (3, 2, 1)])
     assert shares_are(counts, ways / ways.sum())
     assert ((quality == 4).sum(1) == 3).all()
@@ -73,7 +74,7 @@ def test_statements_drawn_from_the_bank():
 def test_a_bank_scaled_to_a_spread(same_key_again):
     quality, x, _ = bank()
     scaled, same, _ = drawn(pools.statement_bank, sd=jnp.float32(1.2))
-    np.testing.assert_array_equal(same, x)
+    assert_array_equal(same, x)
     factor = scaled[0, 0] / quality[0, 0]
     np.testing.assert_allclose(scaled, factor * quality, rtol=1e-5, atol=1e-6)
     assert scaled.std() == pytest.approx(1.2, rel=0.01)
@@ -89,7 +90,7 @@ def test_k_may_be_traced_and_padding_is_left_out(same_key_again):
         assert not pool.quality[9:].any()
         assert not pool.design.covariates[9:].any()
     stay = np.asarray(many.quality) < 6
-    np.testing.assert_array_equal(few.quality[stay], many.quality[stay])
+    assert_array_equal(few.quality[stay], many.quality[stay])
 
 
 @pytest.mark.heavy
@@ -127,9 +128,9 @@ def test_covariates_are_drawn_again_until_they_keep_to_the_bound(kind):
     quality, x, realised = drawn(of)
     balanced, again, bounded = drawn(of, max_correlation=BOUND)
     assert (np.abs(bounded) < BOUND).all()
-    np.testing.assert_array_equal(balanced, quality)
+    assert_array_equal(balanced, quality)
     kept = np.abs(realised) < BOUND
-    np.testing.assert_array_equal(again[kept], x[kept])
+    assert_array_equal(again[kept], x[kept])
     assert (again[~kept] != x[~kept]).any(1).all()
     # Of independent Gaussian ones r sqrt(28 / (1 - r^2)) has Student's t with 28 degrees: 53 % are
     # refused. A shuffle's is of the same variance, on a lattice.
@@ -150,7 +151,7 @@ def test_a_bound_out_of_reach_ends_and_is_told():
         )
     )(jax.random.key(0))
     assert jnp.isnan(pool.design.covariates).all()
-    np.testing.assert_array_equal(pool.quality, quality)
+    assert_array_equal(pool.quality, quality)
     assert jnp.isnan(pools.realised_correlation(pool)).all()
 
 

@@ -2,6 +2,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal, norm
 
 from jbt.kernel import model
@@ -11,16 +13,16 @@ from jbt.types import Comparisons, Design, Prior
 
 
 def test_map_bias_is_the_paper_s_second_form_for_one_covariate(x64):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     phi, x = rng.normal(size=(2, 20))
     lam, lam_b, n = 0.7, 0.3, 20
     expected = lam * n * np.cov(phi, x, bias=True)[0, 1] / (lam * n * x.var() + lam_b)
     ours = theory.map_bias(jnp.asarray(phi), jnp.asarray(x)[:, None], lam, lam_b)
-    np.testing.assert_allclose(ours, [expected], rtol=1e-12)
+    assert_allclose(ours, [expected], rtol=1e-12)
 
 
 def test_map_bias_minimises_the_prior_s_penalty_along_the_flat_directions(x64):
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     phi, x = rng.normal(size=12), rng.normal(size=(12, 3))
     c = np.asarray(theory.map_bias(jnp.asarray(phi), jnp.asarray(x), 2.0, 0.5))
 
@@ -37,7 +39,7 @@ def test_map_bias_minimises_the_prior_s_penalty_along_the_flat_directions(x64):
 
 def test_uncentred_map_bias_moves_with_the_constant_of_phi(x64):
     """The closed forms of `map_bias`, for an elaboration that one item in five has, and four."""
-    rng = np.random.default_rng(4)
+    rng = default_rng(4)
     n, lam, lam_b, a = 20, 0.7, 0.3, 1.5
     compiled = jax.jit(theory.map_bias, static_argnames="centred")
     for some in (4, 16):
@@ -53,7 +55,7 @@ def test_uncentred_map_bias_moves_with_the_constant_of_phi(x64):
             (a, share * c + lam * n * s * a / below),
         ):
             found = compiled(phi + constant, x[:, None], lam, lam_b, centred=False)
-            np.testing.assert_allclose(found, [expected], rtol=1e-12)
+            assert_allclose(found, [expected], rtol=1e-12)
 
 
 def expected_counts(phi, kappa, repeats):
@@ -63,14 +65,14 @@ def expected_counts(phi, kappa, repeats):
 
 
 def test_naive_fit_tends_to_its_estimand(x64):
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     theta, x, c = rng.normal(size=10), rng.normal(size=(10, 2)), np.array([1.0, -0.5])
     design = Design.build(x)
     estimand = theta + x @ c - (theta + x @ c).mean()  # Prop. 1
     naive = model.variant("naive", design)
     compiled = jax.jit(fit_map)
     fit = compiled(expected_counts(theta + x @ c, 0.0, 1e6), design, Prior(), naive)
-    np.testing.assert_allclose(fit.parameters.theta, estimand, atol=1e-4)
+    assert_allclose(fit.parameters.theta, estimand, atol=1e-4)
     # Position bias keeps the order and shrinks the differences, as the docstring says.
     biased = compiled(expected_counts(theta + x @ c, 2.0, 1e6), design, Prior(), naive)
     assert (np.argsort(biased.parameters.theta) == np.argsort(estimand)).all()
@@ -118,7 +120,7 @@ def test_limit_recall_against_the_bivariate_normal():
 
 @pytest.mark.parametrize("covariate", ["continuous", "binary"])
 def test_limit_recall_against_a_large_pool(covariate):
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     n, rho, slope, top = 400_000, 0.4, 1.3, 1 / 6
     latent_rho = rho / theory.BINARY_RHO_MAX if covariate == "binary" else rho
     theta, e = rng.normal(size=(2, n))

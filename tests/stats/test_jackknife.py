@@ -4,6 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 from scipy.stats import t
 
 from jbt.stats.cluster_jackknife import jackknife
@@ -26,17 +28,17 @@ def of_regression(x, y):
 
 @pytest.mark.parametrize("g", [2, 5, 40])
 def test_of_a_mean_it_is_the_usual_standard_error(g):
-    means, n = np.random.default_rng(g).normal(size=g), 7.0
+    means, n = default_rng(g).normal(size=g), 7.0
     scores, each = n * (means - means.mean())[:, None], np.full((g, 1, 1), n)
     found = jackknife(np.array([[n * g]]), scores, each, np.eye(1))
     usual = means.std(ddof=1) / np.sqrt(g)
-    np.testing.assert_allclose(found.sd, usual)
-    np.testing.assert_allclose(found.dof, g - 1)
-    np.testing.assert_allclose(found.half_width(0.9), usual * t.ppf(0.95, g - 1))
+    assert_allclose(found.sd, usual)
+    assert_allclose(found.dof, g - 1)
+    assert_allclose(found.half_width(0.9), usual * t.ppf(0.95, g - 1))
 
 
 def test_it_is_the_spread_of_refits_without_a_cluster():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     x = regression(rng)
     y = [rng.normal(size=len(each)) for each in x]
     information, scores, informations = of_regression(x, y)
@@ -63,12 +65,12 @@ def test_it_is_the_spread_of_refits_without_a_cluster():
     moved = np.stack([along @ w[g] @ covariance[s] for g, s in enumerate(spots)])
     mean = sum(np.einsum("cn,cn->c", moved[g][:, s], along @ w[g]) for g, s in enumerate(spots))
     scale = np.einsum("ck,kl,cl->c", along, known, along) / mean
-    np.testing.assert_allclose(found.sd, np.sqrt(squares.sum(0) * scale))
+    assert_allclose(found.sd, np.sqrt(squares.sum(0) * scale))
 
 
 @pytest.mark.heavy
 def test_the_degrees_of_freedom_are_those_of_its_own_variance():
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     x, along = regression(rng, g=8), np.eye(3)
     n_draws, variances = 20_000, []
     for _ in range(n_draws):
@@ -81,12 +83,12 @@ def test_the_degrees_of_freedom_are_those_of_its_own_variance():
     squares = (change**2).sum(1)
     simulated = 2 * squares.mean(0) ** 2 / squares.var(0)
     # The variance of a variance has a relative standard error of about sqrt(8 / n) here.
-    np.testing.assert_allclose(found.dof, simulated, rtol=4 * np.sqrt(8 / n_draws) + 0.03)
+    assert_allclose(found.dof, simulated, rtol=4 * np.sqrt(8 / n_draws) + 0.03)
     assert found.dof.max() < 7
 
 
 def test_it_does_not_depend_on_the_parametrisation():
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     x = regression(rng)
     y = [rng.normal(size=len(each)) for each in x]
     information, scores, informations = of_regression(x, y)
@@ -97,12 +99,12 @@ def test_it_does_not_depend_on_the_parametrisation():
     other = jackknife(
         turn.T @ information @ turn, scores @ turn, turn.T @ informations @ turn, along @ turn
     )
-    np.testing.assert_allclose(one.sd, other.sd)
-    np.testing.assert_allclose(one.dof, other.dof)
+    assert_allclose(one.sd, other.sd)
+    assert_allclose(one.dof, other.dof)
 
 
 def test_clusters_whose_information_is_not_a_covariance_count_as_what_they_sum_to():
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     n, each = 60, np.diag([1.0, 2.0])
     noise = rng.normal(size=(n, 2, 2)) * 3  # as much as of a discrimination times a coefficient
     noise = noise + noise.swapaxes(1, 2)
@@ -112,7 +114,7 @@ def test_clusters_whose_information_is_not_a_covariance_count_as_what_they_sum_t
     scores -= scores.mean(0)
     found = jackknife(n * each, scores, informations, np.eye(2))
     assert (found.dof > n / 4).all()
-    np.testing.assert_allclose(found.sd, 1 / np.sqrt([n, 2 * n]), rtol=0.3)
+    assert_allclose(found.sd, 1 / np.sqrt([n, 2 * n]), rtol=0.3)
 
 
 def test_a_combination_that_no_cluster_moves_has_no_standard_error():
@@ -128,12 +130,12 @@ def test_clusters_that_do_not_differ_at_all_have_the_error_of_the_model():
     """A judge that names the same winner in both orders has a score of 0 in every pool."""
     informations = np.tile(np.diag([2.0, 3.0]), (10, 1, 1))
     found = jackknife(informations.sum(0), np.zeros((10, 2)), informations, np.eye(2))
-    np.testing.assert_allclose(found.sd, 1 / np.sqrt([20, 30]))
+    assert_allclose(found.sd, 1 / np.sqrt([20, 30]))
 
 
 @pytest.mark.heavy
 def test_the_test_that_clusters_are_alike_holds_its_level():
-    rng, n_draws = np.random.default_rng(4), 4000
+    rng, n_draws = default_rng(4), 4000
     x = regression(rng, g=15, k=2)
     alike, unlike = [], []
     for p, apart in ((alike, 0.0), (unlike, 1.0)):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from scipy import sparse, stats
 
 from jbt.stats.score_tests import DRAWS, Residuals
@@ -12,7 +13,7 @@ def indicators(values):
 
 
 def test_the_residuals_of_a_refit_hold_nothing_of_its_columns():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     x = rng.normal(size=(50, 3))
     x[:, 2] = x[:, 0] - x[:, 1]  # columns depend on each other
     fit = Residuals(sparse.csr_array(x), np.ones(50), np.ones(50), rng.uniform(0.1, 0.9, 50))
@@ -30,7 +31,7 @@ def test_two_groups_are_compared_as_by_pearson(shares):
     counts = [[won[group == g].sum(), 400 - won[group == g].sum()] for g in (0, 1)]
     exact = stats.chi2_contingency(counts, correction=False).pvalue
     for cluster in (None, np.arange(800)):
-        p = fit.p_value(indicators(group), np.random.default_rng(1), cluster)
+        p = fit.p_value(indicators(group), default_rng(1), cluster)
         # Ties of the discrete statistic count for the hypothesis.
         assert abs(p - exact) < 4 * np.sqrt(exact * (1 - exact) / DRAWS) + 0.03
 
@@ -41,7 +42,7 @@ def test_the_level_is_kept(shared):
     p, found = [], []
     cluster, group = np.repeat(np.arange(40), 6), np.tile(np.arange(6), 40)
     for seed in range(300):
-        rng = np.random.default_rng(seed)
+        rng = default_rng(seed)
         logit = shared * rng.normal(size=40)[cluster]
         for values, effect in ((p, 0.0), (found, 1.0)):
             won = rng.random(240) < 1 / (1 + np.exp(-logit - effect * (group - 2.5) / 2.5))
@@ -57,7 +58,7 @@ def test_the_level_is_kept(shared):
 def test_verdicts_of_half_the_weight_give_the_same_p():
     group, p = np.repeat([0, 1], 60), []
     for weight in (1.0, 0.5):
-        rng = np.random.default_rng(0)
+        rng = default_rng(0)
         won = weight * (rng.random(120) < 0.4 + 0.2 * group)
         one = sparse.csr_array(np.ones((120, 1)))
         fit = Residuals(one, np.full(120, weight), won, np.full(120, won.mean() / weight))
@@ -68,7 +69,7 @@ def test_verdicts_of_half_the_weight_give_the_same_p():
 def test_dependence_within_clusters_is_found_by_independent_draws():
     p = []
     for seed in range(60):
-        rng = np.random.default_rng(seed)
+        rng = default_rng(seed)
         cluster = np.repeat(np.arange(40), 6)
         won = rng.random(240) < 1 / (1 + np.exp(-rng.normal(size=40)[cluster]))
         mean = np.full(240, won.mean())

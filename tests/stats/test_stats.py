@@ -3,6 +3,8 @@ import itertools
 import numpy as np
 import pytest
 import scipy.stats
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm, permutation_test
 
 from jbt import stats
@@ -10,48 +12,48 @@ from jbt.stats import bootstrap, permutation
 
 
 def test_bootstrap_of_means():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     values = rng.normal(2.0, 3.0, (4, 900))
     mean, low, high = stats.mean_interval(values, seed=1)
-    np.testing.assert_allclose(mean, values.mean(1))
+    assert_allclose(mean, values.mean(1))
     half = norm.ppf(0.975) * values.std(1) / 30
-    np.testing.assert_allclose([high - mean, mean - low], [half, half], rtol=0.12)
+    assert_allclose([high - mean, mean - low], [half, half], rtol=0.12)
     # Rows are resampled together and reproducibly, and smaller studies scatter more.
     pair = np.stack([values[0], values[0] + 1])
     means, same, other = (
         stats.bootstrap_means(pair, seed=s, resamples=1000, size=size)
         for s, size in ((3, 900), (3, 900), (4, 9))
     )
-    np.testing.assert_allclose(means[:, 1] - means[:, 0], 1.0)
-    np.testing.assert_array_equal(means, same)
+    assert_allclose(means[:, 1] - means[:, 0], 1.0)
+    assert_array_equal(means, same)
     assert other.std(0) / means.std(0) == pytest.approx(10, rel=0.15)
     # Missing results are left out of their mean.
     gaps = np.array([[1.0, np.nan, 3.0], [1.0, 2.0, 3.0]])
-    np.testing.assert_allclose(stats.mean_interval(gaps, seed=0)[0], [2, 2])
+    assert_allclose(stats.mean_interval(gaps, seed=0)[0], [2, 2])
     assert np.isfinite(stats.bootstrap_means(gaps[1:], seed=0)).all()
 
 
 def test_which_interval_a_mean_has_depends_on_how_many_pools_there_are():
-    values = np.random.default_rng(3).normal(size=(5, 40))
+    values = default_rng(3).normal(size=(5, 40))
     values[0, 1:], values[1, 4:], values[2, 5:], values[3, 29:] = (np.nan,) * 4
     mean, low, high = stats.mean_interval(values, seed=0)
-    np.testing.assert_allclose(mean, np.nanmean(values, -1))
+    assert_allclose(mean, np.nanmean(values, -1))
     few = stats.student_interval(values)[1:]
     many = stats.percentile_interval(values, seed=0)[1:]
     for ends, t, percentile in zip((low, high), few, many, strict=True):
-        np.testing.assert_array_equal(ends, [np.nan, np.nan, *t[2:4], percentile[4]])
+        assert_array_equal(ends, [np.nan, np.nan, *t[2:4], percentile[4]])
     theirs = scipy.stats.ttest_1samp(values[2, :5], 0).confidence_interval()
-    np.testing.assert_allclose([low[2], high[2]], theirs, rtol=1e-12)
+    assert_allclose([low[2], high[2]], theirs, rtol=1e-12)
     assert np.isnan(stats.mean_interval(np.full((1, 6), 0.2), seed=0)[1:]).all()  # all alike
     assert np.isnan(stats.percentile_interval(values, seed=0)[1][0])  # one pool
 
 
 def test_percentiles_of_few_units_are_as_wide_as_students_t():
-    rng = np.random.default_rng(4)
+    rng = default_rng(4)
     for n in (5, 12):
         samples = rng.normal(0, np.sqrt((n - 1) / n), 400_000)  # resampled means have divisor n
         low, high = stats.percentiles(samples, n_units=n)
-        np.testing.assert_allclose([-low, high], scipy.stats.t(n - 1).ppf(0.975), rtol=0.05)
+        assert_allclose([-low, high], scipy.stats.t(n - 1).ppf(0.975), rtol=0.05)
     assert np.isnan(stats.percentiles(samples, n_units=4)).all()
     assert np.isnan(stats.crossing_interval(samples, n_units=4)).all()
     assert stats.percentiles(samples, n_units=30) == stats.percentiles(samples)
@@ -60,7 +62,7 @@ def test_percentiles_of_few_units_are_as_wide_as_students_t():
 def test_the_interval_of_a_bounded_mean_covers_where_most_pools_are_at_an_end():
     """Recall near 1: three pools of four have found all, some 95 %, a few nothing. Student's t
     covers .37 to .79 of these."""
-    rng, studies = np.random.default_rng(5), 3000
+    rng, studies = default_rng(5), 3000
     mean = 0.8 + 0.15 * 0.95
     for n in (5, 8, 10, 30, 100):
         u = rng.random((studies, n))
@@ -71,21 +73,19 @@ def test_the_interval_of_a_bounded_mean_covers_where_most_pools_are_at_an_end():
         assert ((low >= 0) & (high <= 1)).all()
     # In many pools it is Student's t.
     values = rng.beta(2, 2, 2000)
-    np.testing.assert_allclose(
-        stats.bounded_interval(values), stats.student_interval(values), atol=3e-4
-    )
+    assert_allclose(stats.bounded_interval(values), stats.student_interval(values), atol=3e-4)
     assert np.isnan(stats.bounded_interval(np.ones(4))[1:]).all()
     share = stats.bounded_interval(np.array([1, 1, 1, 1, 1, np.nan, 1, 1, 1, 1, 1]))
-    np.testing.assert_allclose(share[0], 1)
+    assert_allclose(share[0], 1)
     assert share[1] < 0.9
 
 
 def test_the_largest_increase_of_a_curve():
     x = np.arange(6.0)
-    pools = np.random.default_rng(5).normal(size=(1, 400))
+    pools = default_rng(5).normal(size=(1, 400))
     falling = (10 - x - 0.1 * x**2)[:, None]
-    np.testing.assert_allclose(stats.largest_increase(falling + pools, seed=0), [-1.1] * 3)
-    noise = np.random.default_rng(6).normal(size=(6, 400))
+    assert_allclose(stats.largest_increase(falling + pools, seed=0), [-1.1] * 3)
+    noise = default_rng(6).normal(size=(6, 400))
     bump = falling + noise
     bump[3] += 3
     mean, low, high = stats.largest_increase(bump, seed=0)
@@ -102,7 +102,7 @@ def test_the_largest_increase_of_a_curve():
 @pytest.mark.heavy
 def test_the_band_behind_the_largest_increase_is_simultaneous():
     """A flat curve is called falling, or rising, in at most 5 % of studies."""
-    rng = np.random.default_rng(7)
+    rng = default_rng(7)
     found = [stats.largest_increase(rng.normal(size=(8, 60)), seed=i)[1:] for i in range(400)]
     low, high = np.transpose(found)
     assert (low > 0).mean() <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 400)
@@ -117,7 +117,7 @@ def test_the_five_gains_behind_an_interval_and_a_p_value():
     p = stats.paired_permutation(mean_fits, seed=0)
     _, low, high = stats.percentile_interval(mean_fits, seed=0)
     fits = (abs(p - 0.25) < 1e-9) & (abs(low - 0.04) < 1e-9) & (abs(high - 0.40) < 1e-9)
-    np.testing.assert_allclose(mean_fits[fits], [[0, 0, 0.2, 0.2, 0.6]])
+    assert_allclose(mean_fits[fits], [[0, 0, 0.2, 0.2, 0.6]])
 
 
 def test_first_crossing():
@@ -132,10 +132,8 @@ def test_first_crossing():
             [-1, -1, 1, 1],
         ]
     )
-    np.testing.assert_allclose(
-        stats.first_crossing(x, y), [1.5, 1.0, 1.25, np.inf, -np.inf, np.inf]
-    )
-    np.testing.assert_array_equal(stats.sign_changes(y), [1, 3, 3, 0, 0, 1])
+    assert_allclose(stats.first_crossing(x, y), [1.5, 1.0, 1.25, np.inf, -np.inf, np.inf])
+    assert_array_equal(stats.sign_changes(y), [1, 3, 3, 0, 0, 1])
     # An end of the interval off the grid is open.
     samples = np.r_[np.linspace(0.4, 0.5, 96), [np.inf] * 4]
     low, high = stats.crossing_interval(samples)
@@ -147,11 +145,11 @@ def test_first_crossing():
 def test_exact_permutation_is_enumeration_and_scipys():
     """Against integers, as recalls are multiples of a fifth: rounding in float32 must neither add
     to the extreme patterns nor take away."""
-    eighths = np.random.default_rng(5).integers(-8, 12, (40, 10))
+    eighths = default_rng(5).integers(-8, 12, (40, 10))
     patterns = 2 * ((np.arange(1024)[:, None] >> np.arange(10)) & 1) - 1
     expected = (np.abs(patterns @ eighths.T) >= np.abs(eighths.sum(1))).mean(0)
     found = stats.paired_permutation((eighths / 40).astype(np.float32), seed=0)
-    np.testing.assert_allclose(found, expected)
+    assert_allclose(found, expected)
     options = {"permutation_type": "samples", "n_resamples": np.inf, "vectorized": True}
     for row, p in zip(eighths[:3] / 40, found[:3], strict=True):
         assert permutation_test((row,), np.mean, axis=-1, **options).pvalue == pytest.approx(p)
@@ -159,11 +157,11 @@ def test_exact_permutation_is_enumeration_and_scipys():
 
 def test_holm_and_what_is_undefined():
     p = np.array([[0.01, 0.04, 0.03], [0.5, 0.001, 0.6]])
-    np.testing.assert_allclose(stats.holm(p), [[0.03, 0.06, 0.06], [1.0, 0.003, 1.0]])
-    np.testing.assert_array_equal(stats.holm(np.array([0.01, np.nan])), [0.02, np.nan])
+    assert_allclose(stats.holm(p), [[0.03, 0.06, 0.06], [1.0, 0.003, 1.0]])
+    assert_array_equal(stats.holm(np.array([0.01, np.nan])), [0.02, np.nan])
     d = np.zeros((2, 30))
     d[1, 4] = np.nan
-    np.testing.assert_array_equal(stats.paired_permutation(d, seed=0), [1, np.nan])
+    assert_array_equal(stats.paired_permutation(d, seed=0), [1, np.nan])
 
 
 def test_the_smallest_exact_p():
@@ -176,7 +174,7 @@ def test_the_smallest_exact_p():
 
 def test_twenty_pools_are_enumerated(monkeypatch):
     """Against the counts of sums of lattice differences, folded one pool after the other."""
-    rng = np.random.default_rng(9)
+    rng = default_rng(9)
     fifths = rng.integers(-2, 5, (3, 20))
     monkeypatch.setattr(permutation, "MOST_SUMS", 100_000)  # in several pieces
     found = stats.paired_permutation(fifths / 5, seed=0)
@@ -195,7 +193,7 @@ def test_twenty_pools_are_enumerated(monkeypatch):
 
 
 def test_drawn_permutations_agree_with_the_normal_limit():
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     d = rng.normal(0.05, 1, (3, 400))
     p = stats.paired_permutation(d, seed=2)
     z = d.mean(1) / np.sqrt((d**2).mean(1) / 400)
@@ -206,14 +204,14 @@ def test_drawn_permutations_agree_with_the_normal_limit():
 
 
 def test_power_of_small_studies_is_the_share_of_their_p_values():
-    rng = np.random.default_rng(4)
+    rng = default_rng(4)
     nothing, much = rng.normal(0, 1, 1000), rng.normal(3, 1, 1000)
     delta = np.stack([nothing, much])
     power = stats.small_study_power(delta, size=10, seed=0)
     p = stats.small_study_p(delta, size=10, seed=0, replace=False)
     assert p.shape == (1000, 2)
     assert p.min() >= 2 / 2**10
-    np.testing.assert_allclose(power, (p < 0.05).mean(0))
+    assert_allclose(power, (p < 0.05).mean(0))
     assert power[1] == 1
     # Beside a difference that is always found, Holm leaves the other its full 5 %.
     assert abs(power[0] - 0.05) < 4 * np.sqrt(0.05 * 0.95 / 1000) + 0.01
@@ -226,7 +224,7 @@ def test_power_of_small_studies_is_the_share_of_their_p_values():
 
 
 def test_blocks_of_pools_scatter_as_pools_do(monkeypatch):
-    values = np.random.default_rng(6).normal(1, 2, (2, 3000))
+    values = default_rng(6).normal(1, 2, (2, 3000))
     values[0, ::7] = np.nan
     whole = stats.bootstrap_means(values, seed=0)
     monkeypatch.setattr(bootstrap, "MOST_BLOCKS", 1000)
@@ -234,21 +232,21 @@ def test_blocks_of_pools_scatter_as_pools_do(monkeypatch):
     assert blocks.shape == whole.shape
     # Standard errors of 2,000 resamples: of a mean 1/45 of its spread, of a spread 1/63.
     spread = whole.std(0)
-    np.testing.assert_allclose(blocks.mean(0), np.nanmean(values, 1), atol=4 * spread.max() / 45)
-    np.testing.assert_allclose(blocks.std(0) / spread, 1, atol=0.1)
+    assert_allclose(blocks.mean(0), np.nanmean(values, 1), atol=4 * spread.max() / 45)
+    assert_allclose(blocks.std(0) / spread, 1, atol=0.1)
 
 
 def test_studies_have_fresh_pools_at_every_point_or_the_same():
-    values = np.tile(np.random.default_rng(7).normal(size=500), (3, 1))
+    values = np.tile(default_rng(7).normal(size=500), (3, 1))
     same = stats.study_means(values, seed=0, size=20, same_pools=True)
     fresh = stats.study_means(values, seed=0, size=20)
     assert same.shape == fresh.shape == (stats.REPLICATES, 3)
-    np.testing.assert_array_equal(same[:, 0], same[:, 2])
+    assert_array_equal(same[:, 0], same[:, 2])
     assert abs(np.corrcoef(fresh.T)[0, 1]) < 4 / stats.REPLICATES**0.5
 
 
 def test_means_over_seeds_scatter_as_those_of_another_number_of_seeds():
-    rng = np.random.default_rng(8)
+    rng = default_rng(8)
     between, within = 0.3, 0.6
     pools = 20_000
     values = 1 + between * rng.normal(size=pools) + within * rng.normal(size=(4, pools))
@@ -258,9 +256,9 @@ def test_means_over_seeds_scatter_as_those_of_another_number_of_seeds():
         expected = between**2 + within**2 / seeds
         assert like.var() == pytest.approx(expected, rel=0.05)  # 4 standard errors: 0.04
     for unchanged in (stats.with_seeds(values, None), stats.with_seeds(values, 4)):
-        np.testing.assert_array_equal(unchanged, values.mean(0))
-    np.testing.assert_array_equal(stats.with_seeds(values[:1], 8), values[0])
-    np.testing.assert_array_equal(stats.with_seeds(np.ones((4, 9)), 8), np.ones(9))
+        assert_array_equal(unchanged, values.mean(0))
+    assert_array_equal(stats.with_seeds(values[:1], 8), values[0])
+    assert_array_equal(stats.with_seeds(np.ones((4, 9)), 8), np.ones(9))
 
 
 def test_wilson_and_exact_intervals_against_their_formulas():
@@ -273,11 +271,11 @@ def test_wilson_and_exact_intervals_against_their_formulas():
             beta.ppf(0.025, ones, n - ones + 1) if ones else 0,
             beta.ppf(0.975, ones + 1, n - ones) if ones < n else 1,
         )
-        np.testing.assert_allclose([low, high], exact, atol=1e-12)
+        assert_allclose([low, high], exact, atol=1e-12)
         wilson = stats.share_interval(values, method="wilson")
         middle = (share + z2 / (2 * n)) / (1 + z2 / n)
         half = np.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n**2))) / (1 + z2 / n)
-        np.testing.assert_allclose(wilson, [share, middle - half, middle + half], atol=1e-12)
+        assert_allclose(wilson, [share, middle - half, middle + half], atol=1e-12)
         for method, interval in (("exact", (share, low, high)), ("wilson", wilson)):
             assert stats.count_interval(ones, n, method=method) == tuple(map(float, interval))
     assert f"{stats.share_interval(np.zeros(60))[2]:.2%}" == "5.96%"
@@ -285,7 +283,7 @@ def test_wilson_and_exact_intervals_against_their_formulas():
 
 
 def test_bca_interval_is_scipys():
-    values = np.random.default_rng(10).exponential(size=(3, 12))
+    values = default_rng(10).exponential(size=(3, 12))
     mean, low, high = stats.bca_interval(values, seed=5)
     for row in range(3):
         theirs = scipy.stats.bootstrap(
@@ -293,34 +291,34 @@ def test_bca_interval_is_scipys():
             np.mean,
             n_resamples=stats.RESAMPLES,
             method="BCa",
-            rng=np.random.default_rng([5, 12]),
+            rng=default_rng([5, 12]),
         ).confidence_interval
-        np.testing.assert_allclose([low[row], high[row]], theirs, rtol=1e-12)
+        assert_allclose([low[row], high[row]], theirs, rtol=1e-12)
     assert (high - mean > mean - low).all()  # a long tail to the right
     values[0, 10:] = np.nan
     values[1] = 2.0
     mean, low, high = stats.bca_interval(values, seed=5)
-    np.testing.assert_array_equal(np.isnan([low, high]), [[False, True, False]] * 2)
+    assert_array_equal(np.isnan([low, high]), [[False, True, False]] * 2)
     assert low[0] < mean[0] < high[0] <= values[0, :10].max()
     assert np.isnan(stats.bca_interval(np.array([1.0]), seed=0)[1:]).all()
 
 
 def test_spearman_and_its_interval():
-    rng = np.random.default_rng(11)
+    rng = default_rng(11)
     x = rng.integers(0, 5, 25).astype(float)  # with ties
     y = x + rng.normal(0, 2, 25)
     found, theirs = stats.spearman(x, y), scipy.stats.spearmanr(x, y)
-    np.testing.assert_allclose([found.estimate, found.p], theirs, rtol=1e-12)
+    assert_allclose([found.estimate, found.p], theirs, rtol=1e-12)
     half = norm.ppf(0.975) * np.sqrt((1 + theirs.statistic**2 / 2) / 22)
     ends = np.arctanh([found.low, found.estimate, found.high])
-    np.testing.assert_allclose(np.diff(ends), half, rtol=1e-12)
+    assert_allclose(np.diff(ends), half, rtol=1e-12)
     assert stats.spearman(y, y)[:3] == (1, 1, 1)
     assert np.isnan(stats.spearman(y, np.ones(25))).all()
 
 
 def test_the_spearman_interval_covers():
     """For ranks of bivariate normals, 25 a study."""
-    rng = np.random.default_rng(12)
+    rng = default_rng(12)
     rho, studies = 0.6, 1500
     z = rng.normal(size=(studies, 2, 25))
     truth = 6 / np.pi * np.arcsin(rho / 2)
@@ -339,11 +337,11 @@ def test_a_clustered_share_of_single_units_is_wilsons_at_one_unit_less():
     m = (n - 1) * (z / t) ** 2  # leaving out each in turn estimates p (1 - p) / (n - 1)
     middle = (p + z * z / (2 * m)) / (1 + z * z / m)
     half = z / (1 + z * z / m) * np.sqrt(p * (1 - p) / m + z * z / (4 * m * m))
-    np.testing.assert_allclose(alone, (p, middle - half, middle + half), rtol=1e-12)
-    np.testing.assert_allclose(stats.clustered_share(9 * won, np.full(n, 9.0)), alone)
+    assert_allclose(alone, (p, middle - half, middle + half), rtol=1e-12)
+    assert_allclose(stats.clustered_share(9 * won, np.full(n, 9.0)), alone)
     assert stats.clustered_share(np.append(won, 0.0), np.append(np.ones(n), 0.0)) == alone
     mirrored = stats.clustered_share(1 - won, np.ones(n))
-    np.testing.assert_allclose(mirrored, 1 - np.array(alone)[[0, 2, 1]])
+    assert_allclose(mirrored, 1 - np.array(alone)[[0, 2, 1]])
     # It has an interval from ten clusters on: as of 10 units, not of 500.
     assert np.isnan(stats.clustered_share(np.zeros(0), np.zeros(0))).all()
     share, low, high = stats.clustered_share(np.ones(9), np.full(9, 2.0))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.testing import assert_allclose
 from scipy.optimize import linprog
 from scipy.special import expit, log_expit
 
@@ -230,15 +231,15 @@ def check_estimate(
     nothing, held = np.zeros(len(free)), np.where(free, 0, known)
     b, hessian, top = minimum(z, shown, wins, nothing, free, held)
     left = information_left(hessian, int(free[:column].sum()))
-    np.testing.assert_allclose(out.c, b[column], atol=1e-5)
-    np.testing.assert_allclose(out.curvature, left, rtol=1e-4)
+    assert_allclose(out.c, b[column], atol=1e-5)
+    assert_allclose(out.curvature, left, rtol=1e-4)
     wald = b[column] + 1.959963985 / np.sqrt(left)
-    np.testing.assert_allclose(out.wald_high, wald, rtol=1e-4, atol=1e-4)
+    assert_allclose(out.wald_high, wald, rtol=1e-4, atol=1e-4)
     others = free & (np.arange(len(free)) != column)
     for end in (out.low, out.high):
         held[column] = end
         _, _, there = minimum(z, shown, wins, nothing, others, held)
-        np.testing.assert_allclose(2 * (there - top), 3.8414588, atol=1e-5)
+        assert_allclose(2 * (there - top), 3.8414588, atol=1e-5)
     assert out.low < out.c < out.high
 
 

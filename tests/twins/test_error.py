@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 
 from jbt import stats, twins
 from jbt.twins import CalibrationError
@@ -19,16 +21,16 @@ def test_displaced_twins_are_a_step_away_on_either_side():
     for way in (0.0, *twins.DISPLACED):
         moved[way], steps = EACH(keys, given | {"displaced": jnp.float32(way)})
         for i, name in enumerate(twins.PARAMETERS):
-            np.testing.assert_allclose(moved[way][name], given[name] + steps[:, i], rtol=1e-5)
+            assert_allclose(moved[way][name], given[name] + steps[:, i], rtol=1e-5)
         assert (moved[way]["pair_noise"] == given["pair_noise"]).all()
         if way == 1:
-            np.testing.assert_allclose(np.abs(steps).std(0), 0, atol=1e-5)
+            assert_allclose(np.abs(steps).std(0), 0, atol=1e-5)
             signs = np.sign(steps)
             assert (np.abs(signs.T @ signs / 400 - np.eye(3)) < 4 / np.sqrt(400)).all()
             assert (np.abs(steps).max(0) < 0.3 * np.array([1, 1.7, 1])).all()
     for name in twins.PARAMETERS:
         assert (moved[0.0][name] == given[name]).all()
-        np.testing.assert_allclose(moved[1.0][name] + moved[-1.0][name], 2 * given[name], rtol=1e-5)
+        assert_allclose(moved[1.0][name] + moved[-1.0][name], 2 * given[name], rtol=1e-5)
 
 
 def made(rng, n_pools, at, steps):
@@ -44,11 +46,11 @@ def made(rng, n_pools, at, steps):
 def test_a_number_with_the_error_is_what_it_differs_by_from_a_twin_calibrated_to_its_study():
     """Linear, so that recalibration is exact: of studies of six pools the range covers 95 %, where
     one that takes the twin as known covers far less."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     steps = np.array([0.05, 0.3, 0.2])
     signs = rng.choice([-1.0, 1.0], size=(3, 500))
-    own = np.random.default_rng(1)
-    ways = [made(np.random.default_rng(2), 500, w * steps[:, None] * signs, steps) for w in (1, -1)]
+    own = default_rng(1)
+    ways = [made(default_rng(2), 500, w * steps[:, None] * signs, steps) for w in (1, -1)]
     targets, number = made(own, 4000, np.zeros((3, 4000)), steps)
     error = CalibrationError(
         targets,
@@ -58,9 +60,9 @@ def test_a_number_with_the_error_is_what_it_differs_by_from_a_twin_calibrated_to
         twins.slopes(ways[0][0], ways[1][0], steps[:, None] * signs),
     )
     weights = error.weights(ways[0][1], ways[1][1])
-    np.testing.assert_allclose(error.slopes[2], [0.3, -0.2, 0.0], atol=1e-9)
+    assert_allclose(error.slopes[2], [0.3, -0.2, 0.0], atol=1e-9)
     # The targets identify the parameters, so little uncertainty is left.
-    np.testing.assert_allclose(weights[:3] @ error.slopes, [0.5, 0.1, 0.0], atol=0.03)
+    assert_allclose(weights[:3] @ error.slopes, [0.5, 0.1, 0.0], atol=0.03)
 
     studies, size = 4000, 6
     study_targets, study_numbers = made(own, studies * size, np.zeros((3, studies * size)), steps)
@@ -94,16 +96,16 @@ def test_the_mean_goes_where_the_targets_are_met_as_far_as_the_tolerance_goes():
 
 def test_what_no_target_tells_stays_as_open_as_before_the_calibration():
     """Pools that are all perfect, in which the naive recall says nothing of the discrimination."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     targets = np.stack([0.1 * rng.normal(size=400), 0.1 * rng.normal(size=400), np.ones(400)])
     slopes = np.array([[0.0, 0.4, 0.0], [0.0, 0.0, 0.5], [0.0, 0.0, 0.0]])
     own = CalibrationError(targets, np.ones(3), 10, np.eye(3), slopes)
     deviation = np.sqrt(np.diag(own.covariance()))
     expected = [OPEN, 0.1 / np.sqrt(10) / 0.4, 0.1 / np.sqrt(10) / 0.5]
-    np.testing.assert_allclose(deviation, expected, rtol=0.1)
+    assert_allclose(deviation, expected, rtol=0.1)
     up = np.array([0.1, 0.2, 0.3])
     weights = own.weights(up, -up)
-    np.testing.assert_allclose(weights[:3], [0.2 / 0.4, 0.3 / 0.5, 0.0], rtol=0.01)
+    assert_allclose(weights[:3], [0.2 / 0.4, 0.3 / 0.5, 0.0], rtol=0.01)
     assert CalibrationError.blur(weights) == pytest.approx(OPEN * 0.1, rel=0.02)
     # Both parts together are the covariance.
     scatter = np.cov(targets) / 10 + twins.ROUNDING**2 / 3 * np.eye(3)
@@ -112,7 +114,7 @@ def test_what_no_target_tells_stays_as_open_as_before_the_calibration():
 
 
 def test_pools_without_a_number_are_left_out_of_slopes():
-    steps = 0.1 * np.random.default_rng(0).choice([-1.0, 1.0], size=(3, 40))
+    steps = 0.1 * default_rng(0).choice([-1.0, 1.0], size=(3, 40))
     up = np.array([2.0, 0.0, -1.0]) @ np.sign(steps)
     up[3] = np.nan
-    np.testing.assert_allclose(twins.slopes(up, -up, steps), [2, 0, -1], atol=1e-12)
+    assert_allclose(twins.slopes(up, -up, steps), [2, 0, -1], atol=1e-12)

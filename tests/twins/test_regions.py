@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 from scipy.stats import chi2
 
 from jbt import twins
@@ -19,7 +21,7 @@ LIMIT = chi2.ppf(0.95, 5)
 
 
 def test_misfits_are_those_of_a_loop():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     pools_of = rng.normal([1.8, 0.3, 0.5, 0.8, 0.6], 0.1, (3, 20, 5))
     found = regions.misfits(pools_of, LLAMA)
     for judge, t in zip(pools_of, found, strict=True):
@@ -30,7 +32,7 @@ def test_misfits_are_those_of_a_loop():
         for correlation in np.linspace(0.22, 0.49, 2001):
             miss = mean - [1.78, 0.35, 0.50, 0.82, correlation]
             values.append(miss @ inverse @ miss)
-        np.testing.assert_allclose(t, min(values), rtol=1e-4)
+        assert_allclose(t, min(values), rtol=1e-4)
 
 
 def test_a_recall_of_one_says_that_all_pools_were_perfect():
@@ -38,7 +40,7 @@ def test_a_recall_of_one_says_that_all_pools_were_perfect():
     target = dataclasses.replace(PUBLISHED["deepseek_chat"], bias_aware_recall=1.0)
     n = 400
     numbers = [target.c_hat, target.kappa_hat, target.naive_recall]
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     pools_of = rng.normal([*numbers, 1.0, 0.35], [0.1, 0.1, 0.1, 0.0, 0.1], (1, n, 5))
     for share in (1.0, 0.5, 0.45):
         pools_of[0, :, 3] = np.where(np.arange(n) < share * n, 1.0, 0.8)
@@ -104,15 +106,15 @@ def test_errors_of_pairs_items_and_statements():
     assert (errors() == 0).all()
     of_items = errors(item_noise=2.0)
     # Errors of items are differences of one number an item; those of pairs are not.
-    np.testing.assert_allclose(of_items, of_items[:, :1] - of_items[:, :1].T, atol=1e-5)
+    assert_allclose(of_items, of_items[:, :1] - of_items[:, :1].T, atol=1e-5)
     of_pairs = errors(pair_noise=2.0)
     assert np.abs(of_pairs - (of_pairs[:, :1] - of_pairs[:, :1].T)).max() > 1
-    np.testing.assert_allclose(of_pairs, -of_pairs.T)
+    assert_allclose(of_pairs, -of_pairs.T)
     # Items with the same statements have the same error.
     same = pools.statements(stream(key, "statements"), pool)
     of_statements = errors(statement_noise=1.0)
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     i, j = rng.integers(30, size=2)
     e = np.asarray(jax.random.normal(stream(key, "statement noise"), (24,)))
     expected = e[np.asarray(same)[i]].sum() - e[np.asarray(same)[j]].sum()
-    np.testing.assert_allclose(of_statements[i, j], expected, atol=1e-5)
+    assert_allclose(of_statements[i, j], expected, atol=1e-5)

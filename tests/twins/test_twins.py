@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from jbt import twins
 from jbt.simulation import judges, pools
@@ -75,15 +76,15 @@ def answered():
 def test_an_argmax_judge_says_what_is_likelier_whatever_its_unit(answered):
     _, _, verdicts, probability = answered
     off = ~np.eye(30, dtype=bool)
-    np.testing.assert_array_equal(verdicts[0][off], (probability[0] > 0.5)[off])
-    np.testing.assert_array_equal(verdicts[0], verdicts[1])
+    assert_array_equal(verdicts[0][off], (probability[0] > 0.5)[off])
+    assert_array_equal(verdicts[0], verdicts[1])
     assert (np.abs(probability[1] - 0.5) >= np.abs(probability[0] - 0.5) - 1e-6).all()
 
 
 def test_a_judge_who_draws_has_no_pair_noise(answered):
     pool, every, verdicts, probability = answered
     own = judges.verdict_probability(pool, every[2].judge)
-    np.testing.assert_allclose(probability[2], own, rtol=1e-5)
+    assert_allclose(probability[2], own, rtol=1e-5)
     agree = (verdicts[2] == (probability[2] > 0.5)).mean()
     expected = np.maximum(probability[2], 1 - probability[2]).mean()
     assert agree == pytest.approx(expected, abs=4 * 0.5 / 30)
@@ -101,7 +102,7 @@ def test_steps_solve_a_linear_problem_and_shorten_with_damping():
     solution = 0.1 * rng.normal(size=(5, 3))
     residuals = -(solution[:, None] @ slopes)[:, 0]
     steps = calibration._steps(slopes, residuals, at)
-    np.testing.assert_allclose(steps[:, 0], solution, atol=0.05)
+    assert_allclose(steps[:, 0], solution, atol=0.05)
     lengths = np.linalg.norm(steps, axis=-1)
     assert (lengths[:, -1] < 0.2 * lengths[:, 0]).all()
     assert np.abs(calibration._steps(slopes, 1e6 * residuals, at)).max() == 1.0

@@ -6,6 +6,8 @@ from collections import Counter
 import jax
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 from jbt import identifiability, own
 from jbt.own.fits.batch import _by_size
@@ -18,12 +20,12 @@ def test_counts_ties_errors_and_padding(tables):
     assert names == [("p", "a"), ("p", "b"), ("q", "a"), ("q", "b"), ("r", "a"), ("r", "b")]
     group = batch.groups[0]
     shown, wins = group.comparisons.shown, group.comparisons.wins
-    np.testing.assert_array_equal(shown[0], [[0, 1, 1], [2, 0, 0], [0, 0, 0]])
-    np.testing.assert_array_equal(wins[0], [[0, 1, 0], [1, 0, 0], [0, 0, 0]])
+    assert_array_equal(shown[0], [[0, 1, 1], [2, 0, 0], [0, 0, 0]])
+    assert_array_equal(wins[0], [[0, 1, 0], [1, 0, 0], [0, 0, 0]])
     first = batch.pools[0]
     assert (first.n_verdicts, first.n_errors, first.repeated) == (4, 1, True)
     assert (batch.pools[4].n_verdicts, batch.pools[4].n_errors) == (0, 1)
-    np.testing.assert_array_equal(group.design.item_mask[2], [True, True, False])
+    assert_array_equal(group.design.item_mask[2], [True, True, False])
     assert batch.pools[2].constant_covariates == (True,)
     assert first.constant_covariates == (False,)
     assert [p.pool for p in own.load(*tables(), judge="b").pools] == ["p", "q", "r"]
@@ -33,10 +35,10 @@ def test_covariates_are_transformed_and_standardised_over_the_table(tables):
     words = np.log([100, 200, 50, 80, 80, 10, 20])
     batch = own.load(*tables(), ["words"], transform="log")
     x = np.asarray(batch.groups[0].design.covariates)
-    np.testing.assert_allclose(x[0, :, 0], ((words - words.mean()) / words.std())[:3])
+    assert_allclose(x[0, :, 0], ((words - words.mean()) / words.std())[:3])
     assert batch.covariates == ["log(words)"]
     raw = own.load(*tables(), ["lists", "words"], standardise=False)
-    np.testing.assert_allclose(raw.groups[0].design.covariates[0], [[0, 100], [3, 200], [1, 50]])
+    assert_allclose(raw.groups[0].design.covariates[0], [[0, 100], [3, 200], [1, 50]])
 
 
 def test_float64_whatever_the_setting(tables):
@@ -78,7 +80,7 @@ def test_what_position_and_gaps_leave_to_the_prior(tables):
 
 def random_tables(seed: int) -> tuple[str, str]:
     """Forty pools of 2 to 5 items, rows interleaved, judges missing here and there."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     items, verdicts = [], []
     for p in range(40):
         n = rng.integers(2, 6)
@@ -186,12 +188,12 @@ def test_batch_equals_its_twin_in_plain_loops(seed, covariates, tables):
     assert len({p.prior_selected for p in facts}) >= 3
     leaves = jax.device_get((group.design, group.comparisons))
     design, comparisons = jax.tree.map(lambda leaf: leaf[group.row.ravel()], leaves)
-    np.testing.assert_array_equal(design.item_mask, mask)
-    np.testing.assert_allclose(design.covariates, x, rtol=1e-12, atol=1e-12)
-    np.testing.assert_array_equal(comparisons.shown, shown)
-    np.testing.assert_array_equal(comparisons.wins, wins)
+    assert_array_equal(design.item_mask, mask)
+    assert_allclose(design.covariates, x, rtol=1e-12, atol=1e-12)
+    assert_array_equal(comparisons.shown, shown)
+    assert_array_equal(comparisons.wins, wins)
     if seed % 2:
-        np.testing.assert_array_equal(design.content, content)
+        assert_array_equal(design.content, content)
         assert group.design.n_contents == np.max(content) + 1
     else:
         assert batch.groups[0].design.content is None
@@ -247,7 +249,7 @@ def test_where_kappa_is_estimated(pairs, items, position, free, tables):
 @pytest.mark.heavy
 def test_better_items_listed_first_are_no_order_effect(tables):
     """Pools of two, the winner listed first in nine of ten: kappa is not made of that."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     rows = [f"{p},a,b,{'first' if rng.random() < 0.9 else 'second'}\n" for p in range(40)]
     v, _ = tables("pool,first,second,winner\n" + "".join(rows))
     assert all(np.isnan(f.kappa) for f in own.fit(own.load(v)))
@@ -281,5 +283,5 @@ def test_groups_of_pools_give_what_one_shape_gives(tables, monkeypatch):
         for other in others:
             assert (one.status, one.top_k_differs) == (other.status, other.top_k_differs)
             for name in ("theta", "theta_low", "theta_naive", "phi", "c", "c_low", "kappa_high"):
-                np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=1e-7)
+                assert_allclose(getattr(one, name), getattr(other, name), atol=1e-7)
             assert [r.content for r in one.ranking] == [r.content for r in other.ranking]

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 from support.marks import heavy, nightly
 from support.problems import design_vectors
 
@@ -35,17 +37,17 @@ def test_each_pool_and_judge_is_fitted(batch):
         row = batch.groups[0].row.ravel()[at]
         x = np.asarray(batch.groups[0].design.covariates)[row, : len(f.items)]
         assert f.theta.dtype == x.dtype == np.float64
-        np.testing.assert_allclose(f.phi, f.theta + x @ f.c, atol=1e-12)
+        assert_allclose(f.phi, f.theta + x @ f.c, atol=1e-12)
         with runtime.precision("float64"):
             expected = theory.map_bias(jnp.asarray(f.phi), jnp.asarray(x), 1.0, 0.1)
-        np.testing.assert_allclose(f.c, expected, atol=1e-8)
+        assert_allclose(f.c, expected, atol=1e-8)
         assert f.grad_norm < 1e-8
 
 
 def test_the_prior_reaches_the_fit(batch):
     weak, strong = own.fit(batch)[0], own.fit(batch, prior=Prior(1.0, 1e6))[0]
     assert abs(weak.kappa) > 1e-3 > abs(strong.kappa)
-    np.testing.assert_allclose(strong.theta, strong.theta_naive, atol=1e-4)
+    assert_allclose(strong.theta, strong.theta_naive, atol=1e-4)
 
 
 PAIRED = """pool,item,content,words
@@ -59,7 +61,7 @@ p,e,C,3
 
 def paired(seed: int = 0, n: int = 60) -> str:
     """Verdicts on `PAIRED`, some ties."""
-    rng, rows = np.random.default_rng(seed), ["pool,first,second,winner"]
+    rng, rows = default_rng(seed), ["pool,first,second,winner"]
     for _ in range(n):
         first, second = rng.permutation(list("abcde"))[:2]
         winner = "tie" if rng.random() < 0.2 else "second" if first > second else "first"
@@ -92,16 +94,16 @@ def test_intervals_are_those_of_an_explicit_hessian(covariates, tables):
     owner = [0, 0, 1, 2, 2]
     # With c free, theta's would rest on quality that has nothing to do with the covariate.
     wide = Z * sd[owner] if d == 0 else np.full(5, np.nan)
-    np.testing.assert_allclose(found.theta_high - found.theta, wide, rtol=1e-8)
-    np.testing.assert_allclose(found.theta - found.theta_low, wide, rtol=1e-8)
+    assert_allclose(found.theta_high - found.theta, wide, rtol=1e-8)
+    assert_allclose(found.theta - found.theta_low, wide, rtol=1e-8)
     assert found.kappa_high - found.kappa == pytest.approx(Z * sd[-1], rel=1e-8)
     for of_c in estimates:
         expected = float(of_c.c), float(of_c.low), float(of_c.high)
         assert (found.c_mle, found.c_low, found.c_high) == pytest.approx(expected, abs=1e-8)
-    draws = np.random.default_rng(0).multivariate_normal(mode, covariance, 100_000)[:, :3]
+    draws = default_rng(0).multivariate_normal(mode, covariance, 100_000)[:, :3]
     top = (draws >= np.sort(draws, 1)[:, 1:2]).mean(0)
     among = [r.membership for r in sorted(found.ranking, key=lambda r: r.content)]
-    np.testing.assert_allclose(among, top, atol=0.02)
+    assert_allclose(among, top, atol=0.02)
     assert d or [r.low for r in found.ranking] == sorted(
         (r.low for r in found.ranking), reverse=True
     )
@@ -167,7 +169,7 @@ def test_pools_of_one_content_have_nothing_to_rank(tables):
 def own_pools(n_judges: int = 5, each: int = 4) -> tuple[str, str]:
     """Tables in which every judge has pools of its own; one pool is judged by all, one by nobody,
     and one more judge has that pool alone, and an error on another."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     pools = [f"p{p}" for p in range(n_judges * each)]
     rows = []
 
@@ -228,16 +230,16 @@ def test_pools_without_verdicts_change_no_result(position, tables):
         there = own.fit_judges(alone).of("c", "kappa")
         assert here["basis"].tolist() == there["basis"].tolist()
         numbers = ["estimate", "low", "high"]
-        np.testing.assert_allclose(here[numbers], there[numbers], atol=1e-9)
+        assert_allclose(here[numbers], there[numbers], atol=1e-9)
         pairs = zip(fits[j :: len(judges)], own.fit(alone), strict=True)
         for one, other in pairs:
             assert (one.pool, one.judge, one.n_errors) == (other.pool, other.judge, other.n_errors)
             assert (one.status, one.islands) == (other.status, other.islands)
             for name in ("theta", "theta_low", "theta_naive", "phi", "c", "c_low", "kappa"):
-                np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=1e-7)
+                assert_allclose(getattr(one, name), getattr(other, name), atol=1e-7)
         those = own.identify(alone).table.itertuples()
         pairs = zip(coefficients[j :: len(judges)], those, strict=True)
         for one, other in pairs:
             assert (one.pool, one.judge, one.status) == (other.pool, other.judge, other.status)
             assert one.null_directions == other.null_directions
-            np.testing.assert_allclose(one.c_map, other.c_map, atol=1e-7)
+            assert_allclose(one.c_map, other.c_map, atol=1e-7)

@@ -9,6 +9,8 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.special import expit
 from support.problems import minimum
@@ -37,7 +39,7 @@ PRIOR = Prior(0.7, 0.2)
 
 def verdicts(n=60, judges="xy"):
     """In pool r only one order is shown, so that kappa is fixed at 0 there."""
-    rng, rows = np.random.default_rng(0), ["pool,judge,first,second,winner,count"]
+    rng, rows = default_rng(0), ["pool,judge,first,second,winner,count"]
     items = {"p": "abc", "q": "abcd", "r": "ab"}
     for _ in range(n):
         pool = rng.choice(list("pqr"))
@@ -131,7 +133,7 @@ def test_the_coefficients_of_each_judge_are_those_of_scipy(spread, tables):
 
         best = minimize(loss, np.zeros(4 - len(known)), method="BFGS", options={"gtol": 1e-7}).x
         *mine, sd = fit.estimates.loc[fit.estimates["owner"] == g, "estimate"]
-        np.testing.assert_allclose([*mine, np.log(sd)], np.r_[best, known], atol=3e-5)
+        assert_allclose([*mine, np.log(sd)], np.r_[best, known], atol=3e-5)
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +163,7 @@ def test_the_joint_coefficients_are_those_of_scipy(fitted):
     ).x
     assert "anchors" not in list(found.shared.of("c", "kappa")["judge"])
     got = [*estimates(found.shared, "c"), *estimates(found.shared, "kappa")]
-    np.testing.assert_allclose([*got, *estimates(found.shared, "slope")], best, atol=2e-5)
+    assert_allclose([*got, *estimates(found.shared, "slope")], best, atol=2e-5)
     m = len(explicit.pools)
     theta, *_ = explicit.quality(best, 0.7)
     p = expit(explicit.z @ np.r_[theta, best])
@@ -175,9 +177,9 @@ def test_the_joint_coefficients_are_those_of_scipy(fitted):
         centre = turn[mine] - turn[mine].mean(0)
         of = sorted(pool.ranking, key=lambda r: r.content)
         mode = centre @ np.r_[theta, best]
-        np.testing.assert_allclose([r.theta for r in of], mode, atol=1e-4)
+        assert_allclose([r.theta for r in of], mode, atol=1e-4)
         sd = np.sqrt((centre @ covariance @ centre.T).diagonal())
-        np.testing.assert_allclose([r.high - r.theta for r in of], Z * sd, rtol=1e-4)
+        assert_allclose([r.high - r.theta for r in of], Z * sd, rtol=1e-4)
     assert [p.status for p in found.pools] == [Status.CONVERGED] * 2 + [Status.NO_REFERENCE]
     assert [p.n_known for p in found.pools] == [1, 2, 0]
     assert not any(p.prior_selected for p in found.pools)
@@ -199,7 +201,7 @@ def simulated(
         None.
       content: of each item.
     """
-    rng, content = np.random.default_rng(seed), np.array(content)
+    rng, content = default_rng(seed), np.array(content)
     items, rows = ["pool,item,content,words"], ["pool,judge,first,second,winner"]
     anchors, copies = ["pool,better,worse"], np.r_[0, np.maximum.accumulate(content)[:-1]]
     for pool in range(n_pools):
@@ -291,7 +293,7 @@ def test_evidence_is_summed_over_pools(tables):
                 curve = identifiability.profile(comparisons, design, grid, variant=variant)
                 expected[index % 2, 0] += curve.log_likelihood
     expected -= expected.max(-1, keepdims=True)
-    np.testing.assert_allclose(sums, expected, atol=1e-8)
+    assert_allclose(sums, expected, atol=1e-8)
     assert (sums.min(-1) < -0.01).all()
 
 
@@ -377,7 +379,7 @@ def test_rows_are_counts(tables, monkeypatch):
     counts, rows = found
     for name, atol in (("estimate", 1e-5), ("low", 1e-4)):
         pairs = (fit.shared.estimates[name] for fit in found)
-        np.testing.assert_allclose(*pairs, atol=atol)
+        assert_allclose(*pairs, atol=atol)
     for one, other in zip(counts.pools, rows.pools, strict=True):
         for a, b in zip(one.ranking, other.ranking, strict=True):
             assert (a.content, a.rank) == (b.content, b.rank)

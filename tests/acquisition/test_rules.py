@@ -13,11 +13,7 @@ from scipy.special import entr
 from scipy.stats import norm
 from support import problems
 from support.active import (
-    BUDGET,
     EVERY_RULE,
-    N,
-    binary_task,
-    run_by,
     score_by,
     view_of,
     widest,
@@ -121,26 +117,6 @@ def test_thompson_contests_the_sampled_boundary(x64, same_key_again):
         assert (s == s.max()).sum() == 2
 
 
-def test_lucb_contests_the_weakest_bounds(x64):
-    """In either order at first; then in the order that is left; where pairs may be asked again, in
-    either order again."""
-    for seed in range(5):
-        view = view_of(seed)
-        theta, half = view.posterior.mean.theta, 2 * np.sqrt(np.diag(view.quality_covariance()))
-        ranked = np.argsort(-np.asarray(theta))
-        inside, outside = ranked[: view.k], ranked[view.k :]
-        i = inside[np.argmin((theta - half)[inside])]
-        j = outside[np.argmax((theta + half)[outside])]
-        score = jnp.asarray(score_by("lucb", view, jax.random.key(0)))
-        assert score.max() == score[i, j] == score[j, i]
-        off = ~np.eye(7, dtype=bool)
-        left = np.where((np.arange(7)[:, None] == i) & (np.arange(7) == j), False, off)
-        for available, orders in ((off, {(i, j), (j, i)}), (left, {(j, i)})):
-            salts = jnp.arange(20, dtype=jnp.uint32)
-            asked = [chosen(score, jnp.asarray(available), salt)[:2] for salt in salts]
-            assert {(int(a), int(b)) for a, b in asked} == orders
-
-
 def test_top_two_asks_where_two_sampled_sets_disagree(x64, same_key_again):
     for seed in range(10):
         view, key = view_of(seed), jax.random.key(seed)
@@ -156,20 +132,6 @@ def test_top_two_asks_where_two_sampled_sets_disagree(x64, same_key_again):
         if rival != leading:
             assert {i, j} & (leading - rival)
             assert {i, j} & (rival - leading)
-
-
-@pytest.mark.heavy
-def test_round_robin_spreads_evenly():
-    task = binary_task(jax.random.key(0))
-    queries = run_by("round_robin", jax.random.key(1), task).queries
-    first, second = queries.first, queries.second
-    for b in (4, 12, 28, BUDGET):
-        times = np.bincount(np.r_[first[:b], second[:b]], minlength=N)
-        assert times.max() - times.min() <= 1
-        led = np.bincount(first[:b], minlength=N) - np.bincount(second[:b], minlength=N)
-        assert np.abs(led).max() <= 3
-    unordered = {frozenset(p) for p in zip(first[:20].tolist(), second[:20].tolist(), strict=True)}
-    assert len(unordered) >= 18  # of 28: pairs come back only where their items are due
 
 
 def test_entropy_falls_by_the_first_order_formula(x64):

@@ -117,20 +117,6 @@ def test_majorities_by_hand():
 
 
 @pytest.mark.heavy
-def test_residualised_nearly_is_bias_aware(x64):
-    def correlation(key):
-        comparisons, design = pool_judged(key, 20)
-        rest = estimators.residualised(comparisons, design, Prior(1, 0.1)).parameters
-        aware = estimators.bias_aware(comparisons, design, Prior(1, 0.1)).parameters
-        x = design.covariates[:, 0]
-        return jnp.corrcoef(rest.theta, aware.theta)[0, 1], jnp.corrcoef(rest.theta, x)[0, 1]
-
-    alike, left = jax.jit(jax.vmap(correlation))(jax.random.split(jax.random.key(1), 60))
-    assert alike.min() > 0.988
-    assert_allclose(left, 0, atol=1e-10)
-
-
-@pytest.mark.heavy
 def test_residuals_are_those_of_least_squares(x64):
     comparisons, design, prior = problem(2)
     mask = jnp.arange(16) < 13

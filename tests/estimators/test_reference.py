@@ -154,14 +154,3 @@ def test_correlated_quality_is_the_model_written_out(x64):
         assert_allclose(betas[i], expected, atol=1e-8)
         scale = np.abs(spread).max()
         assert_allclose(covariance[i][np.ix_(at, at)], spread, atol=1e-8 * scale)
-
-
-@pytest.mark.heavy
-def test_correlated_quality_does_not_depend_on_the_units(judged):
-    pool, cheap, trusted = judged
-    panel = reference.beside(cheap, trusted, 2.0)
-    one, _ = correlated(panel, pool.design, Prior(lam_b=1e-6))
-    hundred = Design.build(100 * pool.design.covariates)
-    other, _ = correlated(panel, hundred, Prior(lam_b=1e-6))
-    assert_allclose(other.parameters.theta, one.parameters.theta, atol=1e-3)
-    assert_allclose(100 * other.parameters.c, one.parameters.c, atol=1e-3)

@@ -158,18 +158,9 @@ def test_intervals_of_paired_designs_cover(x64):
     assert (np.abs(z.mean(0)) < 3 / np.sqrt(n) + 0.3).all()
 
 
-def test_items_renamed_a_covariate_turned_round_and_float32(x64):
+def test_float32_and_what_is_not_finite(x64):
     pool, comparisons = judged(6, n_contents=6, paired=False)
     found = fit(comparisons, pool.design, PRIOR)
-    order = default_rng(0).permutation(6)
-    design = dataclasses.replace(pool.design, covariates=pool.design.covariates[order])
-    moved = Comparisons(*(v[order][:, order] for v in (comparisons.shown, comparisons.wins)))
-    renamed = fit(moved, design, PRIOR)
-    assert_allclose(renamed.fit.parameters.theta, found.fit.parameters.theta[order], atol=1e-7)
-    turned = dataclasses.replace(pool.design, covariates=-pool.design.covariates)
-    opposite = fit(comparisons, turned, PRIOR)
-    assert_allclose(opposite.fit.parameters.c, -found.fit.parameters.c, atol=1e-7)
-    assert_allclose(opposite.interaction, -found.interaction, atol=1e-7)
     bad = dataclasses.replace(pool.design, covariates=pool.design.covariates.at[0].set(jnp.nan))
     assert fit(comparisons, bad, PRIOR).fit.status == Status.NOT_FINITE
     single = jax.tree.map(

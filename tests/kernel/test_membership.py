@@ -182,28 +182,6 @@ def test_wrong_input(estimate, table):
             estimate(post, k, jnp.ones(3, bool), table(10, 4, "float32"))
 
 
-def test_large_populations_agree_with_a_sort():
-    n, k = 40, 30
-    rng = default_rng(1)
-    parameters = Parameters(
-        jnp.asarray(rng.standard_normal(n), jnp.float32), jnp.zeros(0), jnp.zeros(())
-    )
-    post = laplace.gaussian(parameters, jnp.eye(n + 1) * 4, jnp.ones(n + 1, bool))
-    normals = membership.antithetic_normals(600, n + 1, "float32")
-    p = jax.jit(lambda q: membership.counted(q, k, jnp.ones(n, bool), normals))(post)
-    z = np.concatenate(list(np.asarray(normals)), 1)[:n] / 2
-    mean = np.asarray(parameters.theta)[:, None]
-    draws = np.concatenate([mean + z, mean - z], 1)
-    expected = (np.argsort(np.argsort(-draws, 0), 0) < k).mean(1)
-    assert_allclose(p, expected, atol=1e-6)
-    # Independent contents: the chance given the others is that of a content's own Gaussian.
-    normals = membership.sobol_normals(64, n + 1, "float32")
-    p = jax.jit(lambda q: membership.membership(q, k, jnp.ones(n, bool), normals))(post)
-    drawn = mean + np.concatenate(list(np.asarray(normals)), 1)[:n] / 2
-    others = np.array([np.sort(np.delete(drawn, i, 0), 0)[-k] for i in range(n)])
-    assert_allclose(p, ndtr((mean - others) * 2).mean(1), atol=1e-5)
-
-
 @pytest.mark.parametrize("k", [1, 2, 4])
 def test_probability_of_a_set_equals_integration(k):
     """Every set of k, the best and the least likely; they sum to 1."""

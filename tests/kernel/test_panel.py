@@ -32,7 +32,7 @@ def fits(request):
     return fitted(request.param, SEEDS)
 
 
-def test_map_equals_scipy(fits):
+def test_map_is_the_optimum_of_the_explicit_design_matrix(fits):
     qs, _, found, betas = fits
     assert (found.status == Status.CONVERGED).all()
     for i, q in enumerate(qs):

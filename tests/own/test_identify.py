@@ -1,4 +1,4 @@
-"""What `jbt identify` says, against SciPy on the explicit design matrix."""
+"""What `jbt identify` says, against slow fits on the explicit design matrix."""
 
 import dataclasses
 import json
@@ -66,7 +66,7 @@ def by_pool(identification):
 
 
 @pytest.mark.heavy
-def test_equals_scipy_on_the_explicit_matrix(paths, found):
+def test_equals_slow_fits_on_the_explicit_matrix(paths, found):
     of = by_pool(found)
     for design in designs(paths, "content"):
         one, every, at_c = of[design.pool], np.arange(design.z.shape[1]), design.at_c

@@ -107,6 +107,7 @@ def test_with_few_prompts_nothing_is_tested():
     assert board.record()["untested"] == "on fewer than 15 prompts"
 
 
+@pytest.mark.heavy
 def test_all_judges_together_and_ties_of_their_own_are_not_tested():
     verdicts, items = frames(prompts=15)
     twice = pd.concat([verdicts.assign(judge=judge) for judge in "ab"])

@@ -1,7 +1,9 @@
 """Products of counts that a table can make large are estimated before they are allocated."""
 
 import jax
+import numpy as np
 import pytest
+from support.boards import written
 from support.marks import heavy
 
 from jbt import own, runtime
@@ -29,19 +31,14 @@ def n_bytes(tree) -> int:
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("as_rows", [False, True])
-def test_estimates_bound_what_is_allocated(as_rows, asked, tables, monkeypatch):
+def test_estimates_bound_what_is_allocated(as_rows, asked, monkeypatch):
     """They are of the same size as the arrays of which they warn, or somewhat larger."""
-    names = [f"m{i}" for i in range(12)]
-    pairs = [(a, b) for a in names for b in names if a != b]
-    verdicts = "pool,judge,first,second,winner\n" + "".join(
-        f"p{p},j{j},{a},{b},first\n" for p in range(30) for j in range(4) for a, b in pairs
-    )
-    items = "pool,item,words,lists\n" + "".join(
-        f"p{p},{name},{i + p},{(i * p) % 5}\n" for p in range(30) for i, name in enumerate(names)
-    )
+    theta, judges = dict.fromkeys("abcdefghijkl", 0.0), dict.fromkeys("pqrs", 1.0)
+    verdicts, items = written(30, theta=theta, judges=judges)
+    items["lists"] = np.arange(len(items)) % 5
     if as_rows:
         monkeypatch.setattr("jbt.own.fits.batch.LARGEST_COUNTS", 5)
-    batch = own.load(*tables(verdicts, items), ["words", "lists"])
+    batch = own.load(verdicts, items, ["words", "lists"])
     (group,) = batch.groups
     held = n_bytes((group.comparisons, group.items, group.variant))
     assert held <= asked("padded to") <= 6 * held
@@ -49,7 +46,7 @@ def test_estimates_bound_what_is_allocated(as_rows, asked, tables, monkeypatch):
         stacks = SharedModel.of(batch, Judges.of(batch.tables)).stacks
     assert n_bytes([s.comparisons.verdicts for s in stacks]) <= asked("joint tables")
     assert n_bytes([s.loadings for s in stacks]) <= asked("joint fits")
-    tables_read = own.read(*tables(verdicts, items), covariates=["words", "lists"])
+    tables_read = own.read(verdicts, items, covariates=["words", "lists"])
     setup = Setup.of(tables_read, Settings(covariates=("words", "lists")))
     together = setup.together(Judges.of(tables_read))
     assert n_bytes(together.rows.difference) <= asked("biases of")

@@ -38,16 +38,6 @@ def test_two_lines_cross_where_their_qualities_are_equal():
         assert_array_equal(found, [least, largest])
 
 
-def test_three_models_in_closed_form():
-    """phi = (0, 1, 0), x = (-1, 0, 1): b = 0, and by rho theta = (c, 1, -c) with c = -rho / sqrt(1
-    - rho^2) s / sd(x) = -rho / sqrt(1 - rho^2) / sqrt(3): the first passes the second at c = 1."""
-    phi, x = np.array([0.0, 1.0, 0.0]), np.array([-1.0, 0.0, 1.0])
-    rho = np.array([0.5, -0.5, np.sqrt(3) / 2])
-    assert_allclose(c_at(phi, x, rho), [-1 / 3, 1 / 3, -1], atol=1e-12)
-    assert_array_equal(ranks_between(phi, x, -1 / 3, 1 / 3), [[2, 1, 2], [3, 1, 3]])
-    assert_array_equal(ranks_between(phi, x, 0.0, 1.1), [[1, 1, 2], [2, 2, 3]])
-
-
 values = st.lists(st.integers(-5, 5), min_size=5, max_size=5)
 
 

@@ -1,4 +1,4 @@
-"""Fits of real verdicts against SciPy, pool by pool."""
+"""Fits of real verdicts against slow ones, pool by pool."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from jbt.types import Prior
 @pytest.mark.parametrize(
     ("name", "merged"), [heavy("prd", False), heavy("prd", True), nightly("llmbar", False)]
 )
-def test_every_pool_equals_scipy(name, merged, data):
+def test_every_pool_equals_a_slow_fit(name, merged, data):
     paths, prior = [data / name / f"{table}.csv" for table in ("verdicts", "items")], Prior(1, 0.1)
     content = "content" if merged else None
     batch = own.load(*paths, ["words"], transform="log", content=content, merge_pools=merged)

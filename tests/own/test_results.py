@@ -3,33 +3,21 @@
 import inspect
 
 import numpy as np
-import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
+from support.boards import written
 
 from jbt import own
 from jbt.border.report import Result
 from jbt.own.tables.sheets import TableError, source_of
 from jbt.own.tables.tables import check_names
 
-RNG = np.random.default_rng(0)
-ITEMS = pd.DataFrame(
-    {
-        "pool": np.repeat(["p", "q"], 4),
-        "item": np.tile(list("abcd"), 2),
-        "words": RNG.integers(20, 200, 8),
-    }
-)
-VERDICTS = pd.DataFrame(
-    [
-        {"pool": pool, "judge": judge, "first": a, "second": b, "winner": winner}
-        for pool in "pq"
-        for judge in ("fair", "long")
-        for a in "abcd"
-        for b in "abcd"
-        if a != b
-        for winner in [RNG.choice(["first", "second"])]
-    ]
+VERDICTS, ITEMS = written(
+    2,
+    theta=dict.fromkeys("abcd", 0.0),
+    words=lambda rng, shape: rng.integers(20, 200, shape),
+    c=0.0,
+    judges={"fair": 1.0, "long": 1.0},
 )
 
 

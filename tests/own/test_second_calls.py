@@ -12,7 +12,6 @@ from support.boards import written
 from support.marks import heavy, nightly
 
 from jbt import own
-from jbt.estimators import clusters
 from jbt.kernel import padding
 from jbt.kernel.fit import fit_map
 from jbt.own.shared_coefficients.arrays import in_chunks
@@ -76,13 +75,6 @@ def test_padding_changes_no_number(x64):
     cut = padding.cut_parameters(padded, m).as_numpy()
     assert_allclose(cut, alone.as_numpy(), atol=1e-11)
     assert_array_equal(alone.as_numpy(), alone.flat())
-
-    differences = np.eye(m)[first] - np.eye(m)[second]
-    z = np.column_stack([differences, np.asarray(rows.difference), np.ones(n)])
-    p = 1 / (1 + np.exp(-z @ alone.as_numpy()))
-    dense = np.linalg.inv((z.T * (p * (1 - p))) @ z + np.diag([0.5] * m + [0.2] * 2))
-    inverse = clusters.inverse_hessian(alone, rows, design, prior, variant)
-    assert_allclose(inverse, dense, atol=1e-10)
 
 
 def test_sizes_are_few_and_hold_what_they_are_of():

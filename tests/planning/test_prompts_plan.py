@@ -1,11 +1,13 @@
 """How many more prompts: against simulated studies, where no number is enough, as a command."""
 
+import functools
 import json
 
 import numpy as np
 import pytest
 from numpy.random import default_rng
 from scipy.stats import t
+from support.boards import written
 
 from jbt import planning
 
@@ -39,25 +41,21 @@ def test_the_number_is_the_smallest_with_the_power_wanted():
         assert planning.more_prompts(truth, d, 0.08, 30.0, 30) == expected
 
 
-def written(tmp_path, n_pools=24):
-    rng = default_rng(0)
-    rows = ["pool,first,second,winner"]
-    for pool in range(n_pools):
-        for a, b in ((a, b) for a in "abc" for b in "abc" if a != b):
-            won = rng.random() < 1 / (1 + np.exp(-(ord(b) - ord(a)) / 3))
-            rows.append(f"p{pool},{a},{b},{'first' if won else 'second'}")
-    path = tmp_path / "verdicts.csv"
-    path.write_text("\n".join(rows) + "\n")
-    return ["plan", "prompts", "--verdicts", str(path)]
+@pytest.fixture
+def plan(tmp_path, jbt):
+    """Plan prompts of verdicts on three models."""
+    verdicts, _ = written(24, theta={"a": 0.35, "b": 0.0, "c": -0.35}, c=0.0)
+    verdicts.to_csv(tmp_path / "verdicts.csv", index=False)
+    return functools.partial(jbt, "plan", "prompts", "--verdicts", tmp_path / "verdicts.csv")
 
 
-def test_the_command(tmp_path, jbt):
-    argv, file = written(tmp_path), tmp_path / "plan.json"
-    assert "of 2 neighbours in rank are significantly apart" in jbt(*argv, "--json", file)
+def test_the_command(plan, tmp_path):
+    file = tmp_path / "plan.json"
+    assert "of 2 neighbours in rank are significantly apart" in plan("--json", file)
     record = json.loads(file.read_text())
     assert record["bonferroni"] is True
     assert [(row["better"], row["worse"]) for row in record["pairs"]] == [("a", "b"), ("b", "c")]
-    said = jbt(*argv, "--better", "b", "--worse", "a", "--json", file)
+    said = plan("--better", "b", "--worse", "a", "--json", file)
     (row,) = json.loads(file.read_text())["pairs"]
     assert row["more"] is None  # infinite: a is above b
     assert row["difference"] < 0
@@ -74,8 +72,8 @@ def test_the_command(tmp_path, jbt):
         (["--power", "1"], "power must lie between 0 and 1, got 1"),
     ],
 )
-def test_bad_options(tmp_path, jbt, options, message):
-    assert message in jbt(*written(tmp_path), *options, code=2)
+def test_bad_options(plan, options, message):
+    assert message in plan(*options, code=2)
 
 
 def test_one_model_leaves_nothing_to_plan(tables, jbt):

@@ -9,26 +9,9 @@ import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
-from jbt import identifiability, own
+from jbt import own
 from jbt.own.fits.batch import _by_size
 from jbt.types import Comparisons, Prior, Rows
-
-
-def test_counts_ties_errors_and_padding(tables):
-    batch = own.load(*tables(), ["words"])
-    names = [(p.pool, p.judge) for p in batch.pools]
-    assert names == [("p", "a"), ("p", "b"), ("q", "a"), ("q", "b"), ("r", "a"), ("r", "b")]
-    group = batch.groups[0]
-    shown, wins = group.comparisons.shown, group.comparisons.wins
-    assert_array_equal(shown[0], [[0, 1, 1], [2, 0, 0], [0, 0, 0]])
-    assert_array_equal(wins[0], [[0, 1, 0], [1, 0, 0], [0, 0, 0]])
-    first = batch.pools[0]
-    assert (first.n_verdicts, first.n_errors, first.repeated) == (4, 1, True)
-    assert (batch.pools[4].n_verdicts, batch.pools[4].n_errors) == (0, 1)
-    assert_array_equal(group.design.item_mask[2], [True, True, False])
-    assert batch.pools[2].constant_covariates == (True,)
-    assert first.constant_covariates == (False,)
-    assert [p.pool for p in own.load(*tables(), judge="b").pools] == ["p", "q", "r"]
 
 
 def test_covariates_are_transformed_and_standardised_over_the_table(tables):
@@ -46,36 +29,6 @@ def test_float64_whatever_the_setting(tables):
     batch = own.load(*tables(), ["words"])
     leaves = jax.tree.leaves([(g.design.covariates, g.comparisons) for g in batch.groups])
     assert {leaf.dtype for leaf in leaves} == {np.dtype("float64")}
-
-
-def test_shared_content_identifies_c_and_separate_content_does_not(tables):
-    verdict = "pool,first,second,winner\n" + "".join(
-        f"p,{a},{b},first\n" for a in "abcd" for b in "abcd" if a != b
-    )
-    items = "pool,item,content,words\np,a,A,1\np,b,A,2\np,c,B,1\np,d,B,3\n"
-    shared = own.load(*tables(verdict, items), ["words"])
-    assert shared.pools[0].prior_selected == ()
-    assert shared.groups[0].design.n_contents == 2
-    separate = items.replace(",A,", ",A1,", 1).replace(",B,", ",B1,", 1)
-    batch = own.load(*tables(verdict, separate), ["words"])
-    assert batch.pools[0].prior_selected == ("theta", "c")
-    assert batch.groups[0].design.content is None
-    # One order of one rendering pair alone confounds c with kappa.
-    one = own.load(
-        *tables("pool,first,second,winner\np,a,b,first\n", items), ["words"], position="yes"
-    )
-    assert one.pools[0].prior_selected == ("theta", "c", "kappa", "phi")
-
-
-def test_what_position_and_gaps_leave_to_the_prior(tables):
-    v, i = tables("pool,first,second,winner\np,x,y,first\n", "pool,item\np,x\np,y\n")
-    one_order = own.load(v, i, position="yes").pools[0]
-    assert one_order.prior_selected == ("theta", "kappa", "phi")
-    fixed = own.load(v, i).pools[0]
-    assert (fixed.position, fixed.prior_selected) == (False, ())
-    both = "pool,first,second,winner\np,a,b,first\np,b,a,first\np,c,d,first\np,d,c,tie\n"
-    v, i = tables(both, "pool,item\np,a\np,b\np,c\np,d\n")
-    assert own.load(v, i).pools[0].prior_selected == ("theta", "phi")  # two islands
 
 
 def random_tables(seed: int) -> tuple[str, str]:
@@ -199,14 +152,6 @@ def test_batch_equals_its_twin_in_plain_loops(seed, covariates, tables):
         assert batch.groups[0].design.content is None
     only = own.load(v, i, covariates, judge="b", position="yes")
     assert only.pools == [p for p in facts if p.judge == "b"]
-
-
-def test_one_pool_of_many_gives_the_same_names_alone(tables):
-    batch = own.load(*tables(*random_tables(1)), ["words"], position="yes")
-    leaves = jax.device_get((batch.groups[0].design, batch.groups[0].comparisons))
-    for at, pool in zip(batch.groups[0].row.ravel(), batch.pools, strict=True):
-        design, comparisons = jax.tree.map(lambda leaf, at=at: leaf[at], leaves)
-        assert identifiability.prior_selected(design, comparisons.shown) == pool.prior_selected
 
 
 def test_large_covariates_keep_their_differences(tables):

@@ -44,12 +44,6 @@ def test_each_pool_and_judge_is_fitted(batch):
         assert f.grad_norm < 1e-8
 
 
-def test_the_prior_reaches_the_fit(batch):
-    weak, strong = own.fit(batch)[0], own.fit(batch, prior=Prior(1.0, 1e6))[0]
-    assert abs(weak.kappa) > 1e-3 > abs(strong.kappa)
-    assert_allclose(strong.theta, strong.theta_naive, atol=1e-4)
-
-
 PAIRED = """pool,item,content,words
 p,a,A,1
 p,b,A,4

@@ -10,7 +10,7 @@ too: the rest of the budget could hardly change the memberships.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from jbt import stats, twins
+from jbt import twins
 from jbt.acquisition import Loop, Task, init, step
 from jbt.acquisition.loop import State, look
 from jbt.acquisition.runs import check as check_run
@@ -27,15 +27,14 @@ from jbt.acquisition.stopping import attainable, certainty, top_set
 from jbt.acquisition.task import PROTOCOLS
 from jbt.acquisition.views import View
 from jbt.experiments import declare, plots
-from jbt.experiments.declare import Group
-from jbt.experiments.labelled_arrays import rows_of, where
+from jbt.experiments.declare import Group, Sweep
+from jbt.experiments.labelled_arrays import where
 from jbt.simulation import pools
 from jbt.simulation.simulate import Condition, stream
 from jbt.types import Pool, container
 
 from ._shared import truths
 from ._shared.active import design_of, task_of
-from ._shared.judge import BANK, JudgeSettings, check_judge, pools_of
 from ._shared.reliability import BINS, add_bins, binned
 from ._shared.scenario import MapPrior
 
@@ -44,12 +43,10 @@ if TYPE_CHECKING:
 
     from jbt.experiments.table import Table
 
-OPEN = ("judge", "pool", "oracle", "bias", "position", "discrimination", "interaction", "sd")
-"""Fields whose values choose the scenario `judge`."""
 FEWEST = 20
 """Fewest pools with looks in a bin for the bin to have a row (count)."""
 OF_BINS = ("looks", "sum_certainty", "sum_right")
-PRINTED = ("stopped", "right", "certainty", "overconfidence", "saved", "recall_lost")
+PRINTED = ("stopped", "right", "certainty", "saved", "recall_lost")
 STYLES = {
     "prior": ("blue", "-"),
     "unbiased": ("sky", "-"),
@@ -133,7 +130,7 @@ def reliability(run: Looks) -> dict[str, Array]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stopping(MapPrior, JudgeSettings):
+class Stopping(MapPrior, Sweep):
     """Stopping when the top k is sure enough: how often it is right, and what is saved."""
 
     name = "stopping"
@@ -172,24 +169,25 @@ class Stopping(MapPrior, JudgeSettings):
     panel_size = {"width": 5.6, "height": 5.0}
 
     pools: int = 1000
-    scenario: tuple[str, ...] | None = None
+    scenario: Annotated[tuple[str, ...], partial(declare.check_listed, known=[*truths.TRUTHS])] = (
+        *truths.TRUTHS,
+    )
     """Pools, judges and models. prior: quality, c* and kappa* drawn from the prior of the fit.
     unbiased: no bias, and a fit that knows. one_order: prior, each pair askable in one order only.
     Then one assumption fails: sd_0.4, sd_1.2, sd_2.5: spread of quality; bias_1: c* = 1, kappa* =
     0; rho_0.4, rho_0.8: correlation of quality and covariate; growing: a bias that grows by 0.5 a
     logit of quality; pair_noise: errors about pairs, as large as the noise of a draw, which the
     likelier verdict is taken of where verdicts are cached; naive: c* = 1, fitted without c and
-    kappa. judge: that of --judge, --bias and so on, the default where one of these is given; else
-    all others."""
-    covariate: pools.CovariateKind | None = None
-    """Covariate of Gaussian pools; default continuous, in the scenario `judge` binary."""
+    kappa."""
+    covariate: pools.CovariateKind = "continuous"
+    """Covariate of the pools."""
     design: Literal["unpaired", "paired"] = "unpaired"
     """unpaired: n_items contents of one item each. paired: n_items contents, each in both forms, x
     = 0 and 1, which makes twice as many items."""
     n_items: int = 10
-    """Contents of a pool (count). The paper's pools, and those of --judge, have 30."""
+    """Contents of a pool (count). The paper's pools have 30."""
     k: int = 1
-    """Size of the top set (count). In the paper, and with --judge, 5."""
+    """Size of the top set (count). In the paper 5."""
     rule: tuple[str, ...] = (
         *("entropy_reduction_fresh", "top_k_aware", "thompson", "lucb", "round_robin", "random"),
     )
@@ -211,23 +209,11 @@ class Stopping(MapPrior, JudgeSettings):
     """Share of the entropy of the memberships: a run stops where the rest of the budget is expected
     to remove less."""
 
-    def decided(self):
-        own = any(getattr(self, name) is not None for name in OPEN)
-        scenario = self.scenario or ((truths.OWN,) if own else tuple(truths.TRUTHS))
-        covariate = self.covariate or ("binary" if truths.OWN in scenario else "continuous")
-        return replace(super().decided(), scenario=scenario, covariate=covariate)
-
     def check(self):
         super().check()
-        scenario = self.scenario or ()
-        declare.check_listed("scenario", scenario, [*truths.TRUTHS, truths.OWN])
         if not self.rule or len(set(self.rule)) < len(self.rule):
             listed = " ".join(self.rule)
             raise ValueError(f"rule must list at least one name, none twice, got {listed}")
-        for protocol in self.protocol:
-            check_judge(self, protocol)
-        if self.pool == BANK and scenario != (truths.OWN,):
-            raise ValueError(f"--pool {BANK} has the scenario {truths.OWN} alone")
         declare.check_top(self.k, self.n_items)
         if not 0 < self.gain < 1:
             raise ValueError(f"gain must lie between 0 and 1, got {self.gain:g}")
@@ -237,10 +223,7 @@ class Stopping(MapPrior, JudgeSettings):
             )
         for loop in self.loops:
             check_run(design_of(self.n_shown), loop, np.array([self.budget_of(loop.protocol)]))
-        rho = [truths.TRUTHS[name].rho for name in scenario if name != truths.OWN]
-        pools.check_rho(rho, str(self.covariate))
-        of_pool: dict[str, Any] = {"k": self.k, "rho": [0.0, *rho], "covariate": self.covariate}
-        pools.check_balance(str(self.pool), self.n_items, self.max_correlation, **of_pool)
+        pools.check_rho([truth.rho for truth in self.simulated.values()], self.covariate)
 
     @property
     def loops(self) -> list[Loop]:
@@ -259,24 +242,15 @@ class Stopping(MapPrior, JudgeSettings):
 
     @property
     def simulated(self) -> dict[str, truths.Truth]:
-        """Scenario -> truth; the scenario of a judge of the paper has its name."""
-        known = {**truths.TRUTHS, truths.OWN: truths.of_settings(self)}
-        names = self.scenario or ()
-        return {(self.judge or n) if n == truths.OWN else n: known[n] for n in names}
+        """Scenario -> truth."""
+        return {name: truths.TRUTHS[name] for name in self.scenario}
 
     def drawn(self, key: Key[Array, ""], condition: Condition) -> Pool:
-        """A pool of the settings' kind."""
-        if self.pool == BANK:
-            pool = pools_of(self)(stream(key, "pool"))
-        else:
-            pool = pools.gaussian(
-                stream(key, "pool"),
-                self.n_items,
-                sd=condition["sd"],
-                rho=condition["rho"],
-                covariate=self.covariate or "continuous",
-                max_correlation=self.max_correlation,
-            )
+        """A pool of the condition's qualities."""
+        of_condition = {"sd": condition["sd"], "rho": condition["rho"]}
+        pool = pools.gaussian(
+            stream(key, "pool"), self.n_items, covariate=self.covariate, **of_condition
+        )
         return pools.in_both_forms(pool) if self.design == "paired" else pool
 
     def experiment(self, key, condition, *, loop):
@@ -335,7 +309,6 @@ class Stopping(MapPrior, JudgeSettings):
         end = {name: ds[f"at_end_{name}"] for name in ("verdicts", "certainty", "right", "recall")}
         for name, values in end.items():
             (t.shares if name == "right" else t.means)(name, values, stop="budget")
-        self.add_overconfidence(end["certainty"], end["right"], t, stop="budget")
         counts = [ds[name].transpose("condition", "bin", "pool").values for name in OF_BINS]
         labels = ("protocol", "scenario", "model", "rule")
         rows = [
@@ -354,25 +327,10 @@ class Stopping(MapPrior, JudgeSettings):
         t.shares("stopped", stopped, **columns)
         t.shares("right", right, **columns)
         t.means("certainty", sure, **columns)
-        self.add_overconfidence(sure, right, t, **columns)
         # Runs that do not stop spend everything.
         t.means("verdicts", verdicts, **columns)
         t.means("saved", 1 - verdicts / ds["at_end_verdicts"], **columns)
-        t.means("verdicts_of_stopped", verdicts.where(stopped > 0), **columns)
         t.means("recall_lost", ds["at_end_recall"] - ds[f"at_{at}_recall"], **columns)
-        t.means("right_lost", ds["at_end_right"] - right, **columns)
-
-    def add_overconfidence(
-        self, sure: xr.DataArray, right: xr.DataArray, t: Table, **columns: Any
-    ) -> None:
-        """Add mean certainty minus the share right. The interval is that of the share, exact: the
-        bootstrap has none where all are right, and certainties at a stop differ little."""
-        both = (rows_of(values.transpose(..., "pool"), self.columns) for values in (sure, right))
-        for (row, certainties), (_, is_right) in zip(*both, strict=True):
-            share, low, high = stats.share_interval(is_right.astype(float))
-            n = int(np.isfinite(is_right).sum())
-            mean = float(np.nansum(certainties)) / n if n else np.nan
-            t.add("overconfidence", mean - share, (mean - high, mean - low), n, **row | columns)
 
     def headline(self, table):
         """The first rule, at the level nearest .9 and where there is no more to gain."""
@@ -387,10 +345,9 @@ class Stopping(MapPrior, JudgeSettings):
         rows = where(table, protocol=protocol, rule=rule)
         scenarios = list(rows.scenario.unique())
         looks = where(rows, stop="none")
-        drawn = [n for n in looks.scenario.unique() if n in STYLES or n not in truths.TRUTHS]
         reliable = []
-        for name in drawn:
-            colour, ls = STYLES.get(name, ("blue", "-"))
+        for name in [name for name in looks.scenario.unique() if name in STYLES]:
+            colour, ls = STYLES[name]
             style = {"fmt": "o", "ms": 3, "ls": ls}
             reliable.append(plots.Line({"scenario": name}, name, colour, style, joined=False))
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Key
 
 from jbt import estimators, twins
 from jbt.acquisition import Loop, Task, reports, run
@@ -122,8 +122,8 @@ def verdicts_of(key: Key[Array, ""], pool: Pool, condition: Condition) -> Compar
 class Found(NamedTuple):
     """What a method makes of a pool."""
 
-    theta: Float[Array, " M"] | None
-    """The ranking; None of a run of the active loop, which has one at each budget."""
+    theta: Any
+    """[M] the ranking; None of a run of the active loop, which has one at each budget."""
     status: Array
     c: Any = jnp.nan
     gamma: Any = jnp.nan

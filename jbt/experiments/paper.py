@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,20 +52,17 @@ class PaperNumber:
     def is_of(self, columns: Collection[str], settings: Any) -> bool:
         """Whether these settings have its values in all fields that it names and that are not
         columns of the table."""
-        fields = {n: v for n, v in self.setting.items() if n not in columns}
-        return all(
-            _same(getattr(settings, name.removeprefix(SETTINGS)), wanted)
-            for name, wanted in fields.items()
-        )
+        of_columns = {n: v for n, v in self.setting.items() if n in columns}
+        return self.stands_beside(of_columns, settings)
 
-    def stands_beside(self, row: dict[str, Any], settings: Any) -> bool:
+    def stands_beside(self, row: Mapping[Any, Any], settings: Any) -> bool:
         """Whether a row of a run with these settings has this number's setting."""
-        for name, wanted in self.setting.items():
-            field = name.removeprefix(SETTINGS)
-            value = row[name] if name in row else getattr(settings, field)
-            if not _same(value, wanted):
-                return False
-        return True
+        return all(
+            _same(
+                row[name] if name in row else getattr(settings, name.removeprefix(SETTINGS)), wanted
+            )
+            for name, wanted in self.setting.items()
+        )
 
 
 def _same(value: Any, wanted: str) -> bool:

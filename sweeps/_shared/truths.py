@@ -17,12 +17,8 @@ from jaxtyping import Array, Bool, Key
 from jbt.simulation.simulate import Condition, stream
 from jbt.types import Prior
 
-from .judge import JudgeSettings, number
-
 LOGISTIC = math.pi / math.sqrt(3)
 """Standard deviation of the noise of a drawn verdict (logits)."""
-OWN = "judge"
-"""The judge of the settings."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,19 +66,6 @@ fails: the spread of quality; a bias drawn from the prior; a covariate independe
 bias for all; errors that are independent between queries of a pair; no bias at all."""
 SOUND = ("prior", "unbiased", "one_order")
 """Scenarios in which an exact posterior is calibrated whenever it is looked at."""
-
-
-def of_settings(s: JudgeSettings) -> Truth:
-    """The truth with the judge of settings that are `decided`."""
-    return Truth(
-        sd=s.sd,
-        bias=number(s, "bias"),
-        position=number(s, "position"),
-        discrimination=number(s, "discrimination"),
-        interaction=number(s, "interaction"),
-        pair_noise=number(s, "pair_noise"),
-        argmax=s.oracle == "argmax",
-    )
 
 
 def conditions(truths: Sequence[Truth], prior: Prior) -> dict[str, np.ndarray]:

@@ -93,7 +93,7 @@ class Run:
                     for number in numbers
                     if number.value == row["paper"]
                     and number.quantity == row["quantity"].removesuffix("_same_pools")
-                    and number.stands_beside({**row}, sweep)
+                    and number.stands_beside(row, sweep)
                 )
             )
             for row in rows.to_dict("records")

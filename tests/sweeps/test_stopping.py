@@ -130,19 +130,6 @@ def test_each_pair_in_one_order():
     assert np.triu(allowed).sum() == 66
 
 
-def test_scenarios_of_a_judge():
-    assert Stopping.at().decided().scenario == tuple(truths.TRUTHS)
-    twin = Stopping.at(judge="llama", n_items=30, k=5).decided()
-    assert twin.scenario == ("judge",)
-    assert twin.covariate == "binary"
-    ((name, truth),) = twin.simulated.items()
-    assert name == "llama"
-    assert truth.argmax
-    assert truth.pair_noise > 0
-    mine = Stopping.at(bias=2.0).decided()
-    assert mine.simulated["judge"].bias == 2.0
-
-
 def stops(s):
     """At level .5 all runs stop after 10 of 40 verdicts, and 12 are right; none at .8."""
 
@@ -178,10 +165,6 @@ def test_the_table_has_what_was_spent_and_how_often_it_was_right():
     assert numbers["right"] == 12 / 32
     assert numbers["saved"] == 0.75
     assert numbers["recall_lost"] == pytest.approx(0.1)
-    over = at_half.loc["overconfidence"]
-    share = at_half.loc["right"]
-    assert over.estimate == pytest.approx(0.6 - 12 / 32)
-    assert (over.ci_low, over.ci_high) == pytest.approx((0.6 - share.ci_high, 0.6 - share.ci_low))
     never = where(prior, stop="certainty", level=0.8).set_index("quantity")
     assert never.estimate["stopped"] == 0.0
     assert never.estimate["saved"] == 0.0

@@ -24,9 +24,7 @@ from jbt.types import Prior, check_count, check_positive
 from ._shared.scenario import Correlated, VaryingBias
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from jbt.experiments.notebook import Explored, Sliders
+    from jbt.experiments.notebook import Explored
 
 CONTINUOUS_GRID = tuple(round(0.05 * i, 2) for i in range(19))
 BINARY_GRID = CONTINUOUS_GRID[:16]
@@ -243,29 +241,6 @@ def explore(settings: Crossing = EXPLORED, *, most_items: int = 40, **changes: A
     rows = Table(s.columns, s)
     s.table(results, rows)
     return Explored(s, results, rows.frame())
-
-
-CONTROLS = {
-    "bias": ((0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0), 1.0, "bias c*"),
-    "interaction": ((0.0, 0.25, 0.5, 1.0), 0.0, "growth gamma"),
-    "n_items": ((10, 15, 20, 30, 40), 30, "items N"),
-    "sd": ((0.4, 0.6, 0.9, 1.2, 1.8, 2.5), 1.2, "sd of quality"),
-    "k": ((1, 2, 3, 5, 8), 5, "top k"),
-}
-"""Controls of `sliders`: field -> values, the first one shown, label."""
-
-
-def sliders(settings: Crossing = EXPLORED) -> Sliders:
-    """Sliders over bias, its growth with quality, pool size, spread of quality and k, beside the
-    figure of `explore`. One compiled program answers all of them."""
-    from jbt.experiments.notebook import Sliders
-
-    def draw(**values: Any) -> Figure:
-        drawn = explore(settings, **values).figure()
-        drawn.axes[0].set_ylim(-0.5, 0.5)  # the same for all, so that a move is seen
-        return drawn
-
-    return Sliders(draw, CONTROLS)
 
 
 def _checked(changes: dict[str, Any]) -> dict[str, Any]:

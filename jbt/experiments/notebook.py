@@ -1,4 +1,4 @@
-"""Run and show experiments in a notebook: a sweep without its files, figures, sliders.
+"""Run and show experiments in a notebook: a sweep without its files, and figures.
 
     from jbt.experiments import notebook
     from sweeps import acquisition
@@ -140,64 +140,3 @@ def report(result: Result, title: str = "", notes: Sequence[str] = (), **options
       options: of the result's own report.
     """
     print(result.report(title, list(notes), **options).text())
-
-
-class Sliders:
-    """Sliders beside a figure that is drawn again when one is moved. Where no kernel runs, on a
-    page or in a stored notebook, it is the figure at the sliders' beginning."""
-
-    def __init__(
-        self, draw: Callable[..., Figure], controls: dict[str, tuple[Sequence[Any], Any, str]]
-    ) -> None:
-        """
-        Args:
-          draw: makes the figure from a value of each control.
-          controls: name -> values, the first value shown, and a label.
-
-        Raises:
-          ValueError: a first value is not among the values.
-        """
-        for name, (values, first, _) in controls.items():
-            if first not in values:
-                raise ValueError(f"{name} begins at {first}, which is not among its values")
-        self._draw, self.controls = draw, controls
-
-    def first(self) -> Figure:
-        """The figure at the beginning."""
-        return self._draw(**{name: first for name, (_, first, _) in self.controls.items()})
-
-    def widget(self) -> Any:
-        """The sliders and the figure, a widget of ipywidgets.
-
-        Raises:
-          ImportError: ipywidgets is missing.
-        """
-        import ipywidgets
-
-        sliders = {
-            name: ipywidgets.SelectionSlider(
-                options=values, value=first, description=label, continuous_update=False
-            )
-            for name, (values, first, label) in self.controls.items()
-        }
-        image = ipywidgets.Image(value=png(self.first()), format="png")
-
-        def moved(_: Any) -> None:
-            image.value = png(self._draw(**{name: s.value for name, s in sliders.items()}))
-
-        for slider in sliders.values():
-            slider.observe(moved, "value")
-        return ipywidgets.VBox([*sliders.values(), image])
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        import base64
-
-        shown = {
-            "text/plain": "sliders",
-            "image/png": base64.b64encode(png(self.first())).decode(),
-        }
-        try:
-            widget = self.widget()
-        except ImportError:
-            return shown
-        return widget._repr_mimebundle_() | shown

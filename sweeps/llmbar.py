@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jbt import runtime
-from jbt.experiments import declare, plots
+from jbt.experiments import plots
 from jbt.experiments.declare import Group, RecordedSweep
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import CYCLE
@@ -43,8 +43,6 @@ SUBSETS = ("Natural", "Neighbor", "GPTInst", "GPTOut", "Manual")
 TRAINING = {"subset": "of the same subset", "all": "of all subsets"}
 """Labels that a pair's correction learns from."""
 FEATURES = {
-    "score": (True, False, False),
-    "score+length": (True, True, False),
     "score+length+format": (True, True, True),
     "length+format": (False, True, True),
 }
@@ -52,10 +50,6 @@ FEATURES = {
 SHOWN, WITHOUT_JUDGE = "score+length+format", "length+format"
 PAPER_JUDGE = "GPT-4o-mini"
 """The paper's judge. Its verdicts are not published, so its numbers are shown but not tested."""
-
-
-def check_lam(name: str, values: tuple[float, ...]) -> None:
-    declare.check_increasing(name, values, least=1e-6, needed=1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +62,7 @@ class LLMBar(RecordedSweep):
     columns = ("subset", "judge", "training", "features", "lam")
     index = "judge"
     presets = {
-        "smoke": {"pools": 80, "n_seeds": 2, "lam": (0.1, 1.0)},
+        "smoke": {"pools": 80, "n_seeds": 2},
         "paper": {"n_seeds": 1},
     }
     units = {
@@ -78,16 +72,15 @@ class LLMBar(RecordedSweep):
         "format": "markdown markers (first minus second)",
         **dict.fromkeys(("prefers_longer", "gold_longer"), "1 (share; equal lengths are halves)"),
         "agreement": "1 (share; ties are halves)",
-        "orders_disagree": "1 (share)",
     }
 
     folds: int = 5
     """Parts of the pairs, each corrected by weights learned from the others (count)."""
     n_seeds: int = 10
     """Divisions into folds, over which agreement is averaged within each pair (count)."""
-    lam: Annotated[tuple[float, ...], check_lam] = (0.01, 0.1, 1.0, 10.0, 100.0)
-    """Precisions of the normal prior on the weights (pure numbers; features in units of their root
-    mean square); 1, which the figure shows, among them."""
+    lam: float = 1.0
+    """Precision of the normal prior on the weights (pure number; features in units of their root
+    mean square)."""
 
     def check(self):
         super().check()
@@ -121,10 +114,8 @@ class LLMBar(RecordedSweep):
         for subset in subsets:
             part = where(raw, subset=subset)
             t.means("gold_longer", part["gold_longer"].isel(judge=0, drop=True), subset=subset)
-            for quantity in ("prefers_longer", "agreement", "orders_disagree"):
+            for quantity in ("prefers_longer", "agreement"):
                 t.means(quantity, part[quantity], subset=subset)
-            excess = part["prefers_longer"] - part["gold_longer"]
-            t.means("prefers_longer_excess", excess, subset=subset)
         for training in TRAINING:
             together = [[name] for name in subsets] if training == "subset" else [subsets]
             corrected = self.corrected(raw, together)
@@ -136,11 +127,12 @@ class LLMBar(RecordedSweep):
                 }
                 for subset, (quantity, values) in product(subsets, quantities.items()):
                     part = values.isel(pool=np.flatnonzero(raw["subset"] == subset))
-                    t.means(quantity, part, subset=subset, training=training, features=features)
+                    row = {"training": training, "features": features, "lam": self.lam}
+                    t.means(quantity, part, subset=subset, **row)
         t.paper_alone()
 
     def corrected(self, raw: xr.Dataset, together: list[list[str]]) -> dict[str, xr.DataArray]:
-        """Agreement with gold after the correction [judge, lam, pool], by features. Pairs without
+        """Agreement with gold after the correction [judge, pool], by features. Pairs without
         a valid verdict of the judge are NaN, and not learned from.
 
         Args:
@@ -149,7 +141,6 @@ class LLMBar(RecordedSweep):
         import xarray as xr
 
         out = {name: xr.full_like(raw["score"], np.nan) for name in FEATURES}
-        out = {name: v.expand_dims(lam=list(self.lam), axis=1).copy() for name, v in out.items()}
         for j, subsets in product(range(raw.sizes["judge"]), together):
             pairs = raw.isel(judge=j)
             usable = np.isfinite(pairs["score"].values) & np.isin(pairs["subset"], subsets)
@@ -162,14 +153,14 @@ class LLMBar(RecordedSweep):
                 rng = np.random.default_rng([self.seed, i])
                 of_seed[usable] = rng.permutation(usable.sum()) % self.folds
             for name, used in FEATURES.items():
-                gold, parts, lam = pairs["gold"].values, np.arange(self.folds), np.array(self.lam)
-                right = cross_validated(x * used, gold, fold, parts, lam)
+                gold, parts = pairs["gold"].values, np.arange(self.folds)
+                right = cross_validated(x * used, gold, fold, parts, self.lam)
                 out[name].values[j] = np.where(usable, right, out[name].values[j])
         return out
 
     def headline(self, table):
         before = table.quantity.isin(["gold_longer", "prefers_longer", "agreement"])
-        after = {"quantity": "agreement_corrected", "lam": 1.0, "training": "subset"}
+        after = {"quantity": "agreement_corrected", "training": "subset"}
         shown = table.index.isin(where(table, **after, features=SHOWN).index)
         return table[before | shown | table.paper.notna()]
 
@@ -205,7 +196,7 @@ class LLMBar(RecordedSweep):
         draw(longer, "prefers_longer")
         longer.set(title="How often the longer answer is preferred", ylabel="share of pairs (95 %)")
         for ax, (training, whose) in zip(corrected, TRAINING.items(), strict=True):
-            after = {"quantity": "agreement_corrected", "lam": 1.0, "training": training}
+            after = {"quantity": "agreement_corrected", "training": training}
             alone = "length and format alone, no judge"
             mean(ax, ":", alone, features=WITHOUT_JUDGE, **after)
             draw(ax, "agreement", hollow=True)
@@ -238,33 +229,31 @@ def experiment(key: Any, condition: dict[str, Any], pair: Answers) -> dict[str, 
         "prefers_longer": 0.5 + longer * (score - 0.5),
         "gold_longer": 0.5 + longer * (gold - 0.5),
         "agreement": 0.5 + jnp.sign(score - 0.5) * (gold - 0.5),
-        "orders_disagree": jnp.where(made.all(), jnp.abs(of_order[0] - of_order[1]), jnp.nan),
     }
 
 
 @runtime.precision("float64")
 def cross_validated(
-    features: np.ndarray, gold: np.ndarray, fold: np.ndarray, parts: np.ndarray, lam: np.ndarray
+    features: np.ndarray, gold: np.ndarray, fold: np.ndarray, parts: np.ndarray, lam: float
 ) -> np.ndarray:
     """Agreement of the correction with gold, for pairs it has not learned from: 1, 0, or 1/2 where
-    the correction does not decide, averaged over divisions into parts, [L, n].
+    the correction does not decide, averaged over divisions into parts, [n].
 
     Args:
       features: [n, d] differences between the first answer and the second.
       gold: [n] 1 where the first is better, else 0.
       fold: [divisions, n] part of each pair; -1 for pairs that are left out.
       parts: [F] all parts, 0 to F - 1.
-      lam: [L] precisions of the prior on the weights, see `learned`.
+      lam: precision of the prior on the weights, see `learned`.
     """
-    return np.asarray(_right(features, gold, lam, fold, parts).sum(2).mean(1))
+    return np.asarray(_right(features, gold, lam, fold, parts).sum(1).mean(0))
 
 
 @jax.jit
-@partial(jax.vmap, in_axes=(None, None, 0, None, None))
 @partial(jax.vmap, in_axes=(None, None, None, 0, None))
 @partial(jax.vmap, in_axes=(None, None, None, None, 0))
 def _right(features: Array, gold: Array, lam: Array, fold: Array, part: Array) -> Array:
-    """[L, divisions, F, n] agreement where the part is corrected by the others, else 0."""
+    """[divisions, F, n] agreement where the part is corrected by the others, else 0."""
     weight = jnp.where((fold >= 0) & (fold != part), 1.0, 0.0)
     decided = jnp.sign(features @ learned(features, gold, weight, lam))
     return jnp.where(fold == part, 0.5 + decided * (gold - 0.5), 0)

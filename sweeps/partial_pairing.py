@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jbt import estimators, identifiability, planning, stats
+from jbt import estimators, identifiability, stats
 from jbt.experiments import declare, plots
 from jbt.experiments.declare import Group
 from jbt.experiments.labelled_arrays import where
@@ -67,7 +67,6 @@ class PartialPairing(Profiled):
         "paper": {"pools": 6},  # as its paired study; it has no such part
     }
     units = {
-        "c_interval_width_planned": "logits per unit of the covariate (95 %, from the truth)",
         "covered": "1 if the interval holds c*",
     }
     panel_size = {"height": 4.0}
@@ -118,7 +117,6 @@ class PartialPairing(Profiled):
         probability = judges.verdict_probability(pool, judge)
         comparisons = judges.fresh_comparisons(stream(key, "verdicts"), probability, shown)
         estimate = identifiability.estimate_bias(comparisons, pool.design)
-        expected = pairs.expected(pool, *chosen, jnp.inf)
         given = comparisons, pool.design, Prior(LAM, LAM_B)
         known = jax.tree.map(lambda leaf: leaf[None], estimate)
         fits = (
@@ -130,9 +128,6 @@ class PartialPairing(Profiled):
         return {
             "mle": estimate.status,
             "c_interval_width": estimate.high - estimate.low,
-            "c_interval_width_wald": estimate.wald_high - estimate.wald_low,
-            "c_interval_width_planned": 2 * planning.expected_half_width(pool, judge, expected),
-            "curvature": estimate.curvature,
             "covered": (estimate.low <= self.bias) & (self.bias <= estimate.high),
             "recall": jnp.stack(recall),
             "status": jnp.stack([f.status for f in fits]).max(),
@@ -186,10 +181,8 @@ class PartialPairing(Profiled):
         """Add widths of the interval of c in each design, and the contents rendered twice that a
         width takes. Widths and coverage are means over the pools in which an estimate exists."""
         exists, width = part["mle"] == Status.CONVERGED, part["c_interval_width"]
-        for name in ("c_interval_width", "c_interval_width_wald", "c_interval_width_planned"):
-            t.means(name, part[name], **columns)
+        t.means("c_interval_width", width, **columns)
         t.shares("c_interval_coverage", part["covered"].where(exists), **columns)
-        t.means("curvature", part["curvature"], **columns)
         t.shares("mle_exists", exists.astype(float), **columns)
         sure = width.where(exists.mean("pool") >= SURE).values
         at, *interval = needed(np.array(self.n_twice), sure, 2 * self.half_width, self.seed)

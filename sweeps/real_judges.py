@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -61,7 +60,7 @@ class RealJudges(MapPrior, RecordedSweep):
 
     name = "real_judges"
     data_name = "prd"
-    columns = ("judge", "design", "model", "content")
+    columns = ("judge", "design", "model")
     index = "judge"
     presets = {"smoke": {"pools": 8}, "paper": {}}
     panel_size = {"height": 4.6}
@@ -88,7 +87,6 @@ class RealJudges(MapPrior, RecordedSweep):
                 axes={
                     "agreement": {"model": ITEM_MODELS},
                     "agreement_tied": by_tied,
-                    "theta_tied": by_tied | {"content": recorded.contents},
                 },
                 fits=60,
                 data=recorded.answers,
@@ -126,7 +124,6 @@ class RealJudges(MapPrior, RecordedSweep):
             "agreement_verdicts": agreement_with(better, won - won.T),
             "agreement": jax.vmap(agreement)(theta),
             "agreement_tied": jax.vmap(agreement)(tied.theta[:, question.content]),
-            "theta_tied": tied.theta,
             "humans_prefer_longer": agreement(words),
             "judge_prefers_longer": (labelled * longer * won).sum() / (labelled * won).sum(),
             "status_known": known.status,
@@ -149,9 +146,6 @@ class RealJudges(MapPrior, RecordedSweep):
                 without_one(quantity, one[f"{quantity}_tied"], **aware)
             nats, n = float(one["profile_range_tied"].mean()), one.sizes["pool"] - 1
             t.add("profile_range", nats, n_pools=n, design="tied", **aware)
-            for name, content in product(TIED_MODELS, ds["content"].values):
-                theta = one["theta_tied"].sel(model_tied=name, content=content)
-                without_one("theta", theta, judge=judge, model=name, content=content)
         t.means("agreement", ds["agreement_verdicts"], model="verdicts")
         tied = ds["agreement_tied"].rename(model_tied="model")
         designs = {"item": ds["agreement"], "tied": tied}
@@ -160,9 +154,6 @@ class RealJudges(MapPrior, RecordedSweep):
         for design, agreement in designs.items():
             gain = agreement[{"model": slice(1, None)}] - agreement.sel(model="naive", drop=True)
             t.means("gain", gain.transpose("model", ...), design=design)
-
-    def headline(self, table):
-        return table[table.quantity != "theta"]
 
     def panels(self, table):
         judges = list(table.judge.dropna().unique())

@@ -125,9 +125,8 @@ def of_designs(s):
     def width(labels):
         return 1.6 / np.maximum(labels.n_twice, 1).to_numpy()[:, None]
 
-    names = ("c_interval_width", "c_interval_width_wald", "c_interval_width_planned", "curvature")
     others = {"covered": 1, "mle": int(Status.CONVERGED), "recall": recall}
-    return invented(s, **dict.fromkeys(names, width), **others)
+    return invented(s, c_interval_width=width, **others)
 
 
 def test_the_table_of_partial_pairing():

@@ -196,7 +196,7 @@ class LLMBar(RecordedSweep):
         draw(longer, "prefers_longer")
         longer.set(title="How often the longer answer is preferred", ylabel="share of pairs (95 %)")
         for ax, (training, whose) in zip(corrected, TRAINING.items(), strict=True):
-            after = {"quantity": "agreement_corrected", "training": training}
+            after: dict[str, Any] = {"quantity": "agreement_corrected", "training": training}
             alone = "length and format alone, no judge"
             mean(ax, ":", alone, features=WITHOUT_JUDGE, **after)
             draw(ax, "agreement", hollow=True)

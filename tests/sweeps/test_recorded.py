@@ -314,7 +314,7 @@ def board(folder: Path, n: int = 200, c: float = 0.8) -> alpaca_eval.AlpacaEval:
             share = 1 / (1 + np.exp(-(QUALITY["baseline"] - QUALITY[name] + c * x)))
             verdicts.append((pool, "baseline", name, np.clip(share + rng.normal(0, 0.05), 0, 1)))
     rates = [
-        (name, 100 / (1 + np.exp(1 - QUALITY[name])), 50.0 + i) for i, name in enumerate(QUALITY)
+        (name, 50.0 + i, 100 / (1 + np.exp(1 - QUALITY[name]))) for i, name in enumerate(QUALITY)
     ]
     write(folder, verdicts=("pool first second p_first", verdicts))
     write(folder, items=("pool item content base_model words chars", items))
@@ -335,8 +335,8 @@ def test_renderings_and_variation_tell_one_bias_where_there_is_one(tmp_path):
     spread = where(table, quantity="spread", content="a").set_index("c_from").estimate
     assert spread["nothing"] > 0.8
     assert spread["variation"] < 0.1
-    kendall = where(table, quantity="kendall_win_rate").set_index("c_from").estimate
-    assert kendall["variation"] > kendall["nothing"]
+    rank = where(table, quantity="spearman_length_controlled").set_index("c_from").estimate
+    assert rank["variation"] > rank["nothing"]
 
 
 def test_the_board_splits_length_into_versions_and_variation(tmp_path):

@@ -293,8 +293,10 @@ class Group:
 
     name: str
     experiment: Experiment
-    conditions: Mapping[str, np.ndarray]
-    """Traced numbers of each condition, name -> [C]."""
+    conditions: Mapping[str, Any]
+    """Traced numbers of each condition, name -> [C], or a number that is common to all and not
+    batched. Groups with one experiment (the same object) share its program where these, the pools
+    and the axes have the same sizes."""
     labels: Mapping[str, Sequence[Any] | np.ndarray]
     """Coordinates of each condition in the results, name -> [C]."""
     n_items: int
@@ -315,7 +317,7 @@ class Group:
     @property
     def n_conditions(self) -> int:
         """C."""
-        return len(next(iter(self.conditions.values())))
+        return max(np.size(values) for values in self.conditions.values())
 
 
 # --- conditions and their labels
@@ -448,7 +450,8 @@ def check_groups(groups: Sequence[Group], index: str | None = None) -> None:
     for group in groups:
         if group.labels.keys() != first.labels.keys():
             raise ValueError(f"groups {first.name} and {group.name} differ in labels")
-        for name, values in (*group.conditions.items(), *group.labels.items()):
+        several = {n: values for n, values in group.conditions.items() if np.ndim(values)}
+        for name, values in (*several.items(), *group.labels.items()):
             if len(values) != group.n_conditions:
                 raise ValueError(
                     f"group {group.name}: {name} has {len(values)} values for "

@@ -22,7 +22,7 @@ import numpy as np
 
 from jbt import runtime
 from jbt.experiments import provenance, times
-from jbt.experiments.declare import Sweep
+from jbt.experiments.declare import Group, Sweep
 from jbt.experiments.store import DONE, Chunk, Shapes
 from jbt.simulation.simulate import Simulation
 
@@ -65,6 +65,11 @@ class Work:
         """The program of a group."""
         if name not in self._simulations:
             group, sweep = self.groups[name], self.sweep
+            for other, simulation in self._simulations.items():
+                if _is_program_of(self.groups[other], group):
+                    of_group = simulation.under(group.conditions).of(range(group.pools))
+                    self._simulations[name] = of_group
+                    return of_group
             chunk = sweep.chunk
             if chunk is None and jax.default_backend() == "cpu":
                 chunk = max(1, int(CALL_PROBLEMS / times.fits_a_pool(group)))
@@ -129,10 +134,10 @@ class Work:
     @runtime.defaults()
     def _chunk(self, chunk: Chunk, ids: range) -> Computed:
         begin = time.perf_counter()
-        names = list(self.groups)
+        names, simulation = list(self.groups), self.simulation(chunk.group)
         for name in names[: names.index(chunk.group)]:  # they are done with, and take memory
             self._simulations.pop(name, None)
-        calls = [out for _, out in self.simulation(chunk.group).of(ids).chunks()]
+        calls = [out for _, out in simulation.of(ids).chunks()]
         numbers = {}
         for name in calls[0]:
             values = np.concatenate([out[name] for out in calls])
@@ -143,6 +148,14 @@ class Work:
                 )
             numbers[name] = np.moveaxis(values.astype(dtype), 0, -1)
         return Computed(chunk, numbers, time.perf_counter() - begin, runtime.device_name())
+
+
+def _is_program_of(other: Group, group: Group) -> bool:
+    """Whether the program of one group computes the other."""
+    if other.experiment is not group.experiment or other.data is not group.data:
+        return False
+    shapes = [{n: np.shape(v) for n, v in g.conditions.items()} for g in (other, group)]
+    return shapes[0] == shapes[1] and other.pools == group.pools
 
 
 def _kept(dtype: np.dtype) -> np.dtype:

@@ -19,7 +19,6 @@ row as a third argument: `experiment(key, condition, recorded)`.
 from __future__ import annotations
 
 import copy
-import functools
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -78,7 +77,9 @@ class Simulation:
         """
         Args:
           experiment: one pool, one condition; see the module's docstring.
-          conditions: name -> [C] numbers, traced. Floats become `dtype`, integers stay integers.
+          conditions: name -> [C] numbers, traced. Floats become `dtype`, integers stay integers. A
+            number in place of C is common to all: it is traced, but not batched, so that
+            `lax.switch` on it computes one branch alone.
           pool_ids: integers >= 0, in any order.
           data: arrays, in any structure, whose row i belongs to pool i; floats become `dtype`.
           seed: root of every draw.
@@ -110,8 +111,8 @@ class Simulation:
                 raise ValueError("data must be arrays with a row for every pool, got a number")
             if len(leaf) <= self.pool_ids.max():
                 raise ValueError(f"no data for pool {self.pool_ids.max()}: there are {len(leaf)}")
-        lengths = {name: len(v) for name, v in self._conditions.items()}
-        if len(set(lengths.values())) != 1 or not (n_conditions := max(lengths.values())):
+        lengths = {name: len(v) for name, v in self._conditions.items() if v.ndim}
+        if len({*lengths.values()}) != 1 or not (n_conditions := max(lengths.values())):
             raise ValueError(f"conditions must have one length, at least 1, got {lengths}")
         check_chunking(chunk, devices)
         self.n_conditions = n_conditions
@@ -129,6 +130,8 @@ class Simulation:
         self._mesh = Mesh(np.array(local[:n_devices]), ("pools",))
         self._dtype = dtype
         self._compiler_options = None if optimise else quick_compilation.options()
+        self._program: dict[str, Any] = {}
+        """The program, once it is traced and compiled; copies share it."""
 
     @property
     def size(self) -> int:
@@ -152,6 +155,10 @@ class Simulation:
                 raise ValueError(f"metric {name} must be an array of real numbers, got a {kind}")
         return {name: (v.shape[2:], v.dtype) for name, v in metrics.items()}
 
+    def compile(self) -> None:
+        """Compile now what the first chunk would compile."""
+        _ = self._compiled
+
     def chunks(self) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
         """Run the chunks, yielding (ids [n], name -> array [n, C, ...]) for each.
 
@@ -169,7 +176,7 @@ class Simulation:
             yield part, {k: np.asarray(v)[: len(part)] for k, v in out.items()}
 
     def under(self, conditions: Mapping[str, Any]) -> Simulation:
-        """The same pools under other conditions, with the program already compiled.
+        """The same pools under other conditions, by the same program.
 
         Raises:
           ValueError: other names, kinds of numbers, or another number of conditions.
@@ -181,22 +188,22 @@ class Simulation:
             kinds = [None if v is None else (v.shape, str(v.dtype)) for v in values]
             if kinds[0] != kinds[1]:
                 raise ValueError(f"condition {name} had {kinds[0]}, now has {kinds[1]}")
-        _ = self._compiled  # shared with the copy
         simulation = copy.copy(self)
         simulation._conditions = new
         return simulation
 
     def of(self, pool_ids: Sequence[int] | np.ndarray) -> Simulation:
-        """Other pools, with the program already compiled; ids as in the constructor, with a row of
-        the data each."""
-        _ = self._compiled  # shared with the copy
+        """Other pools, by the same program; ids as in the constructor, with a row of the data
+        each."""
         simulation = copy.copy(self)
         simulation.pool_ids = _pool_ids(pool_ids)
         return simulation
 
-    @functools.cached_property
+    @property
     def _traced(self) -> jax.stages.Traced:
-        return self._trace(self._size)
+        if "traced" not in self._program:
+            self._program["traced"] = self._trace(self._size)
+        return self._program["traced"]
 
     def _trace(self, size: int) -> jax.stages.Traced:
         batch = self._batch or size // self._mesh.size
@@ -205,10 +212,15 @@ class Simulation:
             ids = np.zeros(size, np.uint32)
             return call.trace(self._root, ids, self._conditions, self._data)
 
-    @functools.cached_property
+    @property
     def _compiled(self) -> tuple[jax.stages.Compiled, int]:
         """The program, and its number of pools a call: the requested number or, if that does not
         fit in memory, a smaller one, for which it is compiled again."""
+        if "compiled" not in self._program:
+            self._program["compiled"] = self._compile()
+        return self._program["compiled"]
+
+    def _compile(self) -> tuple[jax.stages.Compiled, int]:
         traced, size = self._traced, self._size
         device = self._mesh.devices.flat[0]
         available = memory.there_is(device)
@@ -292,6 +304,8 @@ def _pool_ids(given: Any) -> np.ndarray:
 
 def _conditions(given: Mapping[str, Any], dtype: np.dtype) -> Condition:
     arrays = {name: _array(f"condition {name}", value, dtype) for name, value in given.items()}
+    if any(value.ndim for value in arrays.values()):
+        return arrays
     return {name: jnp.atleast_1d(value) for name, value in arrays.items()}
 
 
@@ -337,7 +351,9 @@ def kernel(experiment: Experiment, mesh: Mesh, batch: int) -> Any:
     ) -> dict[str, Array]:
         key = jax.random.fold_in(root, pool_id)
         row = () if data is None else (jax.tree.map(lambda leaf: leaf[pool_id], data),)
-        return jax.vmap(lambda condition: experiment(key, condition, *row))(conditions)
+        batched = {name: 0 if value.ndim else None for name, value in conditions.items()}
+        one = jax.vmap(lambda condition: experiment(key, condition, *row), in_axes=(batched,))
+        return one(conditions)
 
     def one_device(root: Any, ids: Array, conditions: Condition, data: Any) -> dict[str, Array]:
         return jax.lax.map(lambda i: one_pool(root, conditions, data, i), ids, batch_size=batch)

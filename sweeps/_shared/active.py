@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from jbt import stats, twins
 from jbt.acquisition import Loop, Task, panel_rules, reports, run
 from jbt.acquisition.loop import Queries
-from jbt.acquisition.rules import DEFAULT_RULES, families
+from jbt.acquisition.rules import DEFAULT_RULES, alike, families, one_of
 from jbt.acquisition.runs import check as check_run
 from jbt.experiments import declare
 from jbt.experiments.declare import Group
@@ -127,8 +127,10 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         whole = self.protocol == "frozen"
         return reports(self.budget, refit_every) if whole else np.array(self.budget)
 
-    def experiment(self, loop, key, condition):
-        """Run one rule on one pool; the condition holds the case and the acquisition seed."""
+    def experiment(self, loop, rules, key, condition):
+        """Run one of the rules on one pool; the condition holds the rule's number, the case and the
+        acquisition seed."""
+        loop = replace(loop, rule=one_of(rules, condition["rule"]))
         condition, steps = twins.displaced(key, condition)
         pool = pools_of(self)(stream(key, "pool"))
         answers = twins.answers(key, pool, condition)
@@ -151,15 +153,35 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         }
 
     def groups(self):
-        return [self.group(rule, r) for r in self.refits for rule in self.rule]
+        """The seeds of a rule and a case; and of a twin as calibrated, two displaced ones with one
+        acquisition seed."""
+        found = []
+        for r in self.refits:
+            programs = {}
+            for rules in alike(self.rule, r):
+                # One object for all of them, and below as many conditions for each: one program.
+                experiment = partial(self.experiment, self.loop(rules[0], r), rules)
+                programs |= {rule: (experiment, number) for number, rule in enumerate(rules)}
+            for rule in self.rule:
+                for case in self.cases(rule):
+                    runs = [[(case, seed, 0.0) for seed in range(self.n_seeds)]]
+                    if case.name == self.judge:
+                        runs.append([(case, 0, way) for way in twins.DISPLACED])
+                    for of_group in runs:
+                        name = f"{self.protocol}-{len(found)}-{r}-{rule}"
+                        found.append(self.group(name, rule, r, of_group, *programs[rule]))
+        return found
 
-    def group(self, rule: str, refit_every: int) -> Group:
-        """All cases and seeds of one rule: one compiled kernel. Twins as calibrated are also run
-        displaced, with one acquisition seed."""
-        cases = self.cases(rule)
-        runs = [(case, seed, 0.0) for case in cases for seed in range(self.n_seeds)]
-        own = [case for case in cases if case.name == self.judge]
-        runs += [(case, 0, way) for way in twins.DISPLACED for case in own]
+    def group(
+        self,
+        name: str,
+        rule: str,
+        refit_every: int,
+        runs: Sequence[tuple[Case, int, float]],
+        experiment: Any,
+        number: int,
+    ) -> Group:
+        """Runs of one rule: cases, acquisition seeds and displacements."""
         judge = judges.conditions([case.judge for case, *_ in runs])
         judge["pair_noise"] = np.array([case.pair_noise for case, *_ in runs])
         judge["displaced"] = np.array([way for *_, way in runs])
@@ -169,6 +191,7 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         labels |= {"judge": [case.name for case, *_ in runs], "model": models, SEEDS: seeds}
         labels |= {name: list(values) for name, values in judge.items()}
         conditions = judge | {
+            "rule": np.int32(number),
             "argmax": np.full(len(runs), float(self.oracle == "argmax")),
             "aware": np.array([float(model == "bias_aware") for model in models]),
             "seed": np.array(seeds),
@@ -180,8 +203,8 @@ class Active(MapPrior, RunSettings, JudgeSettings):
             **calibration.AXES,
         }
         return Group(
-            f"{self.protocol}-{refit_every}-{rule}",
-            partial(self.experiment, self.loop(rule, refit_every)),
+            name,
+            experiment,
             conditions,
             labels,
             self.n_items,

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from jbt.estimators import ESTIMATORS
 from jbt.kernel import metrics
@@ -56,6 +56,25 @@ def test_other_conditions_take_the_same_program():
         sim.under({"rho": np.zeros(3, int), "k": CONDITIONS["k"]})
 
 
+def test_a_number_common_to_all_conditions_is_not_batched():
+    """So that a switch on it computes one branch, and one program each of them."""
+
+    def branched(key, condition):
+        x = jax.random.normal(key) + condition["rho"]
+        return {"y": jax.lax.switch(condition["which"], [jnp.sin, jnp.cos], x)}
+
+    rho = np.array([0.0, 0.4, 0.8])
+    sines = simulate.Simulation(branched, {"rho": rho, "which": 0}, IDS)
+    cosines = sines.under({"rho": rho, "which": 1})
+    (_, of_sines), *_ = sines.chunks()
+    (_, of_cosines), *_ = cosines.chunks()
+    assert_allclose(of_sines["y"] ** 2 + of_cosines["y"] ** 2, 1, rtol=1e-5)
+    assert cosines._compiled is sines._compiled
+    assert "cond[" in str(sines._traced.jaxpr)
+    batched = simulate.Simulation(branched, {"rho": rho, "which": np.zeros(3, int)}, IDS)
+    assert "cond[" not in str(batched._traced.jaxpr)
+
+
 def test_batch_equals_loop():
     """Each pool by itself: no chunk, no batch, no device but the first."""
     out = simulate.simulate(experiment, CONDITIONS, IDS, seed=1)
@@ -67,7 +86,7 @@ def test_batch_equals_loop():
         for column, (rho, k) in enumerate(zip(*CONDITIONS.values(), strict=True)):
             with jax.debug_key_reuse(False):
                 one = alone(key, {"rho": jnp.float32(rho), "k": jnp.int32(k)})
-            np.testing.assert_allclose(out["theta"][row, column], one["theta"], atol=2e-5)
+            assert_allclose(out["theta"][row, column], one["theta"], atol=2e-5)
             assert out["recall"][row, column] == one["recall"]
     # Conditions share their pools, and float64 is for the simulation that asks for it.
     same = {"rho": np.array([0.4, 0.4])}
@@ -219,10 +238,11 @@ def test_bad_input(change, message):
         ({"a": jnp.zeros(2, jnp.bfloat16)}, "metric a must be .*got a bfloat16"),
     ],
 )
-def test_what_an_experiment_must_return(returned, message):
+def test_what_an_experiment_must_return(returned, message, monkeypatch):
     # Under the suite's check of types it would not even be traced.
     simulation = simulate.Simulation(experiment, CONDITIONS, [0])
-    simulation._traced = SimpleNamespace(out_info=returned)
+    traced = SimpleNamespace(out_info=returned)
+    monkeypatch.setattr(simulate.Simulation, "_traced", traced)
     for run in (simulation.metrics, lambda: next(simulation.chunks())):
         with pytest.raises(ValueError, match=message):
             run()

@@ -13,6 +13,7 @@ from jbt.acquisition.rules import families
 from jbt.experiments import provenance
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.run import table_of
+from jbt.experiments.work import Work
 from jbt.simulation import judges, pools
 from jbt.simulation.simulate import stream
 from sweeps import acquisition, stochastic_judge
@@ -175,10 +176,21 @@ def both_protocols(key, condition):
     return twins.answers(key, pool, condition), twins.probability(key, pool, condition), drawn
 
 
+def test_rules_that_need_the_same_arithmetic_share_a_program():
+    """Those that update between refits need more; with a refit after every pick none does."""
+    for module, refits, programs in ((acquisition, 8, 2), (stochastic_judge, (8, 1), 3)):
+        s = module.SWEEP.at("smoke", refit_every=refits).decided()
+        work = Work(s)
+        found = [work.simulation(name) for name in work.groups]
+        assert len({id(simulation._program) for simulation in found}) == programs
+        # As many conditions as seeds in each group, whatever the number of its rule's cases.
+        assert {group.n_conditions for group in work.groups.values()} == {s.n_seeds}
+
+
 def condition_of(s):
-    """The first condition of a sweep's first rule."""
-    group = s.group("top_k_aware", 8)
-    return {name: jnp.asarray(values[0]) for name, values in group.conditions.items()}
+    """The first condition of a sweep's first group."""
+    conditions = s.groups()[0].conditions
+    return {name: jnp.asarray(np.ravel(values)[0]) for name, values in conditions.items()}
 
 
 def test_one_judge_answers_both_protocols():

@@ -21,12 +21,12 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from jax.sharding import Mesh, PartitionSpec
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float
 
 from jbt import quick_compilation, runtime
-from jbt.acquisition import RULES, Loop, Rule, Task, View, reports, run
+from jbt.acquisition import Loop, Task, reports, run
 from jbt.acquisition.loop import refit
-from jbt.acquisition.rules import resolve
+from jbt.acquisition.rules import alike, one_of, resolve
 from jbt.kernel import metrics
 from jbt.kernel.batching import CPU_PROBLEMS
 from jbt.own.fits.batch import LARGEST_COUNTS, Batch
@@ -352,12 +352,8 @@ def _jobs(
         PartitionSpec("runs"),
     )
     pools = oracle.names, oracle.tasks, oracle.tops
-    for fresh in (False, True):
-        # With a refit after every pick, `fresh` makes no difference.
-        names = [n for n in rules if (resolve(n).fresh and loop.refit_every > 1) == fresh]
-        if not names:
-            continue
-        one = _run_of([RULES[name].score for name in names], fresh, loop, budgets, at, seed)
+    for names in alike(rules, loop.refit_every):
+        one = _run_of(names, loop, budgets, at, seed)
 
         def device(number: Array, pools: Any, *problems: Array, one: Any = one) -> Any:
             run_one = partial(one, number, pools)
@@ -382,7 +378,7 @@ def _jobs(
 
 
 def _run_of(
-    scores: list[Any], fresh: bool, settings: Loop, budgets: list[int], at: np.ndarray, seed: int
+    rules: Sequence[str], settings: Loop, budgets: list[int], at: np.ndarray, seed: int
 ) -> Callable[..., tuple[Array, Array]]:
     """(number of a rule, pools as in `Oracle`, fit, run) -> recall [scored_by, budgets] and status:
     one program for all rules."""
@@ -390,11 +386,7 @@ def _run_of(
     def one(number: Array, pools: Any, fit: Array, run_: Array) -> tuple[Array, Array]:
         name, task, tops = jax.tree.map(lambda v: v[fit], pools)
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), name), run_)
-
-        def chosen(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
-            return jax.lax.switch(number, scores, view, key)
-
-        loop = dataclasses.replace(settings, rule=Rule(chosen, fresh, tried=True))
+        loop = dataclasses.replace(settings, rule=one_of(rules, number))
 
         def scored(top: Float[Array, " M"]) -> tuple[Array, Array]:
             trace = run(key, dataclasses.replace(task, quality=top), loop, budgets)

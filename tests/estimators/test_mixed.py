@@ -60,6 +60,9 @@ def verdicts(rng, prompts, *, sd=0.0, sd_prompt=0.0, sd_model=0.0, c=0.8, times=
     )
 
 
+marginal = jax.jit(cluster_likelihood._marginal)
+
+
 def by_quadrature(logits, columns, shown, wins, nodes=40):
     """Marginal log-likelihood of a cluster with three effects, by a Gauss-Hermite product rule."""
     at, weight = np.polynomial.hermite_e.hermegauss(nodes)
@@ -81,18 +84,18 @@ def test_the_marginal_likelihood_is_that_of_quadrature(sd):
     columns, shown = sd * columns.T, np.full(10, 2.0)
     wins, logits = rng.binomial(2, 0.6, 10) * 1.0, rng.normal(size=10)
     arrays = map(jnp.asarray, (logits, np.ones(3), columns, shown, wins, np.zeros(3)))
-    value, _ = cluster_likelihood._marginal(*arrays)
+    value, _ = marginal(*arrays)
     assert float(value) == pytest.approx(by_quadrature(logits, columns, shown, wins), abs=0.01)
 
 
 def test_gradients_are_those_of_finite_differences():
     rng = default_rng(1)
-    columns, shown = rng.normal(size=(6, 3)), np.full(6, 3.0)
-    wins, logits, sds = rng.binomial(3, 0.5, 6) * 1.0, rng.normal(size=6), np.array([0.5, 1, 1.5])
+    columns, shown = rng.normal(size=(10, 3)), np.full(10, 3.0)
+    wins, logits, sds = rng.binomial(3, 0.5, 10) * 1.0, rng.normal(size=10), np.array([0.5, 1, 1.5])
 
     def value(logits, sds):
         data = map(jnp.asarray, (columns, shown, wins, np.zeros(3)))
-        return float(cluster_likelihood._marginal(jnp.asarray(logits), jnp.asarray(sds), *data)[0])
+        return float(marginal(jnp.asarray(logits), jnp.asarray(sds), *data)[0])
 
     data = [jnp.asarray(v)[None] for v in (logits, columns, shown, wins, np.zeros(3))]
     total, of_logits, of_sds, *_ = jax.device_get(

@@ -2,6 +2,7 @@
 
 import itertools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -203,11 +204,11 @@ def test_what_is_refused(x64):
     every = model.variant("bias_aware", design)
     for f in (identifiability.null_space, identifiability.prior_selected, identifiability.rank):
         with pytest.raises(ValueError, match="a variant for one judge, but comparisons of a panel"):
-            f(design, panel, variant=every)
+            jax.eval_shape(lambda f=f: f(design, panel, variant=every))
     for f in (
         identifiability.prior_selected,
         identifiability.rank,
         identifiability.comparison_matrix,
     ):
         with pytest.raises(ValueError, match=r"shown must be \[4, 4\]"):
-            f(design, made(1 - np.eye(3)))
+            jax.eval_shape(lambda f=f: f(design, made(1 - np.eye(3))))

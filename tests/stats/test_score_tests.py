@@ -40,7 +40,7 @@ def test_the_level_is_kept():
     """Effects of a group are tested across clusters, whose verdicts depend on each other."""
     p, found = [], []
     cluster, group = np.repeat(np.arange(40), 6), np.tile(np.arange(6), 40)
-    for seed in range(300):
+    for seed in range(150):
         rng = default_rng(seed)
         logit = rng.normal(size=40)[cluster]
         for values, effect in ((p, 0.0), (found, 1.0)):
@@ -48,9 +48,9 @@ def test_the_level_is_kept():
             mean = np.full(240, won.mean())
             fit = Residuals(sparse.csr_array(np.ones((240, 1))), np.ones(240), won * 1.0, mean)
             values.append(fit.p_value(indicators(group), rng, cluster))
-    error = 4 * np.sqrt(0.05 * 0.95 / 300)
+    error = 4 * np.sqrt(0.05 * 0.95 / 150)
     assert (np.array(p) < 0.05).mean() < 0.05 + error
-    assert abs(np.mean(p) - 0.5) < 4 * np.sqrt(1 / 12 / 300) + 0.03
+    assert abs(np.mean(p) - 0.5) < 4 * np.sqrt(1 / 12 / 150) + 0.03
     assert (np.array(found) < 0.05).mean() > 0.9
 
 

@@ -191,16 +191,6 @@ def test_where_kappa_is_estimated(pairs, items, position, free, tables):
     assert position_of(tables, pairs, items, position=position) == [free]
 
 
-@pytest.mark.heavy
-def test_better_items_listed_first_are_no_order_effect(tables):
-    """Pools of two, the winner listed first in nine of ten: kappa is not made of that."""
-    rng = default_rng(0)
-    rows = [f"{p},a,b,{'first' if rng.random() < 0.9 else 'second'}\n" for p in range(40)]
-    v, _ = tables("pool,first,second,winner\n" + "".join(rows))
-    assert all(np.isnan(f.kappa) for f in own.fit(own.load(v)))
-    assert np.mean([f.kappa for f in own.fit(own.load(v, position="yes"), prior=Prior())]) > 0.5
-
-
 def test_pools_are_grouped_by_size():
     def groups(*sizes):
         return [some.tolist() for some in _by_size(np.array(sizes))]

@@ -229,20 +229,6 @@ def alone(tables, written, items, *_, **options):
     return batch, own.fit_judges(batch)
 
 
-@pytest.mark.nightly
-def test_renderings_that_hardly_differ_measure_nothing(tables):
-    """Two renderings .02 apart: the verdicts identify c, and nearly all of it is the prior's."""
-    written, items, _ = simulated(6, {None: longer(1.0)}, slope=0.5, kappa=0.3)
-    near = pd.read_csv(io.StringIO(items))
-    first = near[near["item"] < 4].set_index(["pool", "content"])["words"]
-    copies = near["item"] >= 4
-    keys = pd.MultiIndex.from_frame(near.loc[copies, ["pool", "content"]])
-    near.loc[copies, "words"] = first.loc[keys].to_numpy() + 0.02
-    fit = alone(tables, written, near.to_csv(index=False))[1]
-    assert fit.of("c", "kappa")["basis"].tolist() == [Basis.WEAK, Basis.MEASURED]
-    assert np.isnan(c_of(fit).low)
-
-
 @pytest.mark.heavy
 def test_one_pool_that_decides_alone_has_no_interval(tables):
     """Only the first of six pools renders a content twice: c is its c, whatever the others'."""

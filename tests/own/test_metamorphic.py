@@ -5,11 +5,12 @@ at random depends on the seed and on names, not on places: where items or pools 
 `without_draws` leaves it out.
 """
 
-import csv
 import json
 import zlib
 from collections import Counter
+from functools import partial
 
+import pandas as pd
 import pytest
 from numpy.random import default_rng
 from support.marks import heavy, nightly
@@ -115,10 +116,10 @@ SHARES = {"first": "1.0", "second": "0.0", "tie": "0.5", "error": "", "[[A]]": "
 SHARES |= {"[[B]]": "0.0", "C": "0.5", "-1": "", "1": "1.0", "0": "0.0", "0.5": "0.5", "": ""}
 
 
-def verdicts_of(rows):
+def verdicts_of(table):
     """Count of each verdict of a table."""
     counts = Counter()
-    for row in rows:
+    for row in table.to_dict("records"):
         cell = row["winner"] if "winner" in row else row["p_first"]
         sides = {row["first"]: "1.0", row["second"]: "0.0"}
         share = sides.get(cell, SHARES.get(cell, cell))
@@ -127,9 +128,7 @@ def verdicts_of(rows):
     return +counts
 
 
-def read_rows(path):
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+read_rows = partial(pd.read_csv, dtype=str, keep_default_na=False)
 
 
 def test_rewritten_tables_are_imported_as_they_are(tmp_path):
@@ -138,17 +137,20 @@ def test_rewritten_tables_are_imported_as_they_are(tmp_path):
     for number in range(4):
         changes = draw(rng, [name for name in CHANGES if name != "anchors filled in"], 5)
         other = rewritten(base, changes, rng)
-        words = {(row["pool"], row["item"]): row["words"] for row in other.items}
+        words = other.items.set_index(["pool", "item"])["words"]
         expected_verdicts = verdicts_of(other.verdicts)
-        for row in other.verdicts:
-            for side in ("first", "second"):
-                row[f"{side} length"] = words[row["pool"], row[side]]
-        out, path = tmp_path / f"out{number}", other.save(tmp_path, "verdicts", other.verdicts, rng)
+        lengths = {
+            f"{side} length": words[list(zip(v["pool"], v[side], strict=True))].to_numpy()
+            for v in [other.verdicts]
+            for side in ("first", "second")
+        }
+        path = other.save(tmp_path, "verdicts", other.verdicts.assign(**lengths), rng)
+        out = tmp_path / f"out{number}"
         argv = ["--counts", "words", "first length", "second length", "--out", str(out)]
         assert cli.main(["import", str(path), *argv, *other.named()]) == 0, changes
         assert verdicts_of(read_rows(out / "verdicts.csv")) == expected_verdicts, changes
-        items = {(r["pool"], r["item"]): float(r["words"]) for r in read_rows(out / "items.csv")}
-        assert items == {key: float(value) for key, value in words.items()}, changes
+        items = read_rows(out / "items.csv").set_index(["pool", "item"])["words"]
+        assert items.astype(float).to_dict() == words.astype(float).to_dict(), changes
 
 
 # --- studies
@@ -170,10 +172,10 @@ def study(other, changes, folder, rng):
     argv = ["--items", str(items), "--n", "1000", "--out", str(queries)]
     assert cli.main(["ask", str(folder / "study"), *settings, *argv]) == 0
     rows = read_rows(queries)
-    for row in rows:
-        key = [of_old.get(row[c], row[c]) for c in ("pool", "judge", "first", "second")]
-        row["winner"] = ["first", "second", "tie"][zlib.crc32("/".join(key).encode()) % 3]
-    answers = World(rows, [], [], form=other.form, shuffled=other.shuffled)
+    keys = rows[["pool", "judge", "first", "second"]].replace(of_old).agg("/".join, axis=1)
+    rows["winner"] = [["first", "second", "tie"][zlib.crc32(k.encode()) % 3] for k in keys]
+    none = pd.DataFrame()
+    answers = World(rows, none, none, form=other.form, shuffled=other.shuffled)
     for name in changes:
         if name in OF_ANSWERS:
             CHANGES[name](answers, rng)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import copy
-import csv
-import gzip
-import io
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -21,6 +18,7 @@ ROLES = ("pool", "judge", "first", "second", "winner")
 """Columns that an option can name."""
 
 OPTIONS = {role: f"--{role}" for role in ROLES} | {"judge": "--judge-column"}
+TABLES = ("verdicts", "items", "anchors")
 ITEMS = ("lynx", "okapi", "tapir", "zebu")
 JUDGES = ("ada", "max")
 FRESH = {
@@ -32,18 +30,18 @@ FRESH = {
 
 @dataclass
 class World:
-    """Three tables and the options that read them."""
+    """Three tables of text and the options that read them."""
 
-    verdicts: list[dict[str, str]]
-    items: list[dict[str, str]]
-    anchors: list[dict[str, str]]
+    verdicts: pd.DataFrame
+    items: pd.DataFrame
+    anchors: pd.DataFrame
     columns: dict[str, str] = field(default_factory=lambda: {role: role for role in ROLES})
     """Name of each column in `ROLES` in the files."""
     form: dict[str, Any] = field(default_factory=dict)
     """How the files are written, see `save`."""
     options: list[str] = field(default_factory=list)
     """Those that the rewriting needs."""
-    extra: list[str] = field(default_factory=list)
+    extra: tuple[str, ...] = ()
     """Columns added."""
     shuffled: bool = False
     """Whether columns are written in a random order."""
@@ -54,44 +52,37 @@ class World:
     affine: tuple[float, float] = (1.0, 0.0)
     """Factor and shift of the covariate."""
 
-    def tables(self) -> list[list[dict[str, str]]]:
-        return [self.verdicts, self.items, self.anchors]
+    def each(self, change: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+        """Change every table."""
+        for name in TABLES:
+            setattr(self, name, change(getattr(self, name)))
 
     def named(self) -> list[str]:
         """The options that the rewriting needs, with those that name columns."""
-        renamed = [r for r in ROLES if self.columns[r] != r and r in self.verdicts[0]]
+        renamed = [r for r in ROLES if self.columns[r] != r and r in self.verdicts]
         return [*self.options, *(w for r in renamed for w in (OPTIONS[r], self.columns[r]))]
 
     def write(self, folder: Path, rng: np.random.Generator) -> list[str]:
         """Write the tables; return the options that read them."""
         folder.mkdir(parents=True, exist_ok=True)
-        argv = self.named()
-        for name, rows in zip(("verdicts", "items", "anchors"), self.tables(), strict=True):
-            argv += [f"--{name}", str(self.save(folder, name, rows, rng))]
-        return argv
+        files = [(name, self.save(folder, name, getattr(self, name), rng)) for name in TABLES]
+        return [*self.named(), *(word for name, path in files for word in (f"--{name}", str(path)))]
 
-    def save(
-        self, folder: Path, name: str, rows: list[dict[str, str]], rng: np.random.Generator
-    ) -> Path:
-        """Write one table."""
+    def save(self, folder: Path, name: str, table: pd.DataFrame, rng: np.random.Generator) -> Path:
+        """Write one table, as CSV with the options `form` of pandas, or as Parquet."""
         # Only the pool's column has its name from the options in every table.
         named = self.columns if name == "verdicts" else {"pool": self.columns["pool"]}
-        rows = [row | dict.fromkeys(self.extra, f"{n}") for n, row in enumerate(rows)]
-        header = list(rng.permutation(list(rows[0]))) if self.shuffled else list(rows[0])
-        table = [{named.get(column, column): row[column] for column in header} for row in rows]
-        form = {"separator": ",", "end": "\n", "encoding": "utf-8", "pack": False, **self.form}
-        if form.get("parquet"):
-            frame = pd.DataFrame(table)
-            for column in frame.columns.intersection(["count", "p_first", "words", "lists"]):
-                frame[column] = pd.to_numeric(frame[column].replace("", np.nan))
-            frame.to_parquet(folder / f"{name}.parquet")
+        table = table.assign(**dict.fromkeys(self.extra, np.arange(len(table)).astype(str)))
+        if self.shuffled:
+            table = table[rng.permutation(table.columns)]
+        table = table.rename(columns=named)
+        if self.form.get("parquet"):
+            for column in table.columns.intersection(["count", "p_first", "words", "lists"]):
+                table[column] = pd.to_numeric(table[column].replace("", np.nan))
+            table.to_parquet(folder / f"{name}.parquet")
             return folder / f"{name}.parquet"
-        out = io.StringIO(newline="")
-        writer = csv.writer(out, delimiter=form["separator"], lineterminator=form["end"])
-        writer.writerows([list(table[0]), *(list(row.values()) for row in table)])
-        data = out.getvalue().encode(form["encoding"])
-        path = folder / f"{name}.csv{'.gz' * form['pack']}"
-        path.write_bytes(gzip.compress(data) if form["pack"] else data)
+        path = folder / f"{name}.csv{'.gz' * ('compression' in self.form)}"
+        table.to_csv(path, index=False, **self.form)
         return path
 
 
@@ -121,16 +112,15 @@ def world(seed: int, n_pools: int) -> World:
     for pool in np.repeat(items["pool"].unique(), 4):
         worse, better = sorted(rng.choice(ITEMS, 2, replace=False).tolist(), key=theta.__getitem__)
         anchors.append({"pool": pool, "better": better, "worse": worse})
-    tables = (table.astype(str).to_dict("records") for table in (verdicts, items))
-    return World(*tables, pd.DataFrame(anchors).drop_duplicates().to_dict("records"))
+    anchors = pd.DataFrame(anchors).drop_duplicates(ignore_index=True)
+    return World(verdicts.astype(str).reset_index(drop=True), items.astype(str), anchors)
 
 
 # --- changes: each rewrites a world in place
 
 
 def permute_rows(world: World, rng: np.random.Generator) -> None:
-    for table in world.tables():
-        table[:] = [table[i] for i in rng.permutation(len(table))]
+    world.each(lambda table: table.sample(frac=1, random_state=rng, ignore_index=True))
 
 
 def permute_columns(world: World, rng: np.random.Generator) -> None:
@@ -138,7 +128,7 @@ def permute_columns(world: World, rng: np.random.Generator) -> None:
 
 
 def add_columns(world: World, rng: np.random.Generator) -> None:
-    world.extra = ["note", "weight"]
+    world.extra = ("note", "weight")
 
 
 def rename_columns(world: World, rng: np.random.Generator) -> None:
@@ -149,93 +139,82 @@ def _rename(kind: str) -> Callable[[World, np.random.Generator], None]:
     columns = {"item": ("item", "first", "second", "better", "worse")}.get(kind, (kind,))
 
     def change(world: World, rng: np.random.Generator) -> None:
-        table = world.verdicts if kind == "judge" else world.items
-        old = list(dict.fromkeys(row[kind] for row in table))
-        new = [str(name) for name in rng.choice(FRESH[kind], len(old), replace=False)]
+        old = (world.verdicts if kind == "judge" else world.items)[kind].unique()
+        new = rng.choice(FRESH[kind], len(old), replace=False).tolist()
         names = dict(zip(old, new, strict=True))
-        for row in (row for table in world.tables() for row in table):
-            row |= {
-                column: names.get(row[column], row[column]) for column in columns if column in row
-            }
+        world.each(lambda table: table.replace(dict.fromkeys({*columns} & {*table}, names)))
         world.names |= names
 
     return change
 
 
-OTHER = {"first": "second", "second": "first"}
-
-
-def _swap(row: dict[str, str]) -> None:
-    row["first"], row["second"] = row["second"], row["first"]
-    row["winner"] = OTHER.get(row["winner"], row["winner"])
+def _swapped(table: pd.DataFrame, rows: Any) -> pd.DataFrame:
+    """With first and second exchanged in some rows."""
+    first, second, winner = (table[name] for name in ("first", "second", "winner"))
+    return table.assign(
+        first=first.mask(rows, second),
+        second=second.mask(rows, first),
+        winner=winner.mask(rows, winner.replace({"first": "second", "second": "first"})),
+    )
 
 
 def swap_sides(world: World, rng: np.random.Generator) -> None:
-    for row in world.verdicts:
-        _swap(row)
-    world.turned = True
+    every = np.ones(len(world.verdicts), bool)
+    world.verdicts, world.turned = _swapped(world.verdicts, every), True
 
 
 def swap_unknown(world: World, rng: np.random.Generator) -> None:
     """Swap half of the rows whose order is not known."""
-    for row in world.verdicts:
-        if row["order"] == "unknown" and rng.random() < 0.5:
-            _swap(row)
+    some = (world.verdicts["order"] == "unknown") & (rng.random(len(world.verdicts)) < 0.5)
+    world.verdicts = _swapped(world.verdicts, some)
 
 
 def winner_by_name(world: World, rng: np.random.Generator) -> None:
-    for row in world.verdicts:
-        row["winner"] = row.get(row["winner"], row["winner"])
+    v = world.verdicts
+    for side in ("first", "second"):
+        v = v.assign(winner=v["winner"].mask(world.verdicts["winner"] == side, v[side]))
+    world.verdicts = v
 
 
 def winner_by_code(world: World, rng: np.random.Generator) -> None:
     codes = {"first": "[[A]]", "second": "[[B]]", "tie": "C", "error": "-1"}
-    for row in world.verdicts:
-        row["winner"] = codes[row["winner"]]
+    world.verdicts = world.verdicts.replace({"winner": codes})
     world.options += ["--map", "[[A]]=first,[[B]]=second,C=tie,-1=error"]
 
 
 def winner_by_share(world: World, rng: np.random.Generator) -> None:
     shares = {"first": "1", "second": "0", "tie": "0.5", "error": ""}
-    for row in world.verdicts:
-        row["p_first"] = shares[row.pop("winner")]
+    shared = world.verdicts.replace({"winner": shares})
+    world.verdicts = shared.rename(columns={"winner": "p_first"})
 
 
 def spell_out(world: World, rng: np.random.Generator) -> None:
     """A row for each verdict, the column of counts away."""
-    world.verdicts[:] = [
-        {column: cell for column, cell in row.items() if column != "count"}
-        for row in world.verdicts
-        for _ in range(int(row["count"]))
-    ]
+    rows = np.repeat(np.arange(len(world.verdicts)), world.verdicts["count"].astype(int))
+    world.verdicts = world.verdicts.iloc[rows].drop(columns="count")
 
 
 def split_counts(world: World, rng: np.random.Generator) -> None:
     """Counts of 2 and 3 as two rows that add up, not side by side."""
-    more = []
-    for row in world.verdicts:
-        if (count := int(row["count"])) > 1:
-            row["count"] = "1"
-            more.append({**row, "count": str(count - 1)})
-    world.verdicts += more
+    v, count = world.verdicts, world.verdicts["count"].astype(int)
+    rest = v.assign(count=(count - 1).astype(str))[count > 1]
+    world.verdicts = pd.concat([v.assign(count="1"), rest])
 
 
 def annotate(world: World, rng: np.random.Generator) -> None:
     """Anchors as an annotator fills them in."""
-    rows = []
-    for row in world.anchors:
-        sides = [row["better"], row["worse"]]
-        first, second = (sides[i] for i in rng.permutation(2))
-        better = "first" if first == row["better"] else "second"
-        rows.append({"pool": row["pool"], "first": first, "second": second, "better": better})
-    world.anchors[:] = rows
+    a, turn = world.anchors, rng.random(len(world.anchors)) < 0.5
+    first, second = a["better"].mask(turn, a["worse"]), a["worse"].mask(turn, a["better"])
+    better = np.where(turn, "second", "first")
+    world.anchors = pd.DataFrame(
+        {"pool": a["pool"], "first": first, "second": second, "better": better}
+    )
 
 
 def scale(world: World, rng: np.random.Generator) -> None:
-    factor, shift = 0.37, 120.25
-    for row in world.items:
-        row["words"] = repr(factor * float(row["words"]) + shift)
-    world.affine = factor, shift
+    factor, shift = world.affine = 0.37, 120.25
+    words = factor * world.items["words"].astype(float) + shift
+    world.items = world.items.assign(words=words.map(repr))
 
 
 def _form(**form: Any) -> Callable[[World, np.random.Generator], None]:
@@ -255,9 +234,9 @@ WINNERS = {
 COUNTS = {"counts spelled out": spell_out, "counts split": split_counts}
 FORMS = {
     "Parquet": _form(parquet=True),
-    "BOM, CRLF": _form(encoding="utf-8-sig", end="\r\n"),
-    "UTF-16, tabs": _form(encoding="utf-16", separator="\t"),
-    "semicolons, packed": _form(separator=";", pack=True),
+    "BOM, CRLF": _form(encoding="utf-8-sig", lineterminator="\r\n"),
+    "UTF-16, tabs": _form(encoding="utf-16", sep="\t"),
+    "semicolons, packed": _form(sep=";", compression="gzip"),
 }
 ROWS = {"rows permuted": permute_rows}
 CHANGES: Mapping[str, Callable[[World, np.random.Generator], None]] = {
@@ -365,20 +344,22 @@ def _negated(x: Any) -> Any:
     return None if x is None else -x
 
 
-def differences(one: Any, other: Any, tolerance: float, at: str = "") -> list[str]:
+def leaves(x: Any, at: str = "") -> dict[str, Any]:
+    """Everything in a result, by its place."""
+    if not isinstance(x, dict | list):
+        return {at: x}
+    parts = x.items() if isinstance(x, dict) else enumerate(x)
+    return {k: v for key, part in parts for k, v in leaves(part, f"{at}/{key}").items()}
+
+
+def differences(one: Any, other: Any, tolerance: float) -> list[str]:
     """Where two results differ: numbers by more than the tolerance times the larger of 1 and the
     number, anything else at all."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        found = [f"{at}: only in one: {key}" for key in one.keys() ^ other.keys()]
-        for key in one.keys() & other.keys():
-            found += differences(one[key], other[key], tolerance, f"{at}/{key}")
-        return found
-    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        pairs = zip(one, other, strict=True)
-        return [
-            d for n, (a, b) in enumerate(pairs) for d in differences(a, b, tolerance, f"{at}/{n}")
-        ]
-    numbers = all(isinstance(v, int | float) for v in (one, other))
-    if numbers and abs(one - other) <= tolerance * max(1, abs(one)):
-        return []
-    return [] if one == other else [f"{at}: {one} against {other}"]
+    a, b = leaves(one), leaves(other)
+    found = [f"{place}: only in one" for place in a.keys() ^ b.keys()]
+    for place in a.keys() & b.keys():
+        v, w = a[place], b[place]
+        near = isinstance(v, int | float) and isinstance(w, int | float)
+        if v != w and not (near and abs(v - w) <= tolerance * max(1, abs(v))):
+            found.append(f"{place}: {v} against {w}")
+    return found

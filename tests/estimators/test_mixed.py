@@ -153,6 +153,7 @@ def test_intervals_are_those_of_leaving_each_cluster_out():
     assert ((table["degrees"] > 5) & (table["degrees"] < 20)).all()
 
 
+@pytest.mark.heavy
 def test_order_of_rows_and_names_of_clusters_and_units_mean_nothing():
     problem = verdicts(default_rng(4), 30, sd=1.0, sd_prompt=0.5)
     order = default_rng(5).permutation(len(problem.shown))

@@ -125,7 +125,7 @@ def random_comparisons(seed, *, renderings):
 @pytest.mark.parametrize("renderings", [False, True])
 def test_the_combinations_that_closed_chains_span_are_identified(x64, renderings):
     seen = set()
-    for seed in range(60):
+    for seed in range(30):
         x, content, shown, s = random_comparisons(seed, renderings=renderings)
         d, n_judges = x.shape[1], len(shown)
         design = Design.build(x, content, n_contents=len(content))

@@ -51,6 +51,7 @@ def test_float32_is_that_within_its_error():
         assert np.sqrt(error @ hessian @ error) < 1e-2  # posterior standard deviations
 
 
+@pytest.mark.heavy
 def test_a_panel_of_one_is_that_judge(x64):
     qs = [problems.random_problem(s, shared=True) for s in range(24)]
     comparisons, design, prior, variant = problems.as_batch(qs, shared=True, dtype="float64")

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
+from support.marks import heavy
 
 from jbt import own
 from jbt.own.fits.judges import Judges
@@ -47,10 +48,10 @@ def tables(**population):
     [
         ({}, set(), "what Bradley-Terry leaves out"),
         ({"cycle": 0.5}, {"pairs of models"}, "win against others more often than one quality"),
-        ({"of_answers": 1.0}, {OF_ANSWERS}, "depend on each other"),
-        ({"c": 0.5 + QUALITY / 2}, {"c[words] between models"}, "not at equal covariates"),
+        heavy({"of_answers": 1.0}, {OF_ANSWERS}, "depend on each other"),
+        heavy({"c": 0.5 + QUALITY / 2}, {"c[words] between models"}, "not at equal covariates"),
         # An answer's square is a quality of its own, too.
-        ({"curvature": 0.4}, {"curvature of words", OF_ANSWERS}, "the effect is not linear"),
+        heavy({"curvature": 0.4}, {"curvature of words", OF_ANSWERS}, "the effect is not linear"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
 )

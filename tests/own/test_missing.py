@@ -147,6 +147,7 @@ def test_both_ends_of_a_leaderboard_are_those_of_tables_filled_by_hand():
     assert json.dumps(board.record()["missing"])
 
 
+@pytest.mark.heavy
 def test_c_rises_with_the_chance_that_the_longer_had_won():
     _, verdicts, items = losing(the_longer_lost, 12)
     tables = read(verdicts, items)

@@ -256,6 +256,7 @@ def test_it_stops_when_sure_and_says_so(tmp_path):
     assert len(summary.figure().axes) == 2
 
 
+@pytest.mark.heavy
 def test_of_contents_within_the_zone_either_is_right(tmp_path):
     """The second and the third are equal: a study that is indifferent stops earlier."""
     told = {}
@@ -350,6 +351,7 @@ def test_studies_of_one_folder_are_the_same(folder):
     assert own.Study.open(folder).look().certainty == pytest.approx(study.look().certainty)
 
 
+@pytest.mark.heavy
 def test_a_kill_at_any_byte_of_the_last_write_loses_nothing_told(folder):
     study, path = own.Study.open(folder), folder / "journal.jsonl"
     study.tell(4, "second", cost=0.25, model="toy 1.0")

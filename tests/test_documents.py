@@ -46,15 +46,10 @@ documents = pytest.mark.documents
 
 
 @pytest.fixture
-def jbt(tmp_path, monkeypatch, capsys):
+def jbt(tmp_path, monkeypatch, jbt):
     """Gives a command in an empty folder; returns what it prints."""
     monkeypatch.chdir(tmp_path)
-
-    def give(command):
-        assert cli.main(shlex.split(command)) == 0
-        return capsys.readouterr().out
-
-    return give
+    return lambda command: jbt(*shlex.split(command))
 
 
 def check_printed(printed, shown, near=0.02):

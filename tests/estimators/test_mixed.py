@@ -154,8 +154,8 @@ def test_intervals_are_those_of_leaving_each_cluster_out():
 
 
 @pytest.mark.heavy
-def test_order_of_rows_and_names_of_clusters_and_units_mean_nothing():
-    problem = verdicts(default_rng(4), 30, sd=1.0, sd_prompt=0.5)
+def test_sds_are_recovered_and_order_of_rows_and_names_of_clusters_and_units_mean_nothing():
+    problem = verdicts(default_rng(4), 150, sd=1.0, sd_prompt=0.6, times=2)
     order = default_rng(5).permutation(len(problem.shown))
     shuffled = mixed.Mixed(
         fixed=problem.fixed[order],
@@ -171,3 +171,6 @@ def test_order_of_rows_and_names_of_clusters_and_units_mean_nothing():
     assert one.status == other.status == Status.CONVERGED
     assert_allclose(one.beta, other.beta, atol=1e-6)
     assert one.sd == pytest.approx(other.sd, abs=1e-5)
+    # Four standard errors, some 0.05 each, of 20 studies of this size.
+    assert one.sd["quality"] == pytest.approx(1.0, abs=0.2)
+    assert one.sd["c"] == pytest.approx(0.6, abs=0.2)

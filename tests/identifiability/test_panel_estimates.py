@@ -17,29 +17,20 @@ from jbt.types import Comparisons, Design, Panel, Parameters, Status, Variant
 
 heavy = pytest.mark.heavy
 
-BATCH = 16
-"""One compiled shape: problems of 8 items, 3 covariates and 3 judges."""
+jitted = jax.jit(identifiability.estimate_bias)
 
 
-@jax.jit
-@jax.vmap
-def estimates(panel, design, variant, covariate, judge, start):
-    return identifiability.estimate_bias(
-        panel, design, covariate=covariate, judge=judge, variant=variant, start=start
-    )
-
-
-def estimates_of(batch, covariate, judge, start=0.0):
-    """Estimates for the problems of `panels.as_batch`; `start` holds the known coefficients."""
-    panel, design, _, variant = batch
-    which = [jnp.asarray(np.broadcast_to(v, BATCH)) for v in (covariate, judge)]
-    biases = jnp.asarray(np.full((BATCH, panels.D + 1, J), start))
-    begin = jax.vmap(Parameters)(jnp.zeros((BATCH, panels.M)), biases[:, :-1], biases[:, -1])
-    return jax.device_get(estimates(panel, design, variant, *which, begin))
+def estimate(problem, covariate=0, judge=0, start=0.0):
+    """The estimate in a problem of `padded`; `start` holds the known coefficients."""
+    panel, design, variant = problem
+    biases = jnp.full((panels.D + 1, J), start)
+    begin = Parameters(jnp.zeros(panels.M), biases[:-1], biases[-1])
+    which = {"covariate": covariate, "judge": judge}
+    return jax.device_get(jitted(panel, design, variant=variant, start=begin, **which))
 
 
 def padded(x, shown, wins, *, variant, discrimination=(1.0, 1.0, 1.0)):
-    """One problem of the compiled shape: 8 items, of three judges."""
+    """One problem of a shape that all share: 8 items, of three judges."""
     covariates = np.zeros((panels.N, panels.D))
     covariates[:, : x.shape[1]] = x
     made = Panel(
@@ -53,13 +44,6 @@ def padded(x, shown, wins, *, variant, discrimination=(1.0, 1.0, 1.0)):
     return made, design, Variant(jnp.asarray(c), variant.kappa)
 
 
-def together(problems):
-    """Repeated to a batch."""
-    each = [*problems, *[problems[-1]] * (BATCH - len(problems))]
-    panel, design, variant = jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
-    return panel, design, None, variant
-
-
 @heavy
 def test_reasons_why_there_is_no_estimate(x64):
     n = panels.N
@@ -67,7 +51,7 @@ def test_reasons_why_there_is_no_estimate(x64):
     full, none, chain = 1 - np.eye(n), np.zeros((n, n)), pairs_of(n, *itertools.pairwise(range(n)))
     alike, apart = pairs_of(n, (6, 7)), pairs_of(n, (0, 3))
     halves = pairs_of(n, (0, 1), (1, 2), (3, 4), (4, 5), (5, 6), (6, 7))
-    variant, asked = known(1, J, (0, 1)), 0
+    variant = known(1, J, (0, 1))
     longer = (x > x.T) * full
 
     def problem(*shown, wins=None, x=x, variant=variant):
@@ -86,14 +70,13 @@ def test_reasons_why_there_is_no_estimate(x64):
         "NO_VERDICTS": problem(none, full, full),
         "NOT_FINITE": problem(full, full, none, wins=[full * np.nan, full / 2, none]),
     }
-    out = estimates_of(together(list(cases.values())), 0, asked)
-    found = [Status(int(s)).name for s in out.status[: len(cases)]]
-    assert found == [name.strip() for name in cases]
+    found = {name: estimate(case) for name, case in cases.items()}
+    names = [Status(int(of.status)).name for of in found.values()]
+    assert names == [name.strip() for name in cases]
     # The reference saw one tie, and quality apart at discrimination 1: c_0 = 0 in both.
-    assert out.c[0] == pytest.approx(0, abs=1e-6)
-    # Another judge that compared nothing, or whose coefficient is known.
-    unidentified = estimates_of(together(list(cases.values())), 0, 2)
-    assert unidentified.status[0] == Status.NO_VERDICTS
+    assert found["CONVERGED"].c == pytest.approx(0, abs=1e-6)
+    # Another judge compared nothing.
+    assert estimate(cases["CONVERGED"], judge=2).status == Status.NO_VERDICTS
 
 
 @heavy
@@ -116,16 +99,15 @@ def test_a_difference_is_identified_without_anything_known(x64):
     def apart(panel, *rest):
         return identifiability.difference(panel, 1, 0), *rest
 
-    batch = together([apart(*free), held, free, apart(*unlinked)])
-    out = estimates_of(batch, 1, 1)
-    converged = Status.CONVERGED
-    assert out.status[:4].tolist() == [converged, converged, Status.FLAT, Status.DISCONNECTED]
+    cases = apart(*free), held, free, apart(*unlinked)
+    difference, alone, *others = (estimate(case, 1, 1) for case in cases)
+    assert [of.status for of in (difference, alone)] == [Status.CONVERGED] * 2
+    assert [of.status for of in others] == [Status.FLAT, Status.DISCONNECTED]
     for name in ("c", "low", "high", "wald_low", "curvature"):
-        of_difference, with_0_held = getattr(out, name)[:2]
-        assert of_difference == pytest.approx(with_0_held, abs=1e-6)
-    with_half = estimates_of(batch, 1, 1, start=0.5)
-    assert with_half.c[1] == pytest.approx(out.c[0] + 2 * 0.5, abs=1e-6)
-    assert out.c[0] < 0.5 < 1  # a difference, not a coefficient
+        assert getattr(difference, name) == pytest.approx(getattr(alone, name), abs=1e-6)
+    with_half = estimate(held, 1, 1, start=0.5)
+    assert with_half.c == pytest.approx(difference.c + 2 * 0.5, abs=1e-6)
+    assert difference.c < 0.5 < 1  # a difference, not a coefficient
 
 
 @heavy

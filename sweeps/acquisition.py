@@ -67,12 +67,12 @@ class Acquisition(Active):
         return (self.refit_every,)
 
     def cases(self, rule: str) -> list[Case]:
-        discrimination = number(self, "discrimination")
-        case = self.case(discrimination)
+        case = self.case()
         out = [case]
         if rule in NAIVE:
             out.append(replace(case, model="naive"))
         if rule in WASTE:
+            discrimination = number(self, "discrimination")
             unbiased = replace(judges.UNBIASED, discrimination=discrimination)
             out.append(replace(case, name="unbiased", judge=unbiased))
         return out

@@ -98,11 +98,11 @@ class JudgeSettings(declare.Sweep):
         missing = {n: v for n, v in self.defaults().items() if getattr(self, n) is None}
         return replace(self, **missing)
 
-    def case(self, discrimination: float) -> Case:
+    def case(self) -> Case:
         """The settings' judge. A twin as calibrated has the name of the paper's judge, so that the
         paper's numbers stand beside it alone; a changed twin has another."""
-        values = {n: number(self, n) for n in ("bias", "position", "interaction", "pair_noise")}
-        values["discrimination"] = discrimination
+        names = ("bias", "position", "discrimination", "interaction", "pair_noise")
+        values = {n: number(self, n) for n in names}
         name = self.judge or "default"
         if self.judge is not None:
             twin = twins.twin(self.judge, oracle=self.oracle, others=self.others)

@@ -21,7 +21,7 @@ MOVED = {
     "jbt.membership": "jbt.kernel.membership",
     "jbt.metrics": "jbt.kernel.metrics",
     "jbt.priors": "jbt.estimators.priors",
-    "jbt.clusters": "jbt.estimators.clusters",
+    "jbt.clusters": "jbt.stats.row_jackknife",
     "jbt.reference": "jbt.estimators.reference",
     "jbt.jackknife": "jbt.stats.row_jackknife",
     "jbt.pools": "jbt.simulation.pools",

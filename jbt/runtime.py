@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -48,13 +47,12 @@ def start(*, cpu_devices: int | None = None, cache: Path | None = None) -> None:
 
 def _one_blas_thread() -> None:
     """JAX solves on the CPU with SciPy's OpenBLAS, whose threads wait for one another when several
-    devices call it at once: two cores were slower than one."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when the library is loaded
-    if "scipy.linalg" in sys.modules:
-        with suppress(ImportError):  # a bare JAX environment
-            from threadpoolctl import threadpool_limits
+    devices call it at once: two cores were slower than one. So do NumPy's in small products."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when SciPy's library is loaded
+    with suppress(ImportError):  # a bare JAX environment
+        from threadpoolctl import threadpool_limits
 
-            threadpool_limits(1, user_api="blas")
+        threadpool_limits(1, user_api="blas")
 
 
 DEFAULTS = {

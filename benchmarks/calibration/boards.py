@@ -8,7 +8,6 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from numpy.random import Generator, default_rng
@@ -28,6 +27,7 @@ from benchmarks.calibration import (
     tables_of,
 )
 from jbt import own
+from jbt.kernel.listed import Listed
 from jbt.own.fits.judges import Judges
 from jbt.own.leaderboards import growth, lack_of_fit
 from jbt.own.leaderboards.davidson import DavidsonProblem
@@ -35,7 +35,7 @@ from jbt.own.leaderboards.intervals import intervals
 from jbt.own.leaderboards.lack_of_fit import PAIRS, QUALITY
 from jbt.own.leaderboards.problem import Fitted, Problem, Settings, Setup, places
 from jbt.own.leaderboards.report import Leaderboard
-from jbt.types import Prior, Rows, Variant
+from jbt.types import Prior, Rows
 
 MODELS, C, KAPPA = 6, 0.6, 0.3
 BOARD = "jbt leaderboard, jbt identify --merge-pools"
@@ -83,9 +83,8 @@ def problem_of(
     """
     first, second = pair
     rows = Rows.build(first, second, (x[prompt, first] - x[prompt, second])[:, None], share)
-    variant = Variant(jnp.ones(1, bool), jnp.asarray(position))
-    at = places(theta=(x.shape[1],), c=(1, 1), kappa=(1,))
-    return Problem.of(rows, variant, Prior(1.0, 0.1), at, prompt, sides=sides)
+    rows, at = Listed.of(rows, x.shape[1]), places(theta=(x.shape[1],), c=(1, 1), kappa=(1,))
+    return Problem.of(rows, [True, position], Prior(1.0, 0.1), at, prompt, sides=sides)
 
 
 def printed(fit: Fitted, names: Mapping[str, int]) -> dict[str, Sequence[float]]:
@@ -146,7 +145,7 @@ def boards(
 
 
 def limit(prompts: int, **population: Any) -> np.ndarray:
-    """Estimates of theta, c, (log nu,) kappa from very many prompts of `boards`."""
+    """Estimates of theta, c, kappa (and log nu) from very many prompts of `boards`."""
     (problem,) = boards(default_rng(0), 1, np.full(prompts, 20), **population)
     return dataclasses.replace(problem, prior=Prior(1e-6, 1e-6)).fit().beta
 
@@ -169,8 +168,8 @@ def board_cells(
       many: prompts behind the truth where it is the estimate from very many; 0 where it is known.
       population: arguments of `boards`.
     """
-    tie = [population["log_nu"]] if "log_nu" in population else []
-    beta = np.r_[population["sd"] * normal_scores(), C, tie, KAPPA]
+    log_nu = [population["log_nu"]] if "log_nu" in population else []
+    beta = np.r_[population["sd"] * normal_scores(), C, KAPPA, log_nu]
     if many:
         beta = limit(many, **population)
     results = []
@@ -204,7 +203,7 @@ def davidson(run, prompts, log_nu=0.0, deaf=False, slope=0.0, apart=0.0):
         slope and f"c + {slope:g} theta",
         apart and f"prompts apart by sd {apart:g}",
     )
-    names = {"c": MODELS, "log nu": MODELS + 1, "kappa": MODELS + 2, BEST: 0}
+    names = {"c": MODELS, "log nu": MODELS + 2, "kappa": MODELS + 1, BEST: 0}
     yield from board_cells(
         "jbt leaderboard --ties davidson",
         setting,

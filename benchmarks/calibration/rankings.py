@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import dataclasses
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.random import Generator, default_rng
 
 from benchmarks.calibration import cells_of, claim, grid, said
 from benchmarks.calibration.boards import BEST, MODELS, RANK, normal_scores, printed
+from jbt.kernel.listed import Listed
 from jbt.own.formats import ratings
 from jbt.own.leaderboards.problem import Problem, places
-from jbt.types import Prior, Rows, Variant
+from jbt.types import Prior, Rows
 
 MANY = 10_000
 """Prompts behind the truth."""
@@ -46,10 +46,9 @@ def problem_of_scores(scores: np.ndarray) -> Problem:
     share, count = np.array([(v.p_first, v.count) for v in verdicts], float).T
     none = np.zeros((len(share), 0))
     rows = Rows.build(first, second, none, share, weight=count, ordered=np.zeros(len(share), bool))
-    variant = Variant(jnp.ones(0, bool), jnp.asarray(False))
     at = places(theta=(MODELS,), c=(0, 1), kappa=(1,))
     prompts = np.array([v.pool for v in verdicts], int)
-    return Problem.of(rows, variant, Prior(1.0, 0.1), at, prompts)
+    return Problem.of(Listed.of(rows, MODELS), [False], Prior(1.0, 0.1), at, prompts)
 
 
 @claim(

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.calibration import Run, cells_of, claim, grid, kept, said
@@ -106,11 +105,11 @@ def by_value(
 
 def halves(problem: Problem) -> tuple[Problem, Problem]:
     """Every other verdict, and those between."""
-    shown, wins = np.asarray(problem.rows.shown), np.asarray(problem.rows.wins)
-    parts = []
+    parts, n = [], len(problem.rows.shown)
     for half in range(2):
-        mask = np.arange(len(shown)) % 2 == half
-        counts = {"shown": jnp.asarray(shown * mask), "wins": jnp.asarray(wins * mask)}
-        rows = dataclasses.replace(problem.rows, **counts)
+        mask = np.arange(n) % 2 == half
+        rows = dataclasses.replace(
+            problem.rows, shown=problem.rows.shown * mask, wins=problem.rows.wins * mask
+        )
         parts.append(dataclasses.replace(problem, rows=rows))
     return parts[0], parts[1]

@@ -31,7 +31,7 @@ from jbt.kernel.fit import fit_map
 from jbt.simulation import judges, pairs
 from jbt.simulation.pools import gaussian
 from jbt.simulation.simulate import Simulation, stream
-from jbt.types import Comparisons, Design, Judge, Pool, Prior, Rows, Variant
+from jbt.types import Comparisons, Design, Judge, Pool, Prior
 
 PRIOR = Prior(LAM, LAM_B)
 MOST_ON_CPU = 20_000
@@ -177,27 +177,25 @@ def refit(count: int, dtype: str = "float32", **options: Any) -> Run:
 def leaderboard(
     count: int, rows: int, lam: float = LAM, lam_b: float = LAM_B, robust: bool = False
 ) -> Run:
-    """theta and c of a leaderboard, compiling included; if `robust`, the time is that of a fit and
-    its jackknife over prompts."""
-    from jbt.estimators import clusters
-    from jbt.stats.row_jackknife import jackknife
+    """theta and c of a leaderboard; if `robust`, the time is that of a fit and its jackknife over
+    prompts."""
+    from jbt.kernel.listed import Listed
+    from jbt.stats.row_jackknife import Groups, jackknife
 
-    data, models, covariates = problems.leaderboard(rows), problems.MODELS, problems.COVARIATES
-    prior = Prior(lam, lam_b)
-    with runtime.precision("float64"):
-        verdicts = Rows.build(*(data[k] for k in ("first", "second", "difference", "won")))
-        design = Design.of_contents(models, covariates)
-        variant = Variant(jnp.ones(covariates, bool), jnp.array(False))
+    data, models = problems.leaderboard(rows), problems.MODELS
+    first, second = (data[side].astype(np.intp) for side in ("first", "second"))
+    columns = np.asfortranarray(data["difference"])
+    precision = np.repeat([float(lam), float(lam_b)], [models, columns.shape[1]])
+    free = np.ones(len(precision), bool)
+    given = Listed(models, first, second, columns, np.ones(rows), data["won"].astype(float))
 
     def run() -> Any:
-        jax.clear_caches()
-        with runtime.precision("float64"):
-            result = jax.jit(fit_map)(verdicts, design, prior, variant)
-            mode = result.parameters
-            if robust:
-                inverse = clusters.inverse_hessian(mode, verdicts, design, prior, variant)
-                jackknife(inverse, mode, verdicts, data["prompt"])
-            return np.asarray(or_nan(mode.flat()[:-1], result.status))[None]
+        verdicts = dataclasses.replace(given)  # without what was kept
+        top = verdicts.top(free, precision)
+        if robust:
+            inverse = verdicts.inverse_hessian(top.beta, precision, free)
+            jackknife(inverse, top.beta, verdicts, Groups.of(verdicts, data["prompt"]))
+        return or_nan(top.beta, top.status)[None]
 
     return run
 

@@ -148,7 +148,7 @@ class MixedFit:
         Returns:
           A row for each combination: estimate, low, high, degrees (of Student's t: Satterthwaite's
           for clusters with the fitted information), prior_share (of the prior in the posterior
-          variance, see `clusters.prior_part`).
+          variance, see `row_jackknife.prior_part`).
         """
         from scipy import special
 

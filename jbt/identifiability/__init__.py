@@ -19,8 +19,8 @@ of 1e-5 in the covariate.
 """
 
 from jbt.identifiability.coefficient import efficient_information
-from jbt.identifiability.design_matrix import comparison_matrix
-from jbt.identifiability.directions import NullSpace, null_space
+from jbt.identifiability.design_matrix import comparison_matrix, with_gram
+from jbt.identifiability.directions import NullSpace, null_directions, null_space
 from jbt.identifiability.estimate import BiasEstimate, estimate_bias
 from jbt.identifiability.panel import difference
 from jbt.identifiability.profile_likelihood import Profile, grid_around, likelihood_slice, profile
@@ -39,10 +39,12 @@ __all__ = [
     "estimate_bias",
     "grid_around",
     "likelihood_slice",
+    "null_directions",
     "null_space",
     "prior_selected",
     "profile",
     "rank",
     "undetermined",
     "unidentified_parts",
+    "with_gram",
 ]

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jbt.kernel.listed import Listed
 from jbt.types import Design, Panel, Rows
 
 NULL = 1e-6
@@ -48,13 +49,13 @@ def matrix_and_gram(
     """[rows, P] Z, and [P, P] Z'Z. For counts Z is the design matrix, for rows a small matrix with
     the same Z'Z."""
     if isinstance(shown, Rows):
-        gram = _gram_of_rows(shown, design.n_contents)
+        gram = Listed.of(shown, design.n_contents).gram
     elif isinstance(shown, Panel) and isinstance(shown.verdicts, Rows):
         gram = _gram_of_listed(shown, shown.verdicts, design)
     else:
         z = comparison_matrix(design, shown)
         return z, z.T @ z
-    return _with_gram(gram), gram
+    return with_gram(gram), gram
 
 
 def of_each_judge(panel: Panel, design: Design) -> np.ndarray:
@@ -75,22 +76,11 @@ def _gram_of_listed(panel: Panel, rows: Rows, design: Design) -> np.ndarray:
     gram = np.zeros((maps.shape[-1],) * 2)
     for g, to_judge in enumerate(maps):
         judge_rows = jax.tree.map(lambda v, g=g: v[..., g], rows)
-        gram += to_judge.T @ _gram_of_rows(judge_rows, design.n_contents) @ to_judge
+        gram += to_judge.T @ Listed.of(judge_rows, design.n_contents).gram @ to_judge
     return gram
 
 
-def _gram_of_rows(rows: Rows, m: int) -> np.ndarray:
-    """[P, P], Z'Z of the design matrix Z of the rows that hold a verdict, each row once."""
-    real = np.asarray(rows.shown) > 0
-    first, second = np.asarray(rows.first)[real], np.asarray(rows.second)[real]
-    x = np.column_stack([np.asarray(rows.difference), np.asarray(rows.ordered)])[real]
-    pairs = np.bincount(first.astype(np.int64) * m + second, minlength=m * m).reshape(m, m)
-    laplacian = np.diag(pairs.sum(1) + pairs.sum(0)) - pairs - pairs.T
-    border = [np.bincount(first, v, minlength=m) - np.bincount(second, v, minlength=m) for v in x.T]
-    return np.block([[laplacian, np.stack(border, 1)], [np.stack(border), x.T @ x]])
-
-
-def _with_gram(gram: np.ndarray) -> np.ndarray:
+def with_gram(gram: np.ndarray) -> np.ndarray:
     """A [P, P] matrix Z with this Z'Z, and so with the same null space as every such matrix.
     Directions that are null by `NULL` are null to rounding in it."""
     lengths = np.sqrt(np.diagonal(gram))

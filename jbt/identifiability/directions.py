@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,8 +59,6 @@ def null_space(
     Raises:
       ValueError: not one name for each covariate, content or judge; a variant for other judges.
     """
-    from scipy.sparse.csgraph import connected_components
-
     n_contents, n_covariates = design.n_contents, design.n_covariates
     biases = _Biases.of(shown, n_covariates, covariates, judges)
     owners = [str(m) for m in range(n_contents)] if contents is None else list(contents)
@@ -69,22 +67,38 @@ def null_space(
     unknown = biases.unknown(variant, position)
     real = np.flatnonzero(shown_contents(design))
     z, gram = matrix_and_gram(design, shown)
-    n_components, component = connected_components(gram[np.ix_(real, real)] != 0, directed=False)
-
     directions, names = [], []
-    for k in range(n_components):
-        direction = np.zeros(z.shape[1])
-        direction[real[component == k]] = 1
+    for direction, moved in null_directions(z, gram, real, unknown.ravel()):
         directions.append(direction)
-        where = (
-            "every quality"
-            if n_components == 1
-            else _qualities([owners[m] for m in real[component == k]])
-        )
-        names.append(f"adding 1 to {where}")
+        if moved[n_contents:].any():
+            names.append(biases.name(direction, moved, n_contents))
+        elif moved.sum() == len(real):
+            names.append("adding 1 to every quality")
+        else:
+            names.append(f"adding 1 to {_qualities([owners[m] for m in np.flatnonzero(moved)])}")
+    n_columns = len(real) + int(unknown.sum())
+    return NullSpace(n_columns - len(names), n_columns, np.array(directions), tuple(names))
 
+
+def null_directions(
+    z: np.ndarray, gram: np.ndarray, real: np.ndarray, unknown: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The directions of `null_space`, and which of their entries [P] matter.
+
+    Args:
+      z, gram: from `matrix_and_gram`.
+      real: numbers of the contents.
+      unknown: [P - M] which other parameters have a column.
+    """
+    from scipy.sparse.csgraph import connected_components
+
+    n_components, component = connected_components(gram[np.ix_(real, real)] != 0, directed=False)
+    for k in range(n_components):
+        constant = np.zeros(z.shape[1])
+        constant[real[component == k]] = 1
+        yield constant, constant > 0
     independent, lengths = real.tolist(), np.linalg.norm(z, axis=0)
-    for q in np.flatnonzero(np.r_[np.zeros(n_contents, bool), unknown.ravel()]).tolist():
+    for q in (len(lengths) - len(unknown) + np.flatnonzero(unknown)).tolist():
         column = z[:, q]
         # Least norm leaves out the constants, which change nothing.
         amounts = np.linalg.lstsq(z[:, independent], column, rcond=1e-12)[0]
@@ -93,13 +107,10 @@ def null_space(
             continue
         direction = np.zeros(z.shape[1])
         direction[independent], direction[q] = amounts, -1
-        directions.append(direction)
         # A column of zeros changes no logit, whatever happens to the others.
         moved = np.abs(direction) * lengths > NULL * lengths[q]
         moved[q] = True
-        names.append(biases.name(direction, moved, n_contents))
-    n_columns = len(real) + int(unknown.sum())
-    return NullSpace(n_columns - len(names), n_columns, np.array(directions), tuple(names))
+        yield direction, moved
 
 
 @dataclass(frozen=True)

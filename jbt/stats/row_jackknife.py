@@ -15,7 +15,7 @@ have covariance I_g + tau^2 I_g H^-1 I_g; the second part is the cluster's own e
 & Kolesar (2016), and tau^2 is estimated for each parameter.
 
 V leaves out the bias from the prior: where the verdicts say little, V is small and the error is not
-(`clusters.prior_part`, `identifiability.undetermined`).
+(`prior_part`, `identifiability.undetermined`).
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from jbt.types import Parameters, Rows
+from jbt.kernel.listed import Listed
 
 ENTRIES = 2**22
 """Most numbers of clusters' information held at once."""
 
 STEP = 8
-"""Clusters with equally many contents, rounded up to a multiple of this, are solved together."""
+"""Clusters with equally many contents, above this rounded up to a multiple of it, are solved
+together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,53 +52,63 @@ class Jackknife:
     squared covariances between clusters' residual scores that fitting causes are bounded above."""
 
 
+def prior_part(
+    inverse: Float[np.ndarray, "P P"], precision: Float[np.ndarray, " P"]
+) -> Float[np.ndarray, "P P"]:
+    """The prior's part H^-1 Lambda H^-1 of the posterior covariance H^-1; the verdicts' part is
+    H^-1 information H^-1.
+
+    Where the share s = a'(prior's part)a / a'H^-1 a of a combination a'beta is small, the MAP is
+    biased by s times the distance of the truth from the prior's mean. With a truth drawn from the
+    prior, that is sqrt(s / (1 - s)) standard errors.
+    """
+    return inverse @ (precision[:, None] * inverse)
+
+
 def jackknife(
     inverse: Float[np.ndarray, "P P"],
-    mode: Parameters,
-    rows: Rows,
-    cluster: Int[np.ndarray, " R"],
+    beta: Float[np.ndarray, " P"],
+    rows: Listed,
+    groups: Groups,
     *,
     loading: Float[np.ndarray, "2 R"] | None = None,
-    moments: Float[np.ndarray, "2 R"] | None = None,
 ) -> Jackknife:
     """Cluster-robust covariance of the MAP, with its degrees of freedom.
 
     Args:
-      inverse: from `clusters.inverse_hessian`.
-      mode: the MAP.
-      cluster: [R] the cluster of each row, integers from 0. Rows without verdicts count for none.
+      inverse: from `Listed.inverse_hessian`.
+      beta: the MAP.
+      groups: of the rows.
       loading: change of a row's logit with theta of its first content, and minus that with theta of
         its second; default 1.
-      moments: residual and weight of each row, where the model is not Bradley-Terry's: the score is
-        the sum of residual z over rows z, and the information that of weight z z'.
 
     Raises:
       ValueError: fewer than 2 clusters.
     """
     from scipy import sparse
 
-    data = Clusters.of(mode, rows, cluster, loading, moments)
-    g, m = data.n_clusters, data.n_contents
+    data = Clusters.of(beta, rows, groups, loading)
+    g, m = groups.n_clusters, rows.n_contents
     if g < 2:
         raise ValueError(f"a jackknife needs 2 clusters, got {g}")
     # y_g with d_g = H^-1 y_g; like s_g it has entries only for the contents cluster g compares.
-    y, information = np.zeros((2, len(data.content)))
+    y, information = np.zeros((2, len(groups.content)))
     n_biases = data.x.shape[1]
     y_bias, kept, lost = np.zeros((3, g, n_biases))
     for block in data.blocks():
         solved = block.solve(inverse)
         y[block.entries], information[block.entries] = solved[:2]
         y_bias[block.clusters], kept[block.clusters], lost[block.clusters] = solved[2:]
-    y_theta = sparse.csr_array((y, (data.owner, data.content)), shape=(g, m))
+    y_theta = sparse.csr_array((y, (groups.owner, groups.content)), shape=(g, m))
     border = y_theta.T @ y_bias
     meat = np.block([[(y_theta.T @ y_theta).toarray(), border], [border.T, y_bias.T @ y_bias]])
     covariance = (g - 1) / g * inverse @ meat @ inverse
 
-    total = np.bincount(data.content, information, m)[data.content]
+    total = np.bincount(groups.content, information, m)[groups.content]
     weight = _weights(information, total)
     squares = np.divide(y**2, total, out=np.zeros_like(total), where=total > 0)
-    observed = np.bincount(data.content, squares, m)
-    theta_df = _degrees(data.content, weight, weight**2, observed)
+    observed = np.bincount(groups.content, squares, m)
+    theta_df = _degrees(groups.content, weight, weight**2, observed)
     coefficient = np.tile(np.arange(n_biases), g)
     observed = np.diagonal(covariance)[m:] * g / (g - 1)
     bias_df = _degrees(coefficient, kept.ravel(), lost.ravel(), observed)
@@ -141,86 +152,96 @@ def _degrees(
 
 
 @dataclass(frozen=True, eq=False)
-class Clusters:
-    """The parts of scores and information: rows with a verdict, and as entries the contents that
-    each cluster compares."""
+class Groups:
+    """Which rows and contents each cluster has. Clusters of like size stand together, and so do
+    their rows and entries, which are the contents that each cluster compares."""
 
     n_clusters: int
-    n_contents: int
+    rows: np.ndarray
+    """[rows] those with a verdict, cluster by cluster."""
     cluster: np.ndarray
-    """[rows]"""
+    """[rows] their cluster, ascending."""
     ends: np.ndarray
     """[2, rows] entry of the first and of the second content."""
-    loading: np.ndarray
-    """[2, rows] multipliers of theta, that of the second content with its sign turned."""
-    x: np.ndarray
-    """[rows, D + 1] multipliers of c and kappa."""
-    residual: np.ndarray
-    """[rows] wins - shown p, or as given"""
-    weight: np.ndarray
-    """[rows] shown p (1 - p), or as given"""
     owner: np.ndarray
     """[entries] cluster, ascending."""
     content: np.ndarray
     """[entries]"""
 
     @classmethod
-    def of(
-        cls,
-        mode: Parameters,
-        rows: Rows,
-        cluster: np.ndarray,
-        loading: np.ndarray | None,
-        moments: np.ndarray | None = None,
-    ) -> Clusters:
-        from scipy.special import expit
+    def of(cls, rows: Listed, cluster: Int[np.ndarray, " R"]) -> Groups:
+        """Group the rows.
 
-        shown = np.asarray(rows.shown)
-        real = shown > 0 if moments is None else moments[1] > 0
-        names, index = np.unique(np.asarray(cluster)[real], return_inverse=True)
-        first, second = np.asarray(rows.first)[real], np.asarray(rows.second)[real]
-        x = np.column_stack([np.asarray(rows.difference), np.asarray(rows.ordered)])[real]
-        theta, bias = np.asarray(mode.theta), np.append(mode.c, mode.kappa)
-        if moments is None:
-            p, n = expit(theta[first] - theta[second] + x @ bias), shown[real]
-            residual, weight = np.asarray(rows.wins)[real] - n * p, n * p * (1 - p)
-        else:
-            residual, weight = moments[:, real]
-        m = len(theta)
-        key = index.astype(np.int64) * m + np.stack([first, second])
-        keys, ends = np.unique(key, return_inverse=True)
-        sides = ends.reshape(2, -1)
-        loading = np.ones(sides.shape) if loading is None else loading[:, real]
-        of_rows = sides, loading, x, residual, weight
-        return cls(len(names), m, index, *of_rows, keys // m, keys % m)
+        Args:
+          cluster: [R] the cluster of each row, integers from 0. Rows without verdicts count for
+            none.
+        """
+        m, real = rows.n_contents, np.flatnonzero(rows.real)
+        names, index = np.unique(cluster[real], return_inverse=True)
+        sides = np.stack([rows.first[real], rows.second[real]])
+        keys = np.unique(index * m + sides)
+        size = _width(np.bincount(keys // m, minlength=len(names)))
+        order = np.empty_like(size)
+        order[np.argsort(size, kind="stable")] = np.arange(len(size))
+        index = order[index]
+        by_cluster = np.argsort(index, kind="stable")
+        real, index = real[by_cluster], index[by_cluster]
+        keys, ends = np.unique(index * m + sides[:, by_cluster], return_inverse=True)
+        return cls(len(names), real, index, ends.reshape(2, -1), keys // m, keys % m)
+
+
+def _width(size: np.ndarray) -> np.ndarray:
+    """Numbers of contents, rounded up: clusters of one width are solved together."""
+    return np.where(size > STEP, -(-size // STEP) * STEP, size)
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """The parts of scores and information, by the rows of `groups`."""
+
+    groups: Groups
+    n_contents: int
+    loading: np.ndarray
+    """[2, rows] multipliers of theta, that of the second content with its sign turned."""
+    x: np.ndarray
+    """[rows, K] multipliers of the other coefficients."""
+    residual: np.ndarray
+    """[rows] of `Listed.moments`, as `weight`"""
+    weight: np.ndarray
+
+    @classmethod
+    def of(
+        cls, beta: np.ndarray, rows: Listed, groups: Groups, loading: np.ndarray | None
+    ) -> Clusters:
+        at = groups.rows
+        residual, weight = (v[at] for v in rows.moments(rows.logits(beta)))
+        loading = np.ones((2, len(at))) if loading is None else loading[:, at]
+        return cls(groups, rows.n_contents, loading, rows.columns[at], residual, weight)
 
     def blocks(self) -> Iterator[Block]:
         """All clusters, grouped by the approximate size of their information."""
-        size = np.bincount(self.owner, minlength=self.n_clusters)
-        width = -(-size // STEP) * STEP
-        n_biases = self.x.shape[1]
-        for q in np.unique(width):
-            clusters = np.flatnonzero(width == q)
-            step = max(1, ENTRIES // (q + n_biases) ** 2)
-            for begin in range(0, len(clusters), step):
-                yield self._block(clusters[begin : begin + step], int(q))
+        groups, n_biases = self.groups, self.x.shape[1]
+        width = _width(np.bincount(groups.owner, minlength=groups.n_clusters))
+        ends = np.flatnonzero(np.diff(width, append=-1)) + 1
+        for begin, end in zip(np.r_[0, ends[:-1]].tolist(), ends.tolist(), strict=True):
+            step = max(1, ENTRIES // (width[begin] + n_biases) ** 2)
+            for start in range(begin, end, step):
+                yield self._block(start, min(end, start + step), int(width[begin]))
 
-    def _block(self, clusters: np.ndarray, q: int) -> Block:
-        n, b = len(clusters), self.x.shape[1]
+    def _block(self, begin: int, end: int, q: int) -> Block:
+        n, b, groups = end - begin, self.x.shape[1], self.groups
         w = q + b
-        position = np.full(self.n_clusters, -1)
-        position[clusters] = np.arange(n)
-        start = np.searchsorted(self.owner, clusters)
-        entries = np.flatnonzero(position[self.owner] >= 0)
-        entry_cluster = position[self.owner[entries]]
-        place = entry_cluster, entries - start[entry_cluster]
+        entries = slice(*np.searchsorted(groups.owner, [begin, end]))
+        owner = groups.owner[entries] - begin
+        start = np.searchsorted(owner, np.arange(n))
+        place = owner, np.arange(len(owner)) - start[owner]
         index = np.zeros((n, w), int)
-        index[place] = self.content[entries]
+        index[place] = groups.content[entries]
         index[:, q:] = self.n_contents + np.arange(b)
 
-        rows = np.flatnonzero(position[self.cluster] >= 0)
-        row = position[self.cluster[rows]]
-        i, j = self.ends[:, rows] - start[row]
+        rows = slice(*np.searchsorted(groups.cluster, [begin, end]))
+        row = groups.cluster[rows] - begin
+        i, j = groups.ends[:, rows] - entries.start - start[row]
         x, residual, weight = self.x[rows], self.residual[rows], self.weight[rows]
         one, other = self.loading[:, rows]
 
@@ -241,7 +262,7 @@ class Clusters:
             for h in range(b):
                 border[:, q + h] = np.bincount(row, weight * x[:, k] * x[:, h], n)
             information[:, q + k, :] = information[:, :, q + k] = border
-        return Block(clusters, entries, place, index, information, score, b)
+        return Block(slice(begin, end), entries, place, index, information, score, b)
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,10 +270,8 @@ class Block:
     """n clusters, each with at most q contents, and w = q + D + 1 coordinates: first the contents',
     then those of c and kappa."""
 
-    clusters: np.ndarray
-    """[n]"""
-    entries: np.ndarray
-    """Indices of their entries in the data."""
+    clusters: slice
+    entries: slice
     place: tuple[np.ndarray, np.ndarray]
     """Places of these entries in [n, w]."""
     index: np.ndarray

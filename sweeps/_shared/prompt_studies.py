@@ -24,7 +24,6 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from jbt.estimators.prediction_powered import PairSums
-from jbt.own.leaderboards.davidson import log_probabilities
 from jbt.simulation.simulate import stream
 from jbt.types import Prior, container
 
@@ -51,6 +50,15 @@ class Study:
     """Place of the pair in the order in which pairs are labelled, from 0."""
     win_rate: Float[Array, " M"]
     """Truth: mean chance over prompts and other models that a label prefers the model."""
+
+
+def log_probabilities(
+    eta: Float[Array, "..."], log_nu: Float[Array, "..."]
+) -> Float[Array, "3 ..."]:
+    """Log-probabilities of a win, a tie and a loss of the first shown, by Davidson's model of ties;
+    log nu is broadcast."""
+    log_nu = jnp.broadcast_to(log_nu, eta.shape)
+    return jax.nn.log_softmax(jnp.stack([eta / 2, log_nu, -eta / 2]), axis=0)
 
 
 def pairs_of(n_models: int) -> np.ndarray:

@@ -126,22 +126,6 @@ def test_the_profile_without_a_reference_is_flat(x64):
         assert least <= float(curve.range()) <= most
 
 
-@heavy
-def test_directions_that_have_no_finite_top(x64):
-    """Flat without a known coefficient; with one, only where every verdict says the same."""
-    n, full = panels.N, 1 - np.eye(panels.N)
-    x = np.arange(n)[:, None] * 1.0
-    longer = (x > x.T) * full
-    for variant, wins, count in (
-        (known(1, J), full / 2, 1),
-        (known(1, J, (0, 2)), full / 2, 0),
-        (known(1, J, (0, 2)), longer, 1),
-    ):
-        panel, design, variant = padded(x, [full] * J, [wins, full / 2, full / 2], variant=variant)
-        directions = identifiability.undetermined(panel, design, variant)
-        assert len(directions) == count
-
-
 # --- coverage
 
 TRUE_C = 1.5

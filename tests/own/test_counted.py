@@ -12,6 +12,7 @@ from scipy.stats import binom
 from support.marks import heavy, nightly
 
 from jbt import own, runtime
+from jbt.kernel.listed import Listed
 from jbt.own.leaderboards.counted import better_by_counts
 from jbt.types import Prior, Rows
 
@@ -103,6 +104,7 @@ def test_a_bias_that_may_explain_the_wins_counts():
         first, pairs = np.zeros(10, int), ~np.eye(2, dtype=bool)
         with runtime.precision("float64"):
             rows = Rows.build(first, first + 1, np.full((10, 1), difference), np.ones(10))
+        rows = Listed.of(rows, 2)
         arguments = rows, np.arange(10), pairs, np.where(pairs, np.inf, 0), np.array([c, kappa]).T
         low, high = 0.0, 1.0
         for _ in range(40):

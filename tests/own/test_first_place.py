@@ -3,7 +3,6 @@
 import dataclasses
 from itertools import combinations
 
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -59,13 +58,10 @@ def test_no_other_choice_of_a_small_table_takes_fewer():
             first, problem = int(np.argmax(fit.theta)), fit.problem
             smaller = [[]] if found.n_removed == 1 else [[i] for i in range(24)]
             for out in smaller + list(map(list, combinations(range(24), found.n_removed))):
-                shown = np.asarray(problem.rows.shown).copy()
+                shown = problem.rows.shown.copy()
                 shown[out] = 0
-                rows = dataclasses.replace(
-                    problem.rows,
-                    shown=jnp.asarray(shown),
-                    wins=jnp.asarray(np.asarray(problem.rows.wins) * (shown > 0)),
-                )
+                wins = problem.rows.wins * (shown > 0)
+                rows = dataclasses.replace(problem.rows, shown=shown, wins=wins)
                 theta = dataclasses.replace(problem, rows=rows).fit().theta
                 ahead = theta.max() - theta[first] > 1e-9
                 if len(out) < found.n_removed:

@@ -76,7 +76,7 @@ def test_of_many_verdicts_a_random_part_of_the_prompts_is_taken():
     with runtime.precision("float64"):
         problem = setup.problem(0)
         names = setup.covariates, tables.contents
-        absolute, theta = setup.absolute(0, problem), np.arange(4.0)
+        absolute, theta = setup.absolute(0), np.arange(4.0)
         parts = [
             one_comparison(
                 problem, *names, theta, absolute, most=len(tables.verdicts) // 2, seed=seed

@@ -134,7 +134,7 @@ def difference(one: Fitted, other: Fitted) -> pd.DataFrame:
       (whether they have prompts in common).
     """
     fits = one, other
-    prompts = [set(fit.problem.source[np.asarray(fit.problem.rows.shown) > 0]) for fit in fits]
+    prompts = [set(fit.problem.source[fit.problem.rows.shown > 0]) for fit in fits]
     (a, b), shared = map(_estimates, fits), bool(prompts[0] & prompts[1])
     table = a[["kind", "at"]].assign(difference=a["estimate"] - b["estimate"])
     table["about"] = a["about"] - b["about"]
@@ -150,7 +150,7 @@ def difference(one: Fitted, other: Fitted) -> pd.DataFrame:
 def _estimates(fit: Fitted) -> pd.DataFrame:
     """A row for each theta with a verdict, then for each c: kind, at, estimate, about, error,
     degrees."""
-    known, c = np.flatnonzero(fit.problem.n_verdicts > 0), fit.problem.at["c"].ravel()
+    known, c = np.flatnonzero(fit.problem.known), fit.problem.at["c"].ravel()
     table = intervals(fit).parameters.iloc[[*known, *c]].reset_index(drop=True)
     low, high, degrees = (table[name].to_numpy(float) for name in ("low", "high", "degrees"))
     error = (high - low) / 2 / quantile((1 + LEVEL) / 2, degrees)

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from jbt.types import Rows
+from jbt.kernel.listed import Listed
 
 
 def better_by_counts(
-    rows: Rows,
+    rows: Listed,
     cluster: np.ndarray,
     open_pairs: np.ndarray,
     upper: np.ndarray,
@@ -36,23 +36,21 @@ def better_by_counts(
       open_pairs: [M, M] pairs to compare.
       upper: [M, M] upper end of the interval of model j less model i, logits; infinite where there
         is none, 0 on the diagonal.
-      ends: [2, D + 1] lower and upper ends of c and kappa, infinite where there is none.
+      ends: [2, K] lower and upper ends of c and kappa, infinite where there is none.
       level: of each one-sided test.
 
     Returns:
       [M, M] whether model j is significantly better than model i, and whether any verdict counts.
     """
-    shown, wins = np.asarray(rows.shown), np.asarray(rows.wins)
-    first, second = np.asarray(rows.first), np.asarray(rows.second)
+    shown, wins, first, second = rows.shown, rows.wins, rows.first, rows.second
     used = (shown > 0) & (first != second)
-    loadings = np.column_stack([np.asarray(rows.difference), np.asarray(rows.ordered)])
     better, counted = np.zeros_like(open_pairs), np.zeros_like(open_pairs)
     for a in np.flatnonzero(open_pairs.any(1)).tolist():
         at = np.flatnonzero(used & ((first == a) | (second == a)))
         is_first = first[at] == a
         other = np.where(is_first, second[at], first[at])
         won = np.where(is_first, wins[at], shown[at] - wins[at])
-        own = np.where(is_first, 1, -1)[:, None] * loadings[at]
+        own = np.where(is_first, 1, -1)[:, None] * rows.columns[at]
         facts = np.stack([cluster[at], other, won == shown[at], won == 0])
         (prompt, other, all_won, all_lost), own = _with_means(facts, own)
         starts = np.unique(prompt, return_index=True)[1]

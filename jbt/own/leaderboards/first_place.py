@@ -13,10 +13,8 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import jax.numpy as jnp
 import numpy as np
 
-from jbt.estimators import clusters
 from jbt.kernel import metrics
 from jbt.own.leaderboards.problem import Fitted
 from jbt.types import Status
@@ -62,29 +60,23 @@ def first_place(fit: Fitted, models: Sequence[str]) -> FirstPlace | None:
     from scipy.special import expit
 
     theta, problem = fit.theta, fit.problem
-    if fit.status != Status.CONVERGED or fit.inverse is not None:
+    if fit.status != Status.CONVERGED or not fit.bradley_terry:
         return None
     first = int(np.nanargmax(theta))
     apart, rows, m = theta[first] - theta, problem.rows, len(theta)
     others = np.flatnonzero(apart > metrics.TIED)
     if len(others) < np.isfinite(theta).sum() - 1:
         return None
-    one, other, shown, wins = map(np.asarray, (rows.first, rows.second, rows.shown, rows.wins))
-    biases = np.column_stack([np.asarray(rows.difference), np.asarray(rows.ordered)])
-
-    def along(beta: np.ndarray) -> np.ndarray:
-        """[R] z'beta."""
-        return beta[one] - beta[other] + biases @ beta[m:]
-
-    inverse = clusters.inverse_hessian(fit.mode, rows, problem.design, problem.prior, fit.variant)
+    shown, wins, inverse = rows.shown, rows.wins, fit.inverse
     residual = np.divide(wins, shown, out=np.zeros_like(wins), where=shown > 0)
-    residual -= expit(along(fit.beta))
+    residual -= expit(rows.logits(fit.beta))
     variance = np.diagonal(inverse)[:m] + inverse[first, first] - 2 * inverse[first, :m]
     near = np.argsort(apart[others] / np.sqrt(variance[others]), kind="stable")[:CHALLENGERS]
     orders = {}
     for challenger in others[near].tolist():
-        gain = np.where(shown > 0, residual * along(inverse[first] - inverse[challenger]), 0)
-        order = np.argsort(-gain, kind="stable")[: np.sum(gain > 0)]
+        gain = np.where(shown > 0, residual * rows.logits(inverse[first] - inverse[challenger]), 0)
+        order = np.flatnonzero(gain > 0)
+        order = order[np.argsort(-gain[order], kind="stable")]
         if not len(order):
             continue
         total, count = np.cumsum(gain[order] * shown[order]), np.cumsum(shown[order])
@@ -103,16 +95,15 @@ def _confirmed(
     """The least number of verdicts, in an order of rows, that a refit confirms; n is tried
     first."""
     problem = fit.problem
-    shown, wins = np.asarray(problem.rows.shown), np.asarray(problem.rows.wins)
+    shown, wins = problem.rows.shown, problem.rows.wins
     left = shown[order].cumsum() - shown[order]
 
     def ahead(n: int) -> int | None:
         """Who is ahead of the first without n verdicts."""
         kept = np.ones_like(shown)
         kept[order] -= np.clip((n - left) / shown[order], 0, 1)
-        fewer = {"shown": jnp.asarray(shown * kept), "wins": jnp.asarray(wins * kept)}
-        rows = dataclasses.replace(problem.rows, **fewer)
-        theta = dataclasses.replace(problem, rows=rows).fit(fit.variant).theta
+        rows = dataclasses.replace(problem.rows, shown=shown * kept, wins=wins * kept)
+        theta = dataclasses.replace(problem, rows=rows).fit(fit.free, fit.beta).theta
         best = int(np.argmax(np.nan_to_num(theta, nan=-np.inf)))
         return best if theta[best] - theta[first] > metrics.TIED else None
 

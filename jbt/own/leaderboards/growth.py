@@ -26,18 +26,16 @@ so that s_g may be negative. `jbt fit --joint` has a log-normal prior on s_g ins
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from jbt import identifiability
-from jbt.estimators import clusters
 from jbt.own.fits.judges import Judges
 from jbt.own.leaderboards.intervals import centring
-from jbt.own.leaderboards.problem import Fitted, Problem, maximise, places
+from jbt.own.leaderboards.problem import Fitted, Problem
 from jbt.own.shared_coefficients.directions import MOVED
-from jbt.types import Design, Status
+from jbt.types import Status
 
 EQUAL = 1e-9
 """Relative difference of two parts of a logit that counts as rounding."""
@@ -45,21 +43,9 @@ EQUAL = 1e-9
 TOLERANCE = 1e-9
 """Of the last step of a fit, in posterior standard deviations."""
 
-
-def fit_growth(fit: Fitted) -> Fitted:
-    """Fit c and a slope gamma for each column of `Problem.sides`, from a fit with gamma = 0. A
-    gamma that the verdicts do not identify is 0; the status is FLAT where they identify none."""
-    slopes = Slopes.of(fit.problem)
-    position = bool(fit.problem.variant.kappa)
-    tangent = slopes.tangent(fit.beta[fit.problem.at["theta"]], slopes.free)
-    nulls = identifiability.null_space(tangent.design, tangent.rows, position=position).directions
-    moves = (np.abs(nulls) > MOVED * np.abs(nulls).max(1, keepdims=True)).any(0)
-    gamma = slopes.at["gamma"]
-    free = np.where(np.isin(np.arange(len(moves)), gamma), ~moves, slopes.free)
-    beta = np.r_[fit.beta[:-1], np.zeros(len(gamma)), fit.beta[-1]]
-    if not free[gamma].any():
-        return Fitted(tangent, tangent.variant, beta, Status.FLAT)
-    return dataclasses.replace(slopes, free=free).fit(beta)
+MAX_STEPS, SHORTEST, ROUNDING = 100, 1e-4, 1e-12
+"""Of Newton's method: a step that raises the objective by more than rounding is shortened, at most
+to this share."""
 
 
 def fit_discriminations(fit: Fitted, judges: Judges) -> Fitted:
@@ -67,12 +53,25 @@ def fit_discriminations(fit: Fitted, judges: Judges) -> Fitted:
     fit of all judges together with s = 1."""
     problem = fit.problem
     indicator = (problem.judge[:, None] == estimated(judges)).astype(float)
-    free = np.asarray(problem.variant.c)
-    columns = np.asarray(problem.rows.difference) * free
-    problem = dataclasses.replace(
-        problem.with_columns(columns, problem.at, free), sides=np.stack([indicator, indicator])
-    )
+    columns = problem.rows.columns * problem.free[problem.n_contents :]
+    problem = problem.with_columns(columns, problem.at, problem.free)
+    problem = dataclasses.replace(problem, sides=np.stack([indicator, indicator]))
     return fit_growth(dataclasses.replace(fit, problem=problem))
+
+
+def fit_growth(fit: Fitted) -> Fitted:
+    """Fit c and a slope gamma for each column of `Problem.sides`, from a fit with gamma = 0. A
+    gamma that the verdicts do not identify is 0; the status is FLAT where they identify none."""
+    slopes = Slopes.of(fit.problem)
+    tangent = slopes.tangent(fit.beta[fit.problem.at["theta"]])
+    nulls = tangent.nulls(np.ones_like(slopes.free))
+    moves = (np.abs(nulls) > MOVED * np.abs(nulls).max(1, keepdims=True)).any(0)
+    gamma = slopes.at["gamma"]
+    free = np.where(np.isin(np.arange(len(moves)), gamma), ~moves, slopes.free)
+    beta = np.r_[fit.beta, np.zeros(len(gamma))]
+    if not free[gamma].any():
+        return Fitted(tangent, slopes.free, beta, Status.FLAT)
+    return dataclasses.replace(slopes, free=free).fit(beta)
 
 
 def estimated(judges: Judges) -> np.ndarray:
@@ -83,7 +82,7 @@ def estimated(judges: Judges) -> np.ndarray:
 def split(problem: Problem, weight: np.ndarray) -> np.ndarray:
     """[R, D] differences of the covariates, each item's multiplied by its model's weight [M]."""
     assert problem.sides is not None
-    first, second = (np.asarray(side) for side in (problem.rows.first, problem.rows.second))
+    first, second = problem.rows.first, problem.rows.second
     parts = weight[first, None] * problem.sides[0], weight[second, None] * problem.sides[1]
     # Of two models the parts are equal for every row: what rounding leaves identifies nothing.
     return np.where(np.isclose(*parts, rtol=EQUAL, atol=0), 0, parts[0] - parts[1])
@@ -95,7 +94,7 @@ class Slopes:
 
     problem: Problem
     at: Mapping[str, np.ndarray]
-    """Places of its parameters: those of the problem, with gamma before the last."""
+    """Places of its parameters: those of the problem, then gamma."""
     free: np.ndarray
     """[P] whether each parameter is estimated."""
     centre: np.ndarray
@@ -107,41 +106,35 @@ class Slopes:
     def of(cls, problem: Problem) -> Slopes:
         """With every gamma free."""
         assert problem.sides is not None
-        *names, last = problem.at
-        k, m = problem.sides.shape[2], problem.design.n_contents
-        shapes = {name: problem.at[name].shape for name in names}
-        at = places(**shapes, gamma=(k,), **{last: (1,)})
-        free = np.r_[problem.free[:-1], np.ones(k, bool), problem.free[-1]]
-        centre = centring(np.asarray(problem.design.content_mask()), len(free))
-        design = Design.of_contents(m, len(free) - m - 1)
-        precision = clusters.prior_precision(design, problem.prior)
-        return cls(problem, at, free, centre, precision)
+        k, p = problem.sides.shape[2], len(problem.free)
+        at = {**problem.at, "gamma": np.arange(p, p + k)}
+        free = np.r_[problem.free, np.ones(k, bool)]
+        precision = np.append(problem.precision, np.repeat(problem.precision[-1:], k))
+        return cls(problem, at, free, centring(problem.known, len(free)), precision)
 
-    def tangent(self, theta: np.ndarray, free: np.ndarray) -> Problem:
+    def tangent(self, theta: np.ndarray) -> Problem:
         """The problem with the covariates theta x beside its own."""
-        columns = np.hstack([np.asarray(self.problem.rows.difference), split(self.problem, theta)])
-        return self.problem.with_columns(columns, self.at, free[len(theta) : -1])
+        columns = np.hstack([self.problem.rows.columns, split(self.problem, theta)])
+        return self.problem.with_columns(columns, self.at, self.free)
 
     def fit(self, beta: np.ndarray) -> Fitted:
         """The maximum a posteriori, from a start."""
-        beta, done = maximise(lambda at: self.derivatives(at)[:3], beta, TOLERANCE)
+        beta, done = maximise(lambda at: self.derivatives(at)[:3], beta)
         *_, hessian, convex = self.derivatives(beta)
         inverse = self.centre @ np.linalg.inv(hessian) @ self.centre.T
         inverse = np.where(self.free[:, None] & self.free, inverse, 0)
         status = Status.CONVERGED if done and convex else Status.NOT_CONVERGED
         beta = self.centre @ beta
         loading = 1 + self.problem.sides @ beta[self.at["gamma"]]
-        tangent = self.tangent(beta[self.at["theta"]], self.free)
-        return Fitted(tangent, tangent.variant, beta, status, inverse, loading)
+        tangent = self.tangent(beta[self.at["theta"]])
+        return Fitted(tangent, self.free, beta, status, inverse, loading)
 
     def logits(self, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Logits of the rows, and the columns [R, P - M] of c, gamma and kappa."""
-        rows, theta = self.problem.rows, (self.centre @ beta)[self.at["theta"]]
-        columns = [np.asarray(rows.difference), split(self.problem, theta)]
-        coefficients = slice(len(theta), None)
-        columns = np.column_stack([*columns, np.asarray(rows.ordered)]) * self.free[coefficients]
-        apart = theta[np.asarray(rows.first)] - theta[np.asarray(rows.second)]
-        return apart + columns @ beta[coefficients], columns
+        """Logits of the rows, and the columns [R, P - M] of c, kappa and gamma."""
+        rows = self.tangent((self.centre @ beta)[self.at["theta"]]).rows
+        m = rows.n_contents
+        rows = dataclasses.replace(rows, columns=rows.columns * self.free[m:])
+        return rows.logits(np.r_[self.centre[:m] @ beta, beta[m:]]), rows.columns
 
     def derivatives(self, beta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, bool]:
         """Minus the log-posterior but for a constant, minus its gradient, and its second
@@ -152,12 +145,12 @@ class Slopes:
         rows, sides = self.problem.rows, self.problem.sides
         m, gamma = len(self.at["theta"]), self.at["gamma"]
         logits, columns = self.logits(beta)
-        shown, wins, p = np.asarray(rows.shown), np.asarray(rows.wins), expit(logits)
+        shown, wins, p = rows.shown, rows.wins, expit(logits)
         likelihood = wins @ log_expit(logits) + (shown - wins) @ log_expit(-logits)
         residual, weight = wins - shown * p, shown * p * (1 - p)
         assert sides is not None
         slopes = 1 + sides @ (beta[gamma] * self.free[gamma])
-        ends = np.r_[np.asarray(rows.first), np.asarray(rows.second)]
+        ends = np.r_[rows.first, rows.second]
         cells = np.tile(np.arange(len(shown)), 2), ends
         loading = sparse.csr_array((np.r_[slopes[0], -slopes[1]], cells), shape=(len(shown), m))
         border = loading.T @ (weight[:, None] * columns)
@@ -177,3 +170,31 @@ class Slopes:
         except np.linalg.LinAlgError:
             return objective, gradient, scoring, False
         return objective, gradient, hessian, True
+
+
+def maximise(
+    at: Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]], beta: np.ndarray
+) -> tuple[np.ndarray, bool]:
+    """Newton's method with shortened steps.
+
+    Args:
+      at: of parameters [P] the objective, minus its gradient, and its second derivative or a
+        positive definite stand-in.
+
+    Returns:
+      The parameters, and whether they are a stationary point.
+    """
+    done = False
+    objective, gradient, hessian = at(beta)
+    for _ in range(MAX_STEPS):
+        if done or not np.isfinite(objective):
+            break
+        step, length = np.linalg.solve(hessian, gradient), 1.0
+        done = bool(gradient @ step <= TOLERANCE**2)
+        most = objective + ROUNDING * abs(objective)
+        objective, gradient, hessian = at(beta + step)
+        while not objective <= most and length > SHORTEST:
+            length /= 4
+            objective, gradient, hessian = at(beta + length * step)
+        beta = beta + length * step
+    return beta, done

@@ -10,12 +10,11 @@ import numpy as np
 import pandas as pd
 
 from jbt import identifiability
-from jbt.estimators import clusters
 from jbt.kernel import metrics
 from jbt.own.leaderboards.counted import better_by_counts, through_others
 from jbt.own.leaderboards.problem import Fitted
 from jbt.stats.cluster_jackknife import NO_DIFFERENCE
-from jbt.stats.row_jackknife import Jackknife, jackknife
+from jbt.stats.row_jackknife import Jackknife, jackknife, prior_part
 from jbt.types import Status
 
 LEVEL = 0.95
@@ -81,7 +80,7 @@ class Intervals:
     @classmethod
     def undefined(cls, fit: Fitted) -> Intervals:
         """No intervals, for a fit without a maximum."""
-        m, status = fit.problem.design.n_contents, fit.status.name.lower()
+        m, status = fit.problem.n_contents, fit.status.name.lower()
         nan = np.full(len(fit.beta), np.nan)
         parameters = {"estimate": nan, "low": nan, "high": nan, "status": status, "degrees": nan}
         no, unknown = np.zeros((m, m), bool), np.full((m, m), np.nan)
@@ -96,25 +95,19 @@ def intervals(fit: Fitted) -> Intervals:
     """
     if fit.status != Status.CONVERGED:
         return Intervals.undefined(fit)
-    problem, mode, beta, inverse = fit.problem, fit.mode, fit.beta, fit.inverse
-    rows, design, cluster = problem.rows, problem.design, problem.source
-    m, known = design.n_contents, np.asarray(design.content_mask())
-    is_free = np.r_[np.asarray(fit.variant.c), np.asarray(fit.variant.kappa)]
-    if inverse is None:
-        inverse = clusters.inverse_hessian(mode, rows, design, problem.prior, fit.variant)
-    precision = clusters.prior_precision(design, problem.prior)
+    problem, rows, beta, inverse = fit.problem, fit.problem.rows, fit.beta, fit.inverse
+    m, known, precision = problem.n_contents, problem.known, problem.precision
+    is_free = fit.free[m:]
     centre = centring(known, len(inverse))
     posterior = variances(inverse, centre, m)
-    of_prior = variances(clusters.prior_part(inverse, precision), centre, m)
-    unlimited = identifiability.undetermined(rows, design, fit.variant, start=mode)
+    of_prior = variances(prior_part(inverse, precision), centre, m)
+    unlimited = identifiability.undetermined(fit.supremum, fit.free)
     undetermined = _moved(unlimited, centre, posterior, m)
-    nulls = identifiability.null_space(design, rows, variant=fit.variant)
-    flat = _moved(nulls.directions, centre, posterior, m)
+    flat = _moved(fit.nulls, centre, posterior, m)
     if problem.n_clusters < 2:
         estimate = Jackknife(np.zeros_like(inverse), *np.zeros((2, len(inverse))))
     else:
-        more = {"loading": fit.loading, "moments": fit.moments}
-        estimate = jackknife(inverse, mode, rows, cluster, **more)
+        estimate = jackknife(inverse, beta, rows, problem.groups, loading=fit.loading)
     planned = degrees_of_freedom(estimate.planned, inverse, centre, m)
     df = degrees_of_freedom(estimate.df, inverse, centre, m)
     few, prior_decides = planned < FEWEST_DEGREES, of_prior > PRIOR_SHARE * posterior
@@ -136,8 +129,8 @@ def intervals(fit: Fitted) -> Intervals:
     status[prior_decides[own]] = "prior_selected"
     status[undetermined[own]] = "separated"
     status[(undetermined & flat)[own]] = "flat"
-    is_constant = ~np.any(np.asarray(rows.difference) != 0, axis=0)
-    status[coefficients][np.r_[is_constant, False]] = "covariate_constant"
+    is_c = np.isin(np.arange(m, len(beta)), problem.at["c"])
+    status[coefficients][is_c & ~(rows.columns != 0).any(0)] = "covariate_constant"
     status[coefficients][~is_free] = "flat"
     status[theta][~known] = "no_verdicts"
     both, open_ends = known & known[:, None], undetermined | prior_decides
@@ -152,14 +145,14 @@ def intervals(fit: Fitted) -> Intervals:
     has_interval = status == "converged"
     ranked = np.asarray(comparable.any(1))
     open_pairs = pairs & open_ends[between].reshape(m, m)
-    if fit.inverse is None and open_pairs.any():  # eta is that of the rows, every row a verdict
+    if fit.bradley_terry and open_pairs.any():  # eta is that of the rows, every row a verdict
         upper = np.where(comparable, apart + half_widths, np.inf)
         np.fill_diagonal(upper, 0)
         half = half_width * quantile(of_pairs, df[own]) / quantile(level, df[own])
         half = np.where(has_interval, half, np.inf)[coefficients]
         ends = np.stack([about[coefficients] - half, about[coefficients] + half])
         ends = np.where(is_free, ends, 0)
-        arguments = rows, cluster, open_pairs, upper, ends
+        arguments = rows, problem.source, open_pairs, upper, ends
         above, counted = better_by_counts(*arguments, level=1 - of_pairs)
         better |= open_pairs & through_others(better | above)
         ranked = ranked | np.asarray((counted | (open_pairs & (better | better.T))).any(1))

@@ -49,7 +49,7 @@ def untested(fit: Fitted) -> str:
     """Where a judge's leaderboard is not tested, in words; empty if it is."""
     if fit.status != Status.CONVERGED:
         return "without a maximum"
-    if fit.inverse is not None:
+    if not fit.bradley_terry:
         return "with Davidson's ties"
     few = fit.problem.n_clusters < FEWEST_PROMPTS
     return f"on fewer than {FEWEST_PROMPTS} prompts" * few
@@ -72,13 +72,16 @@ def lack_of_fit(fit: Fitted, covariates: Sequence[str], seed: int = 0) -> pd.Dat
     problem, rng = fit.problem, np.random.default_rng(seed)
     if untested(fit):
         return pd.DataFrame({"effect": [], "p": []})
-    kept = part(problem.source, np.asarray(problem.rows.shown), rng)
-    rows, free = problem.rows, problem.free
-    models = np.stack([np.asarray(rows.first), np.asarray(rows.second)])[:, kept]
-    shown, wins = (np.asarray(v)[kept] for v in (rows.shown, rows.wins))
-    biases = np.column_stack([np.asarray(rows.difference), np.asarray(rows.ordered)])[kept]
-    x = sparse.hstack([contrast(models), sparse.csr_array(biases * free[-biases.shape[1] :])])
-    beta = fit.beta[[*np.unique(models), *range(problem.design.n_contents, len(fit.beta))]]
+    rows, m = problem.rows, problem.n_contents
+    kept = part(problem.source, rows.shown, rng)
+    models, shown, wins = (
+        np.stack([rows.first, rows.second])[:, kept],
+        rows.shown[kept],
+        rows.wins[kept],
+    )
+    biases = rows.columns[kept] * problem.free[m:]
+    x = sparse.hstack([contrast(models), sparse.csr_array(biases)])
+    beta = fit.beta[[*np.unique(models), *range(m, len(fit.beta))]]
     residuals = Residuals(x.tocsr(), shown, wins, special.expit(x @ beta))
     sides = None if problem.sides is None else problem.sides[:, kept]
     prompt = np.unique(problem.source[kept], return_inverse=True)[1]

@@ -235,10 +235,8 @@ class _Verdicts(NamedTuple):
 def _merged(problem: Problem, absolute: np.ndarray) -> _Verdicts:
     rows, sides = problem.rows, problem.sides
     assert sides is not None
-    shown = np.asarray(rows.shown)
-    real = np.flatnonzero(shown > 0)
-    models = np.stack([np.asarray(rows.first), np.asarray(rows.second)])
-    ordered = np.asarray(rows.ordered)
+    real = np.flatnonzero(rows.shown > 0)
+    models, ordered = np.stack([rows.first, rows.second]), rows.columns[:, -1]
     key = np.column_stack([problem.source, models.T, ordered, *sides])[real]
     _, one, which = np.unique(key, axis=0, return_index=True, return_inverse=True)
     kept, which = real[one], which.ravel()
@@ -248,8 +246,8 @@ def _merged(problem: Problem, absolute: np.ndarray) -> _Verdicts:
         ordered[kept],
         sides[:, kept],
         absolute[:, kept],
-        np.bincount(which, shown[real]),
-        np.bincount(which, np.asarray(rows.wins)[real]),
+        np.bincount(which, rows.shown[real]),
+        np.bincount(which, rows.wins[real]),
     )
 
 
@@ -275,7 +273,7 @@ class _Design:
 
     @cached_property
     def at(self) -> dict[str, np.ndarray]:
-        m, d = self.source.design.n_contents, len(self.covariates)
+        m, d = self.source.n_contents, len(self.covariates)
         return places(theta=(m,), c=(d,), kappa=(1,), w=(d, m), gamma=(d,), square=(d,))
 
     def mixed(self, order: np.ndarray, growth: np.ndarray | None = None) -> mixed.Mixed:
@@ -286,11 +284,11 @@ class _Design:
           growth: [M] qualities about their mean, for a problem with gamma and the square of x.
         """
         verdicts, d = self.verdicts, len(self.covariates)
-        sides, models, m = verdicts.sides, verdicts.models, self.source.design.n_contents
+        sides, models, m = verdicts.sides, verdicts.models, self.source.n_contents
         columns = [
             contrast(models, n=m),
             sparse.csr_array(sides[0] - sides[1]),
-            sparse.csr_array((verdicts.ordered * bool(self.source.variant.kappa))[:, None]),
+            sparse.csr_array((verdicts.ordered * self.source.free[-1])[:, None]),
             *(contrast(models, sides[:, :, i], m) for i in range(d)),
         ]
         prior = self.source.prior
@@ -329,7 +327,7 @@ class _Design:
     @cached_property
     def known(self) -> np.ndarray:
         """[M] whether each model has a verdict."""
-        return np.isin(np.arange(self.source.design.n_contents), self.verdicts.models)
+        return np.isin(np.arange(self.source.n_contents), self.verdicts.models)
 
     def named(self, models: Sequence[str]) -> pd.DataFrame:
         return pd.DataFrame({"model": np.array(models, object)[self.known]})

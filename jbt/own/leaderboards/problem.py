@@ -7,18 +7,16 @@ own covariates, and verdicts on one prompt (a pool of the file) form a cluster.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jbt import identifiability, quick_compilation, runtime
-from jbt.kernel import model, padding
-from jbt.kernel.fit import fit_map
+from jbt import identifiability
+from jbt.kernel.listed import Listed, Top
 from jbt.own.fits.batch import Model, kappa_free
 from jbt.own.fits.judges import Judges
 from jbt.own.leaderboards.met import met
@@ -28,18 +26,13 @@ from jbt.own.tables.missing import Missing, fills
 from jbt.own.tables.places import check_memory
 from jbt.own.tables.tables import Tables, covariate_values
 from jbt.own.tables.verdicts import ALL
-from jbt.types import Design, Parameters, Prior, Rows, Status, Variant, check_word
+from jbt.stats.row_jackknife import Groups
+from jbt.types import Prior, Status, check_word
 
 Difference = Literal["plain", "relative"]
 
 BESIDE = ("ppi",)
 """Rankings by another method that may stand beside a leaderboard's."""
-
-MAX_STEPS, SHORTEST, ROUNDING = 100, 1e-4, 1e-12
-"""Of Newton's method: a step that raises the objective by more than rounding is shortened, at most
-to this share."""
-
-_fit = quick_compilation.jit(fit_map)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,25 +114,18 @@ def merge_pools(tables: Tables) -> Tables:
     return merged
 
 
-def parameters_of(beta: np.ndarray, n_contents: int) -> Parameters:
-    """theta, c and kappa of a vector, cut in NumPy, which compiles nothing."""
-    parts = beta[:n_contents], beta[n_contents:-1], beta[-1]
-    return Parameters(*map(jnp.asarray, parts))
-
-
 @dataclass(frozen=True, eq=False)
 class Problem:
     """Verdicts as rows, in the form that the fits take."""
 
-    rows: Rows
-    """Padded, so that judges with similar numbers of verdicts share compiled programs."""
-    design: Design
-    """Contents are models; those without a verdict are masked."""
-    variant: Variant
+    rows: Listed
+    """Contents are models."""
+    free: np.ndarray
+    """[P] whether each parameter is estimated; theta of every model counts as such."""
     prior: Prior
     at: Mapping[str, np.ndarray]
     """Places of the parameters, see `places`: theta [M] first, then the coefficients of the columns
-    of `rows.difference` (c [D, J], ...), and last that of `rows.ordered`."""
+    of the rows (c [D, J], kappa [J], ...)."""
     source: np.ndarray
     """[R] pool of the file that each row comes from."""
     judge: np.ndarray
@@ -153,73 +139,71 @@ class Problem:
     @classmethod
     def of(
         cls,
-        rows: Rows,
-        variant: Variant,
+        rows: Listed,
+        free: Any,
         prior: Prior,
         at: Mapping[str, np.ndarray],
         source: np.ndarray,
         judge: np.ndarray | None = None,
         sides: np.ndarray | None = None,
     ) -> Problem:
-        """The problem of rows that are not padded yet."""
-        first, second, shown = (np.asarray(v) for v in (rows.first, rows.second, rows.shown))
-        of_second, m = np.where(first != second, shown, 0), at["theta"].size
-        n_verdicts = np.bincount(first, shown, m) + np.bincount(second, of_second, m)
-        fill = padding.rows_size(len(shown)) - len(shown)
-        design = Design.of_contents(m, rows.difference.shape[1])
-        return cls(
-            padding.pad_rows(rows, len(shown) + fill),
-            dataclasses.replace(design, item_mask=jnp.asarray(n_verdicts > 0)),
-            variant,
-            prior,
-            at,
-            np.pad(source, (0, fill)),
-            np.pad(np.zeros_like(source) if judge is None else judge, (0, fill)),
-            n_verdicts,
-            None if sides is None else np.pad(sides, ((0, 0), (0, fill), (0, 0))),
-        )
+        """The problem of rows, of whose columns `free` [K] have a coefficient."""
+        free = np.r_[np.ones(rows.n_contents, bool), np.asarray(free, bool)]
+        judge = np.zeros_like(source) if judge is None else judge
+        return cls(rows, free, prior, at, source, judge, rows.n_verdicts, sides)
 
     @property
-    def naive(self) -> Variant:
-        """c = kappa = 0."""
-        return model.variant("naive", self.design)
+    def n_contents(self) -> int:
+        return self.rows.n_contents
 
     @property
-    def free(self) -> np.ndarray:
-        """[P] whether each parameter is estimated; theta of every model counts as such."""
-        ones = np.ones(self.design.n_contents, bool)
-        return np.r_[ones, np.asarray(self.variant.c), np.asarray(self.variant.kappa)]
+    def naive(self) -> np.ndarray:
+        """[P] `free` with c = kappa = 0."""
+        return np.arange(len(self.free)) < self.n_contents
+
+    @property
+    def known(self) -> np.ndarray:
+        """[M] whether a model has a verdict."""
+        return self.n_verdicts > 0
+
+    @property
+    def precision(self) -> np.ndarray:
+        """[P] of the prior."""
+        m, k = self.n_contents, self.rows.columns.shape[1]
+        parts = (self.prior.lam, m), (self.prior.lam_b, k)
+        return np.concatenate([np.broadcast_to(np.asarray(v, float), n) for v, n in parts])
 
     @property
     def n_clusters(self) -> int:
         """Number of pools of the file with a verdict."""
-        return len(np.unique(self.source[np.asarray(self.rows.shown) > 0]))
+        return self.groups.n_clusters
+
+    @cached_property
+    def groups(self) -> Groups:
+        """Rows by pool of the file."""
+        return Groups.of(self.rows, self.source)
+
+    def nulls(self, free: np.ndarray) -> np.ndarray:
+        """[nullity, P] see `identifiability.null_space`."""
+        gram, real = self.rows.gram, np.flatnonzero(self.known)
+        z, unknown = identifiability.with_gram(gram), free[self.n_contents :]
+        found = identifiability.null_directions(z, gram, real, unknown)
+        return np.array([direction for direction, _ in found]).reshape(-1, len(free))
 
     def with_columns(
-        self, columns: np.ndarray, at: Mapping[str, np.ndarray], free: np.ndarray | None = None
+        self, columns: np.ndarray, at: Mapping[str, np.ndarray], free: np.ndarray
     ) -> Problem:
-        """The same verdicts with other covariates [R, columns], of which `free` have a
-        coefficient; default all."""
-        n, m = columns.shape[1], self.design.n_contents
-        design = dataclasses.replace(Design.of_contents(m, n), item_mask=self.design.item_mask)
-        free = np.ones(n, bool) if free is None else free
-        return dataclasses.replace(
-            self,
-            rows=dataclasses.replace(self.rows, difference=jnp.asarray(columns)),
-            design=design,
-            variant=Variant(jnp.asarray(free), self.variant.kappa),
-            at=at,
-        )
+        """The same verdicts with other columns [R, K]; `free` [P] says what is estimated."""
+        rows = dataclasses.replace(self.rows, columns=np.asfortranarray(columns))
+        return dataclasses.replace(self, rows=rows, at=at, free=free)
 
-    def fit(self, variant: Variant | None = None) -> Fitted:
-        """The maximum a posteriori; of the problem's own variant by default."""
-        variant = self.variant if variant is None else variant
-        if not (self.n_verdicts > 0).any():
-            beta = np.full(self.design.n_contents + self.design.n_covariates + 1, np.nan)
-            return Fitted(self, variant, beta, Status.NO_VERDICTS)
-        fit = _fit(self.rows, padding.pad_contents(self.design), self.prior, variant)
-        parameters = padding.cut_parameters(fit.parameters, self.design.n_contents)
-        return Fitted(self, variant, parameters.as_numpy(), Status(int(fit.status)))
+    def fit(self, free: np.ndarray | None = None, start: np.ndarray | None = None) -> Fitted:
+        """The maximum a posteriori; with the problem's own free parameters by default."""
+        free = self.free if free is None else free
+        if not self.rows.shown.any():
+            return Fitted(self, free, np.full(len(free), np.nan), Status.NO_VERDICTS)
+        top = self.rows.top(free, self.precision, start)
+        return Fitted(self, free, top.beta, top.status)
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,73 +211,65 @@ class Fitted:
     """A maximum a posteriori, with what its intervals need."""
 
     problem: Problem
-    """Bradley-Terry's; or one with the same score and information, see `inverse`."""
-    variant: Variant
-    """Which coefficients were estimated."""
+    """Its own, or one with the same score and information, see `loading`."""
+    free: np.ndarray
+    """[P] which parameters were estimated."""
     beta: np.ndarray
     """[P] by `problem.at`."""
     status: Status
-    inverse: np.ndarray | None = None
-    """[P, P] H^-1, where the model is not Bradley-Terry's in the columns of the rows."""
+    given: np.ndarray | None = None
+    """[P, P] H^-1, where it is not that of the rows."""
     loading: np.ndarray | None = None
-    """See `row_jackknife.jackknife`, as `moments`."""
-    moments: np.ndarray | None = None
+    """See `row_jackknife.jackknife`."""
 
     @property
-    def mode(self) -> Parameters:
-        """`beta` as the kernel has it."""
-        return parameters_of(self.beta, self.problem.design.n_contents)
+    def bradley_terry(self) -> bool:
+        """Whether the model is Bradley-Terry's in the columns of the rows."""
+        return self.given is None and type(self.problem.rows) is Listed
 
     @property
     def theta(self) -> np.ndarray:
         """[M], NaN without verdicts, and all of a fit without a maximum."""
-        known = (self.problem.n_verdicts > 0) & (self.status == Status.CONVERGED)
+        known = self.problem.known & (self.status == Status.CONVERGED)
         return np.where(known, self.beta[self.problem.at["theta"]], np.nan)
 
+    @cached_property
+    def inverse(self) -> np.ndarray:
+        """[P, P] H^-1"""
+        problem = self.problem
+        if self.given is not None:
+            return self.given
+        return problem.rows.inverse_hessian(self.beta, problem.precision, self.free)
+
+    @cached_property
+    def nulls(self) -> np.ndarray:
+        """[nullity, P] null directions of the free parameters."""
+        return self.problem.nulls(self.free)
+
+    @cached_property
+    def supremum(self) -> Top:
+        """Where the likelihood is largest."""
+        return self.problem.rows.top(self.free, start=self.beta)
+
     def profile_range(self, place: int) -> float:
-        """Range of the profile log-likelihood within 1 of a coefficient, nats; NaN for models other
-        than Bradley-Terry's, and for a fit without a maximum."""
-        if self.inverse is not None or self.status != Status.CONVERGED:
+        """Range of the profile log-likelihood of a coefficient, of which the prior has no part,
+        within 1 of its estimate, nats; NaN for models other than Bradley-Terry's, and for a fit
+        without a maximum. The profile is concave: it is least at an end, and largest at the
+        supremum or at the end next to it."""
+        if not self.bradley_terry or self.status != Status.CONVERGED:
             return np.nan
-        curve = identifiability.profile(
-            self.problem.rows,
-            padding.pad_contents(self.problem.design),
-            identifiability.grid_around(jnp.asarray(self.beta[place])),
-            covariate=int(place) - self.problem.design.n_contents,
-            variant=self.variant,
-        )
-        return float(curve.range())
-
-
-def maximise(
-    at: Callable[[np.ndarray], tuple[float, np.ndarray, np.ndarray]],
-    beta: np.ndarray,
-    tolerance: float,
-) -> tuple[np.ndarray, bool]:
-    """Newton's method with shortened steps.
-
-    Args:
-      at: of parameters [P] the objective, minus its gradient, and its second derivative or a
-        positive definite stand-in.
-      tolerance: of the last step, in posterior standard deviations.
-
-    Returns:
-      The parameters, and whether they are a stationary point.
-    """
-    done = False
-    objective, gradient, hessian = at(beta)
-    for _ in range(MAX_STEPS):
-        if done or not np.isfinite(objective):
-            break
-        step, length = np.linalg.solve(hessian, gradient), 1.0
-        done = bool(gradient @ step <= tolerance**2)
-        most = objective + ROUNDING * abs(objective)
-        objective, gradient, hessian = at(beta + step)
-        while not objective <= most and length > SHORTEST:
-            length /= 4
-            objective, gradient, hessian = at(beta + length * step)
-        beta = beta + length * step
-    return beta, done
+        top, others = self.supremum, self.free & (np.arange(len(self.free)) != place)
+        tangent = top.compensation(self.free, place)
+        moves = self.beta[place] - top.beta[place] + np.array([-1, 1])
+        ends = [
+            self.problem.rows.top(others, start=top.beta + move * tangent)
+            for move in moves.tolist()
+        ]
+        inside = [top] * bool(moves[0] <= 0 <= moves[1])
+        if any(at.status != Status.CONVERGED for at in [*inside, *ends]):
+            return np.nan
+        values = [at.log_likelihood for at in [*inside, *ends]]
+        return max(values) - min(values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -350,8 +326,8 @@ class Setup:
         squares, total = 0.0, 0.0
         for judge in range(len(self.tables.judges)):
             rows = self._rows(self._verdicts(judge))
-            shown = np.asarray(rows.shown)
-            squares, total = squares + shown @ np.asarray(rows.difference) ** 2, total + shown.sum()
+            squares = squares + rows.shown @ rows.columns[:, :-1] ** 2
+            total += rows.shown.sum()
         scale = np.sqrt(squares / max(1, total))
         return dataclasses.replace(self, scale=np.where(scale > 0, scale, 1))
 
@@ -364,23 +340,21 @@ class Setup:
         verdicts = self.merged.verdicts if judge is None else self._verdicts(judge)
         return met(verdicts, self.merged.items["content"].to_numpy(), self.merged.contents)
 
-    def _rows(self, verdicts: pd.DataFrame) -> Rows:
-        """A row for each verdict, in float64."""
+    def _rows(self, verdicts: pd.DataFrame) -> Listed:
+        """A row for each verdict, with columns of c and kappa."""
         first, second = (verdicts[side].to_numpy() for side in ("first", "second"))
-        content = self.merged.items["content"].to_numpy()
-        a, b = self.x[first], self.x[second]
-        difference = a - b
-        if self.settings.difference == "relative":
-            difference = difference / np.where(a + b > 0, a + b, 1)
-        with runtime.precision("float64"):
-            return Rows.build(
-                content[first],
-                content[second],
-                difference / self.scale,
-                verdicts["p_first"].to_numpy(),
-                weight=verdicts["count"].to_numpy(),
-                ordered=verdicts["shown"].to_numpy(),
-            )
+        content = self.merged.items["content"].to_numpy().astype(np.intp)
+        shown = verdicts["count"].to_numpy(float)
+        columns = np.empty((len(verdicts), len(self.covariates) + 1), order="F")
+        for d, (x, scale) in enumerate(zip(self.x.T, self.scale, strict=True)):
+            a, b = x[first], x[second]
+            columns[:, d] = (a - b) / scale
+            if self.settings.difference == "relative":
+                columns[:, d] /= np.where(a + b > 0, a + b, 1)
+        columns[:, -1] = verdicts["shown"].to_numpy()
+        wins = shown * verdicts["p_first"].to_numpy()
+        m = len(self.tables.contents)
+        return Listed(m, content[first], content[second], columns, shown, wins)
 
     def problem(self, judge: int) -> Problem:
         """The problem of one judge: parameters theta [M], c [D, 1], kappa [1]."""
@@ -389,21 +363,19 @@ class Setup:
         if self.settings.difference == "plain":
             items = verdicts[["first", "second"]].to_numpy().T
             sides = about_the_mean(source, items, self.x[items])
-        free_kappa = kappa_free(self.merged, self.settings.position)[judge]
-        variant = Variant(jnp.ones(d, bool), jnp.asarray(bool(free_kappa)))
+        free = [True] * d + [bool(kappa_free(self.merged, self.settings.position)[judge])]
         at = places(theta=(m,), c=(d, 1), kappa=(1,))
-        prior = self.settings.prior
-        return Problem.of(self._rows(verdicts), variant, prior, at, source, sides=sides)
+        rows = self._rows(verdicts)
+        return Problem.of(rows, free, self.settings.prior, at, source, sides=sides)
 
-    def absolute(self, judge: int, problem: Problem) -> np.ndarray:
+    def absolute(self, judge: int) -> np.ndarray:
         """[2, R, D] covariates of both sides of the rows of `problem(judge)`."""
-        x = self.x[self._verdicts(judge)[["first", "second"]].to_numpy().T]
-        return np.pad(x, ((0, 0), (0, len(problem.source) - x.shape[1]), (0, 0)))
+        return self.x[self._verdicts(judge)[["first", "second"]].to_numpy().T]
 
     def together(self, judges: Judges) -> Problem:
         """The problem of all judges: theta [M], c [D, J], kappa [J]. Rows have a column for each
-        coefficient of each judge, the position among them, 0 in the rows of the others: a panel at
-        discrimination 1 that any function of rows accepts.
+        coefficient of each judge, 0 in the rows of the others: a panel at discrimination 1 that any
+        function of rows accepts.
 
         Args:
           judges: say whose c and kappa are known to be 0.
@@ -416,21 +388,14 @@ class Setup:
         free_kappa = kappa_free(self.merged, self.settings.position)
         rows = self._rows(verdicts)
         columns = np.zeros((n_rows, d + 1, n_judges))
-        columns[np.arange(n_rows), :, judge] = np.column_stack(
-            [np.asarray(rows.difference), np.asarray(rows.ordered) * free_kappa[judge]]
-        )
+        columns[np.arange(n_rows), :, judge] = rows.columns
+        columns[:, d] *= free_kappa
         free = np.ones((d + 1, n_judges), bool) & ~judges.known
         free[d] &= free_kappa
-        with runtime.precision("float64"):
-            rows = dataclasses.replace(
-                rows,
-                difference=jnp.asarray(columns.reshape(n_rows, -1)),
-                ordered=jnp.zeros_like(rows.ordered),
-            )
-            variant = Variant(jnp.asarray(free.ravel()), jnp.asarray(False))
-        at = places(theta=(m,), c=(d, n_judges), kappa=(n_judges,), unused=(1,))
+        rows = dataclasses.replace(rows, columns=np.asfortranarray(columns.reshape(n_rows, -1)))
+        at = places(theta=(m,), c=(d, n_judges), kappa=(n_judges,))
         source = verdicts["source"].to_numpy()
-        return Problem.of(rows, variant, self.settings.prior, at, source, judge)
+        return Problem.of(rows, free.ravel(), self.settings.prior, at, source, judge)
 
 
 def about_the_mean(source: np.ndarray, items: np.ndarray, sides: np.ndarray) -> np.ndarray:

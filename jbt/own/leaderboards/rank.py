@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jbt import identifiability, runtime
+from jbt import runtime
 from jbt.kernel import metrics
 from jbt.own.fits.judges import JOINT, Judges
 from jbt.own.leaderboards.by_value import ByValue, check_values, differences, of_values
@@ -149,7 +148,7 @@ def _of_judge(setup: Setup, judge: int, labelled: LabelledWinRates | None) -> Le
 
 def _one_comparison(setup: Setup, judge: int, fit: Fitted) -> OneComparison | None:
     names = setup.covariates, setup.tables.contents
-    absolute, theta = setup.absolute(judge, fit.problem), fit.beta[fit.problem.at["theta"]]
+    absolute, theta = setup.absolute(judge), fit.beta[fit.problem.at["theta"]]
     with runtime.precision("float64"):
         return one_comparison(fit.problem, *names, theta, absolute)
 
@@ -174,7 +173,7 @@ def _of_all(setup: Setup, judges: Judges) -> Leaderboard:
 
 def _evidence(fit: Fitted) -> dict[int, float]:
     """The profile range of each free c, by place."""
-    at, free = fit.problem.at["c"].ravel().tolist(), fit.problem.free
+    at, free = fit.problem.at["c"].ravel().tolist(), fit.free
     return {place: fit.profile_range(place) for place in at if free[place]}
 
 
@@ -235,9 +234,8 @@ def _of_biases(problem: Problem) -> np.ndarray:
 
 def _identified(problem: Problem, members: np.ndarray) -> np.ndarray:
     """[P] which free coefficients the verdicts of the judges in a mask [J] identify."""
-    shown = np.asarray(problem.rows.shown) * members[problem.judge]
-    rows = dataclasses.replace(problem.rows, shown=jnp.asarray(shown))
-    directions = identifiability.null_space(problem.design, rows, position=False).directions
+    rows = dataclasses.replace(problem.rows, shown=problem.rows.shown * members[problem.judge])
+    directions = dataclasses.replace(problem, rows=rows).nulls(np.ones_like(problem.free))
     largest = np.abs(directions).max(1, initial=1e-300, keepdims=True)
     return ~(np.abs(directions) > MOVED * largest).any(0) & problem.free
 

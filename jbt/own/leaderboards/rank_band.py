@@ -19,7 +19,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from jbt import identifiability
 from jbt.kernel import metrics
 from jbt.own.leaderboards.problem import Fitted
 from jbt.own.shared_coefficients.directions import MOVED
@@ -67,15 +66,14 @@ def rank_band(
     """
     if fit.status != Status.CONVERGED:
         return None
-    problem = fit.problem
-    nulls = identifiability.null_space(problem.design, problem.rows, variant=fit.variant).directions
+    problem, nulls = fit.problem, fit.nulls
     moved = np.abs(nulls) > MOVED * np.abs(nulls).max(1, initial=1e-300, keepdims=True)
-    m = problem.design.n_contents
+    m = problem.n_contents
     biases = np.flatnonzero(moved[:, m:].any(0)) + m
     place = problem.at["c"].ravel().tolist()
     if len(nulls) != 2 or len(biases) != 1 or biases[0] not in place:
         return None
-    known, c = problem.n_verdicts > 0, biases[0]
+    known, c = problem.known, biases[0]
     x = -nulls[1, :m][known] / nulls[1, c]
     phi = fit.beta[:m][known] + fit.beta[c] * x
     ends = c_at(phi, x, np.array(rho[::-1]))

@@ -1,0 +1,141 @@
+"""One problem's rows in NumPy: the fits of the kernel, to rounding, and what they leave open."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jbt import identifiability
+from jbt.kernel import fit
+from jbt.kernel.listed import Listed
+from jbt.own.leaderboards.problem import Problem, places
+from jbt.types import Design, Prior, Rows, Status, Variant
+
+M, D, R = 6, 2, 300
+
+
+def drawn(seed, scale=1.0, decided=False):
+    """Rows of six contents, the last never shown; the first content won all its verdicts if
+    `decided`."""
+    rng = np.random.default_rng(seed)
+    first = rng.integers(0, M - 1, R)
+    second = (first + rng.integers(1, M - 1, R)) % (M - 1)
+    share = rng.random(R).round(1)
+    if decided:
+        share = np.where(first == 0, 1.0, np.where(second == 0, 0.0, share))
+    difference, weight = scale * rng.normal(size=(R, D)), rng.integers(0, 3, R)
+    ordered = rng.random(R) < 0.7
+    return Rows.build(first, second, difference, share, weight=weight, ordered=ordered)
+
+
+def design_of(rows):
+    """The kernel's design and variant."""
+    mask = jnp.arange(M) < M - 1
+    return Design(jnp.zeros((M, D)), None, mask, M), Variant(jnp.ones(D, bool), jnp.array(True))
+
+
+@jax.jit
+def kernels(rows, prior):
+    found = fit.fit_map(rows, *design_of(rows)[:1], prior, design_of(rows)[1])
+    return found.parameters.flat(), found.status
+
+
+@pytest.mark.parametrize(
+    ("scale", "lam", "decided"), [(1, 1, False), (1, 1e-3, True), (9, 1e-3, False), (0, 0.1, True)]
+)
+def test_the_posterior_is_largest_where_the_kernel_finds_it(scale, lam, decided, x64):
+    rows = drawn(0, scale, decided)
+    expected, status = kernels(rows, Prior(lam, lam))
+    assert status == Status.CONVERGED
+    listed, free = Listed.of(rows, M), np.ones(M + D + 1, bool)
+    for start in (None, np.r_[9.0, -9, 9, -9, 9, -9, 0, 0, 3]):
+        top = listed.top(free, np.full(len(free), float(lam)), start)
+        assert top.status == Status.CONVERGED
+        np.testing.assert_allclose(top.beta, expected, rtol=0, atol=1e-12 * (1 + 9 / lam**0.5))
+        np.testing.assert_allclose(top.logits, listed.logits(top.beta), atol=1e-9)
+
+
+@pytest.mark.parametrize("decided", [False, True])
+def test_the_profile_falls_as_by_its_definition(decided, x64):
+    """From its largest value over the interval, between two points of the grid, to the lower of its
+    ends; where the likelihood rises to infinity, too."""
+    rows = drawn(1, decided=decided)
+    listed, at = Listed.of(rows, M), places(theta=(M,), c=(D, 1), kappa=(1,))
+    problem = Problem.of(listed, [True] * 3, Prior(1.0, 0.1), at, np.arange(R) // 5)
+    found = problem.fit()
+    design, variant = design_of(rows)
+    for d in range(D):
+        centre = found.beta[M + d]
+        grid = identifiability.grid_around(jnp.asarray(centre))
+        curve = identifiability.profile(rows, design, grid, covariate=d, variant=variant)
+        inside = found.supremum.beta[M + d]
+        assert abs(inside - centre) < 0.3
+        at_top = identifiability.profile(
+            rows, design, jnp.asarray([inside]), covariate=d, variant=variant
+        )
+        largest = at_top.log_likelihood[0]
+        expected = largest - curve.log_likelihood.min()
+        assert found.profile_range(M + d) == pytest.approx(float(expected), abs=1e-8)
+        assert found.profile_range(M + d) >= float(curve.range()) - 1e-8
+    constant = drawn(2, scale=0.0)
+    same = Problem.of(Listed.of(constant, M), [True] * 3, Prior(), at, np.arange(R)).fit()
+    assert same.profile_range(M) == pytest.approx(0, abs=1e-9)
+
+
+def test_the_supremum_is_that_of_the_kernel(x64):
+    for decided, count in ((False, 0), (True, 1)):
+        rows = drawn(3, decided=decided)
+        free = np.ones(M + D + 1, bool)
+        top = Listed.of(rows, M).top(free)
+        expected = fit.fit_supremum(rows, *design_of(rows))
+        assert top.status == expected.status == Status.CONVERGED
+        assert top.log_likelihood == pytest.approx(-float(expected.objective), abs=1e-9)
+        directions = identifiability.undetermined(top, free)
+        assert len(directions) == count
+        if decided:  # the first content leaves all others behind
+            apart = directions[0] - directions[0][1]
+            assert abs(apart[0]) > 0.5
+            np.testing.assert_allclose(apart[1 : M - 1], 0, atol=1e-6)
+
+
+def test_directions_that_have_no_finite_top_of_several_judges():
+    """c of three judges: flat unless one is known; then only where one judge always says the
+    same."""
+    n, judges = 5, 3
+    asked = list(itertools.product(range(judges), itertools.permutations(range(n), 2)))
+    judge, first, second = np.array([(g, a, b) for g, (a, b) in asked]).T
+    columns = np.zeros((len(judge), judges))
+    columns[np.arange(len(judge)), judge] = first - second
+    half = np.full(len(judge), 0.5)
+    longer = np.where(judge == 0, (first > second) * 1.0, half)
+    for known, wins, count in (([], half, 1), ([0, 2], half, 0), ([1, 2], longer, 1)):
+        free = np.ones(n + judges, bool)
+        free[[n + g for g in known]] = False
+        rows = Listed(n, first, second, columns, np.ones(len(judge)), wins)
+        assert len(identifiability.undetermined(rows.top(free), free)) == count
+
+
+def test_the_information_is_that_of_the_design_matrix():
+    rows = Listed.of(drawn(4), M)
+    z = np.column_stack([np.eye(M)[rows.first] - np.eye(M)[rows.second], rows.columns])
+    beta = np.random.default_rng(0).normal(size=M + D + 1)
+    residual, weight = rows.moments(rows.logits(beta))
+    p = 1 / (1 + np.exp(-z @ beta))
+    np.testing.assert_allclose(residual, rows.wins - rows.shown * p, atol=1e-12)
+    np.testing.assert_allclose(rows.score(residual), z.T @ residual, atol=1e-10)
+    information = z.T * (rows.shown * p * (1 - p)) @ z
+    np.testing.assert_allclose(rows.information(weight), information, atol=1e-10)
+    free = np.arange(M + D + 1) != M
+    inverse = rows.inverse_hessian(beta, np.full(M + D + 1, 2.0), free)
+    seen = np.flatnonzero(free & (np.arange(M + D + 1) != M - 1))
+    hessian = information + 2 * np.eye(M + D + 1)
+    np.testing.assert_allclose(
+        inverse[np.ix_(seen, seen)], np.linalg.inv(hessian[np.ix_(seen, seen)]), atol=1e-12
+    )
+    assert not inverse[[M - 1, M]].any()
+    # Far out nothing cancels: the loser's chance is its odds.
+    far = Listed(2, np.array([0]), np.array([1]), np.zeros((1, 0)), np.ones(1), np.ones(1))
+    residual, weight = far.moments(np.array([60.0]))
+    np.testing.assert_allclose([residual[0], weight[0]], np.exp(-60), rtol=1e-12)

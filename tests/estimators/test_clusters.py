@@ -7,16 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import stats
 from scipy.special import expit
 
-from benchmarks.calibration import boards
 from jbt.kernel.fit import fit_map
 from jbt.kernel.laplace import laplace
 from jbt.kernel.listed import Listed
 from jbt.stats import row_jackknife
 from jbt.stats.row_jackknife import Groups
-from jbt.types import Design, Parameters, Prior, Rows, Status, Variant
+from jbt.types import Design, Parameters, Prior, Rows, Variant
 
 M, D, EACH = 4, 2, 4
 TRUTH = np.array([0.8, 0.2, -0.3, -0.7, 0.5, -0.4, 0.3])

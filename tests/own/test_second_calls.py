@@ -7,15 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from support.boards import written
 from support.marks import heavy, nightly
 
-from jbt import own, runtime
+from jbt import own
 from jbt.kernel import padding
-from jbt.kernel.fit import fit_map
 from jbt.own.shared_coefficients.arrays import in_chunks
-from jbt.types import Prior
 
 THETA = {"a": 0.8, "b": 0.4, "c": 0.1, "d": -0.2, "e": -0.4, "f": -0.7}
 

@@ -106,29 +106,6 @@ def test_rows_of_a_panel_are_its_counts(fits, x64):
     assert_allclose(*around, atol=1e-9)
 
 
-@pytest.mark.heavy
-def test_rows_of_many_panels_are_fitted_at_once(x64):
-    """Some of their leaves shared, some not."""
-    rng = np.random.default_rng(0)
-    first, second = jnp.array([0, 1, 2, 0]), jnp.array([1, 2, 0, 2])
-    share = jnp.asarray(rng.random((5, 4, 2)))
-    difference = jnp.asarray(rng.normal(size=(4, 1)))
-    design, prior = Design.of_contents(3, 1), Prior(1.0, 0.1)
-    every = model.variant("bias_aware", design, 2)
-
-    def of_one(share):
-        judges = [
-            Rows(first, second, difference, jnp.ones(4), jnp.ones(4), share[:, g]) for g in (0, 1)
-        ]
-        stacked = jax.tree.map(lambda *v: jnp.stack(v, -1), *judges)
-        panel = Panel(stacked, jnp.array([1.0, 2.0]), jnp.eye(2))
-        return fit_map(panel, design, prior, every).parameters.flat()
-
-    alone = jax.jit(of_one)
-    together = jax.jit(jax.vmap(of_one))(share)
-    assert_allclose(together, [alone(of_each) for of_each in share], atol=1e-12)
-
-
 def test_what_is_refused():
     counts, other = (
         Comparisons.build(np.ones((n, n)) - np.eye(n), np.zeros((n, n))) for n in (3, 4)

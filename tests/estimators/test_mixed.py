@@ -171,6 +171,6 @@ def test_sds_are_recovered_and_order_of_rows_and_names_of_clusters_and_units_mea
     assert one.status == other.status == Status.CONVERGED
     assert_allclose(one.beta, other.beta, atol=1e-6)
     assert one.sd == pytest.approx(other.sd, abs=1e-5)
-    # Four standard errors, some 0.05 each, of 20 studies of this size.
-    assert one.sd["quality"] == pytest.approx(1.0, abs=0.2)
-    assert one.sd["c"] == pytest.approx(0.6, abs=0.2)
+    # Twelve such studies scatter by 0.08 and 0.11: within four times that.
+    assert one.sd["quality"] == pytest.approx(1.0, abs=0.31)
+    assert one.sd["c"] == pytest.approx(0.6, abs=0.44)

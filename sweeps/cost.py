@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import jax
 import numpy as np
@@ -22,9 +22,8 @@ from jbt.experiments import declare, plots
 from jbt.experiments.declare import Group, NotNegative
 from jbt.experiments.labelled_arrays import SEEDS, where
 from jbt.experiments.table import Table
-from jbt.simulation import pools
 from jbt.simulation.simulate import stream
-from jbt.types import Prior, check_count, check_word
+from jbt.types import Prior, check_count
 
 from ._shared import calibration, prices
 from ._shared.active import RunSettings, at_best_budget, task_of
@@ -59,11 +58,6 @@ class Cost(RunSettings):
     """The judge that is corrected, one of `jbt.twins.known()`."""
     dear: str = "gpt_5_1"
     """The judge that is not corrected, another of them."""
-    oracle: Literal["argmax", "draws"] | None = None
-    """How both judges' verdicts were cached: the likelier one, or one draw; default as each
-    judge's were."""
-    others: str = "uniform"
-    """Qualities of the items that are not fully correct, one of `jbt.simulation.pools.OTHERS`."""
     rule: Annotated[tuple[str, ...], partial(declare.check_listed, known=tuple(RULES))] = (
         *("top_k_aware", "random"),
     )
@@ -112,7 +106,6 @@ class Cost(RunSettings):
         super().check()
         if self.cheap == self.dear:
             raise ValueError(f"cheap and dear must be two judges, got {self.cheap} twice")
-        check_word("others", self.others, pools.OTHERS)
         check_count("n_seeds", self.n_seeds)
         most = N_ITEMS * (N_ITEMS - 1)
         declare.check_increasing("budget", self.budget, least=self.refit_every, most=most)
@@ -142,7 +135,7 @@ class Cost(RunSettings):
     def experiment(self, key, condition, *, loop):
         """One run on one pool; the condition holds the twin, the model and the acquisition seed."""
         condition, steps = twins.displaced(key, condition)
-        draw = twins.paper_pool(self.others, n_items=N_ITEMS, k=K)
+        draw = twins.paper_pool(n_items=N_ITEMS, k=K)
         pool = draw(stream(key, "pool"), condition)
         answers = twins.answers(key, pool, condition)
         task = task_of(pool, answers, condition, Prior())
@@ -156,9 +149,7 @@ class Cost(RunSettings):
         runs = [(*case, seed, 0.0) for case in self.cases for seed in range(self.n_seeds)]
         runs += [(*case, 0, way) for way in twins.DISPLACED for case in self.cases]
         names, models, seeds, ways = (list(values) for values in zip(*runs, strict=True))
-        conditions = twins.conditions(
-            [twins.twin(judge, oracle=self.oracle, others=self.others) for judge in names]
-        )
+        conditions = twins.conditions([twins.twin(judge) for judge in names])
         conditions["aware"] = np.array([float(model == "bias_aware") for model in models])
         conditions |= {"seed": np.array(seeds), "displaced": np.array(ways)}
         labels = {"judge": names, "model": models, "displaced": ways, SEEDS: seeds}

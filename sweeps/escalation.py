@@ -17,7 +17,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -74,7 +74,7 @@ class Escalation(Correlated, VaryingBias, Sweep):
     """A purse spent on a cheap judge and a trusted, dearer one: whom to ask about which pair."""
 
     name = "escalation"
-    columns = ("protocol", "rho", "price", "strategy", "purse")
+    columns = ("rho", "price", "strategy", "purse")
     presets = {
         "smoke": {
             "pools": 8,
@@ -108,17 +108,12 @@ class Escalation(Correlated, VaryingBias, Sweep):
     asked once of the cheap judge, cost 870."""
     strategy: Annotated[tuple[str, ...], check_strategies] = STRATEGIES
     """Rules that spend on both judges, of `jbt.acquisition`."""
-    protocol: Literal["frozen", "stochastic"] = "frozen"
-    """frozen: each judge answers each ordered pair once. stochastic: a fresh verdict at every
-    query."""
     refit_every: int = 8
     """R, verdicts between refits (count)."""
     bias: float = 1.5
     """True bias c* of the cheap judge (logits per unit)."""
     position: float = 0.35
     """Its position bias kappa* (logits)."""
-    reference_bias: float = 0.0
-    """Bias of the reference, which the models assume to be zero (logits per unit)."""
     reference_discrimination: Annotated[float, check_positive] = 2.0
     """Factor on quality in its logits, known to the models (pure number)."""
 
@@ -132,19 +127,15 @@ class Escalation(Correlated, VaryingBias, Sweep):
     @property
     def most_verdicts(self) -> int:
         """Verdicts that the largest purse buys if all of it goes to the cheap judge."""
-        most = int(max(self.purse))
-        every = self.n_items * (self.n_items - 1)
-        return most if self.protocol == "stochastic" else min(most, every)
+        return min(int(max(self.purse)), self.n_items * (self.n_items - 1))
 
     def experiment(self, rule, key, condition):
         """One pool: spend the largest purse by a rule, and report what each purse had bought."""
         pool = self.draw(key, condition, self.covariate)
         cheap = Judge(jnp.full(1, self.bias), self.position, interaction=self.interaction)
-        trusted = Judge(jnp.full(1, self.reference_bias), 0.0, self.reference_discrimination)
+        trusted = Judge(jnp.zeros(1), 0.0, self.reference_discrimination)
         answers = [
             judges.frozen_draw(stream(key, name), pool, judge)
-            if self.protocol == "frozen"
-            else judges.verdict_probability(pool, judge)
             for name, judge in (("verdicts", cheap), ("reference verdicts", trusted))
         ]
         free = jnp.stack([condition["aware"] > 0, jnp.array(False)])
@@ -158,7 +149,7 @@ class Escalation(Correlated, VaryingBias, Sweep):
             price=prices,
             purse=max(self.purse),
         )
-        loop = Loop(rule, self.k, self.refit_every, self.protocol)
+        loop = Loop(rule, self.k, self.refit_every, "frozen")
         queries = run(stream(key, "acquisition"), task, loop, self.most_verdicts).queries
         judge = queries.judge
         assert judge is not None  # with several judges, every query names its judge
@@ -207,14 +198,13 @@ class Escalation(Correlated, VaryingBias, Sweep):
         return [group(rule, names) for rule, names in strategies.items()]
 
     def table(self, ds, t):
-        protocol: dict[str, Any] = {"protocol": self.protocol}
-        t.means("recall", ds["recall"], **protocol)
+        t.means("recall", ds["recall"])
         both = ds.isel(condition=~ds["strategy"].isin(CHEAP).values)
-        t.means("reference_asked", both["reference_asked"], **protocol)
+        t.means("reference_asked", both["reference_asked"])
         for recall in both["recall"].transpose("condition", ...):
             alone = where(ds, strategy="cheap_only")
             (alone,) = where(alone, rho=recall["rho"].item())["recall"].transpose("condition", ...)
-            t.means("benefit", recall - alone.drop_vars(Cell._fields), **protocol)
+            t.means("benefit", recall - alone.drop_vars(Cell._fields))
 
     def headline(self, table):
         """Rows to print: recall at the middle price and the largest purse."""

@@ -177,17 +177,22 @@ class Groups:
             none.
         """
         m, real = rows.n_contents, np.flatnonzero(rows.real)
-        names, index = np.unique(cluster[real], return_inverse=True)
-        sides = np.stack([rows.first[real], rows.second[real]])
-        keys = np.unique(index * m + sides)
-        size = _width(np.bincount(keys // m, minlength=len(names)))
-        order = np.empty_like(size)
-        order[np.argsort(size, kind="stable")] = np.arange(len(size))
-        index = order[index]
-        by_cluster = np.argsort(index, kind="stable")
-        real, index = real[by_cluster], index[by_cluster]
-        keys, ends = np.unique(index * m + sides[:, by_cluster], return_inverse=True)
-        return cls(len(names), real, index, ends.reshape(2, -1), keys // m, keys % m)
+        present = np.bincount(cluster[real]) > 0
+        index = (present.cumsum() - 1)[cluster[real]]
+        keys, ends = np.unique(
+            index * m + np.stack([rows.first[real], rows.second[real]]), return_inverse=True
+        )
+        owner, content = np.divmod(keys, m)
+        # By size, and at one size as they were numbered.
+        size = _width(np.bincount(owner, minlength=present.sum()))
+        number = np.argsort(np.argsort(size, kind="stable"), kind="stable")
+        entry = np.argsort(number[owner], kind="stable")
+        place = np.argsort(entry, kind="stable")
+        row = np.argsort(number[index], kind="stable")
+        ends = place[ends.reshape(2, -1)[:, row]]
+        return cls(
+            len(size), real[row], number[index][row], ends, number[owner][entry], content[entry]
+        )
 
 
 def _width(size: np.ndarray) -> np.ndarray:

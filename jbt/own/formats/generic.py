@@ -45,6 +45,11 @@ MAY_BE_GOLD = ("label", "preference", "preferred", "better")
 RESULTS = {"1": 1.0, "true": 1.0, "0.5": 0.5, "0": 0.0, "false": 0.0}
 """Whether the chosen answer won."""
 
+MEANINGS = 2**16
+"""Codes with names whose meaning is kept."""
+
+Share = Callable[..., float | None]
+
 TIED = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 TIED |= {"none": False, "1.0": True, "0.0": False}
 """Whether two tied."""
@@ -127,9 +132,13 @@ def _pairs(given: GenericColumns, columns: Keys) -> Layout:
         return row.numbered() if answers or given.counts else ALL
 
     words, way_out = _words(named, bool(better))
+    # Many rows have the same code and the same names.
+    share = functools.lru_cache(MEANINGS, typed=True)(
+        functools.partial(_share, given, words, way_out)
+    )
     gold = None
     if given.gold is not None:
-        gold = functools.partial(_coded, given, words, way_out, given.gold, role="anchors")
+        gold = functools.partial(_coded, given, share, given.gold, role="anchors")
     elif better and given.ways:
         gold = functools.partial(_better, "anchors", better[-1], "the better one")
     judge = given.judge or columns.one("judge")
@@ -159,7 +168,7 @@ def _pairs(given: GenericColumns, columns: Keys) -> Layout:
         },
         judge=lambda row: None if judge is None else row.name("judge", judge),
         gold=gold,
-        games=functools.partial(_games, given, words, way_out, columns.first("count"), won),
+        games=functools.partial(_games, given, words, share, columns.first("count"), won),
     )
 
 
@@ -241,14 +250,14 @@ def _words(pairs: list[tuple[str, str]], is_chosen: bool) -> tuple[dict[str, flo
 def _games(
     columns: GenericColumns,
     words: Mapping[str, float | None],
-    way_out: str,
+    share_of: Share,
     count_key: str | None,
     won: Callable[[Row, Sequence[str]], float],
     row: Row,
     names: Sequence[str],
 ) -> Iterator[Game]:
     """The verdict, and the one in the other order if the row has it; or several."""
-    coded = functools.partial(_coded, columns, words, way_out)
+    coded = functools.partial(_coded, columns, share_of)
     shown, count, swapped = columns.swapped is not None, 1.0, columns.swapped
     if not shown and "order" in row.values:
         order = row.need("order", "order")
@@ -331,15 +340,13 @@ def _probability(row: Row, columns: GenericColumns) -> float | None:
 
 def _coded(
     columns: GenericColumns,
-    words: Mapping[str, float | None],
-    way_out: str,
+    share: Share,
     column: str,
     row: Row,
     names: Sequence[str],
     role: str = "winner",
 ) -> float | None:
     """The share that the first of two items won, by the code in a column."""
-    first, second = names
     how = " (the last [[X]])" if columns.in_text and role == "winner" else ""
     value = row.need(role, column, how)
     if value is None:
@@ -348,6 +355,21 @@ def _coded(
         value = ratings.last_bracketed(value)
         if value is None:
             return None
+    read: Share = share.__wrapped__ if isinstance(value, list | dict) else share
+    return read(column, value, *names, bool(how))
+
+
+def _share(
+    columns: GenericColumns,
+    words: Mapping[str, float | None],
+    way_out: str,
+    column: str,
+    value: Any,
+    first: str,
+    second: str,
+    how: bool,
+) -> float | None:
+    """The share that the first won, by a code; `how`: it was found in a text."""
     outcomes = columns.outcomes
     if isinstance(value, bool | float):
         value = f"{value:g}" if isinstance(value, float) else str(value)  # not 1 for True
@@ -357,13 +379,13 @@ def _coded(
                 return outcomes.share(code)
             except KeyError:
                 continue
-        raise Refused(f"{column} is {brief(row.values[column])}, not covered by {outcomes.option}")
+        raise Refused(f"{column} is {brief(value)}, not covered by {outcomes.option}")
     if not how and ratings.last_bracketed(value) not in (None, str(value).strip()):
         what = "a text: --verdict-in-text reads the last [[X]] in it"
         raise Refused(f"{column} is {brief(value)}, {what}")
     code = as_name(value, column)
     number = as_number(value)
-    if number == number and code not in names:
+    if number == number and code not in (first, second):
         code = f"{number:g}"  # 1.0 is 1
     try:
         return read_winner(code, first, second, words)

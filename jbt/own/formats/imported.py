@@ -200,7 +200,10 @@ class Imported:
             items = list(record[1:3]) if isinstance(record, Verdict) else [record.item]
             for item in items:
                 place = record.pool, item.name
-                self.answers[place] = _merged(self.answers.get(place, Item(item.name)), item)
+                known = self.answers.get(place)
+                if known is not None or item.text is not None:
+                    item = _merged(known or Item(item.name), item)
+                self.answers[place] = item
             if not isinstance(record, Verdict | Rating):
                 continue
             by = judge or record.judge
@@ -283,13 +286,18 @@ class Imported:
         if the source does not say), by_place, and what was counted."""
         judged = {(v.pool, name) for v in self.verdicts for name in (v.first, v.second)}
         rows = [
-            {"pool": pool, "item": name, "content": item.content, "by_place": item.by_place}
-            | {m: int(v) if v.is_integer() else v for m, v in item.measures.items()}
+            (pool, name, item.content, item.by_place, item.measures)
             for (pool, name), item in self.answers.items()
             if (pool, name) in judged
         ]
+        columns = ["pool", "item", "content", "by_place", "measures"]
+        items = pd.DataFrame(rows, columns=columns, dtype=object)
+        measures = items.pop("measures").tolist()
+        for name in dict.fromkeys(name for of_item in measures for name in of_item):
+            counts = [of_item.get(name, np.nan) for of_item in measures]
+            counts = [int(n) if n.is_integer() else n for n in counts]
+            items[name] = pd.Series(counts, items.index, dtype=object)
         pools = pd.Index(self.table["pool"].unique())
-        items = pd.DataFrame(rows, dtype=object)
         # Within a pool by name: the order of a table must not look like the order shown.
         return items.iloc[np.lexsort([items["item"], pools.get_indexer(pd.Index(items["pool"]))])]
 
@@ -478,16 +486,15 @@ def _merged(known: Item, item: Item) -> Item:
     Raises:
       Refused: it contradicts an earlier record.
     """
-    again = f"item {brief(item.name)} again in one pool, with another"
-    if None not in (known.content, item.content) and known.content != item.content:
-        raise Refused(f"{again} content")
-    for name, count in known.measures.items():
-        if item.measures.get(name, count) != count:
-            raise Refused(f"{again} {name}")
     text, measures = known.text, known.measures
-    if item.text is not None and text != hash(item.text):
-        if text is not None:
-            raise Refused(f"{again} text")
+    others = [name for name, n in measures.items() if item.measures.get(name, n) != n]
+    if None not in (known.content, item.content) and known.content != item.content:
+        others.insert(0, "content")
+    if None not in (text, item.text) and text != hash(item.text):
+        others.append("text")
+    if others:
+        raise Refused(f"item {brief(item.name)} again in one pool, with another {others[0]}")
+    if text is None and item.text is not None:
         text, measures = hash(item.text), {**texts.measures(str(item.text)), **measures}
     measures = {**measures, **item.measures}
     return Item(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -146,7 +147,7 @@ class Row:
         if value is None:
             self.need(role, keys[0])
             raise Refused(f"{keys[0]} is null, allowed: a name")
-        return as_name(value, " or ".join(keys))
+        return as_name(value, *keys)
 
     def optional_name(self, role: str, *keys: str) -> str | None:
         """A name, or None if none of these keys is present.
@@ -154,7 +155,8 @@ class Row:
         Raises:
           Refused: the value is not a name.
         """
-        return self.name(role, *keys) if self.find(role, *keys) is not None else None
+        value = self.find(role, *keys)
+        return None if value is None else as_name(value, *keys)
 
     def text(self, role: str, key: str) -> str | None:
         """A text, or None if the key is not present.
@@ -260,6 +262,8 @@ class Layout:
 
 Order = Literal["recorded", "columns", "unknown"]
 
+UNWRITABLE = re.compile("[\n\r\0\ud800-\udfff]")
+
 
 @dataclass(frozen=True)
 class Format:
@@ -283,24 +287,24 @@ def brief(value: object) -> str:
     return reprlib.repr(value)
 
 
-def as_name(value: object, key: str) -> str:
-    """Check a name: text that is not empty, or a whole number.
+def as_name(value: object, *keys: str) -> str:
+    """Check a name, the value of one of these keys: text that is not empty, or a whole number.
 
     Raises:
       Refused: it is something else.
     """
+    if isinstance(value, str) and (name := value.strip()) and is_name(name):
+        return name
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    if isinstance(value, str) and (name := value.strip()) and is_name(name):
-        return name
-    raise Refused(f"{key} is {brief(value)}, allowed: a name on one line")
+    raise Refused(f"{' or '.join(keys)} is {brief(value)}, allowed: a name on one line")
 
 
 def is_name(value: str) -> bool:
     """Whether a table can hold a name: no line break, no NUL, no half of a surrogate pair."""
-    return not any(c in "\n\r\0" or "\ud800" <= c <= "\udfff" for c in value)
+    return not UNWRITABLE.search(value)
 
 
 def as_number(value: object) -> float:

@@ -104,7 +104,9 @@ def _larger_wins(
 def judged_items(tables: Tables, judge: int) -> np.ndarray:
     """The rows of `tables.items` that a judge saw."""
     verdicts = tables.verdicts[tables.verdicts["judge"] == judge]
-    return np.unique(verdicts[["first", "second"]].to_numpy())
+    seen = np.zeros(len(tables.items), bool)
+    seen[verdicts[["first", "second"]].to_numpy()] = True
+    return np.flatnonzero(seen)
 
 
 def outside(setup: Setup, judge: int) -> pd.DataFrame:

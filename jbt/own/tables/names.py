@@ -47,6 +47,9 @@ def look(name: str) -> str:
 
 def alike(names: Iterable[str]) -> list[tuple[str, str]]:
     """Pairs of different names that look alike."""
+    names = list(names)
+    if not UNUSUAL.search("".join(names)):
+        return []
     by_look: dict[str, str] = {}
     pairs = dict.fromkeys((by_look.setdefault(look(name), name), name) for name in names)
     return [pair for pair in pairs if pair[0] != pair[1]]

@@ -65,8 +65,8 @@ def read_winner(
     sides = (first, 1.0), (second, 0.0)
     exact = [share for name, share in sides if name == value]
     named = exact or [share for name, share in sides if name.casefold() == code]
-    known = words if not named or (exact and by_name) else {**CODES, **words}
-    said = [known[form] for form in forms if form in known][:1]
+    known = [words] if not named or (exact and by_name) else [words, CODES]
+    said = [of[form] for form in forms for of in known if form in of][:1]
     if not named and not said:
         raise KeyError(value)
     if named and said and said != named:

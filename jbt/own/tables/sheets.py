@@ -20,13 +20,15 @@ import numpy as np
 import pandas as pd
 
 from jbt.border.inputs import read_bytes
-from jbt.own.tables.decoding import Damaged, damage, decode, read_csv
+from jbt.own.tables.decoding import LONGEST_HEADER, Damaged, damage, decode, read_csv
 
 SHOWN = 20
 """Problems listed in full; the others are counted."""
 
 ALIKE = 3
 """Problems of the same words that are listed: a misspelt column is one mistake, not one a row."""
+
+BROKEN = re.compile("[\n\r\0]")
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
@@ -224,7 +226,7 @@ def read_sheet(
         problems.add(source, what, line)
     sheet = Sheet(source, pd.DataFrame(columns, table.index), problems, cells=table)
     for name in columns:
-        broken = each(sheet.rows[name], lambda v: any(c in v for c in "\n\r\0"))
+        broken = each(sheet.rows[name], lambda v: bool(BROKEN.search(v)))
         sheet.refuse(broken, lambda _, n=name: f"a line break or a NUL character within {n}")
     if not len(table):
         problems.check()
@@ -241,7 +243,7 @@ def column_names(source: Source, needed: Sequence[str]) -> list[str]:
     Raises:
       TableError: nothing can be made of the file.
     """
-    return list(map(str, _read(source, set(needed), Problems())[0]))
+    return list(map(str, _read(source, set(needed), Problems(), LONGEST_HEADER)[0]))
 
 
 def read_cells(source: Source, needed: Sequence[str]) -> pd.DataFrame:
@@ -261,10 +263,10 @@ def read_cells(source: Source, needed: Sequence[str]) -> pd.DataFrame:
 
 
 def _read(
-    source: Source, known: set[str], problems: Problems
+    source: Source, known: set[str], problems: Problems, most: int | None = None
 ) -> tuple[pd.DataFrame, dict[int, str]]:
     """Read all cells of a table: values, or of CSV text as it stands, by line (`Sheet.rows`); and
-    what is wrong with other lines."""
+    what is wrong with other lines. `most`: characters of a text to read."""
     if isinstance(source, Frame):
         return source.data.set_axis(np.arange(len(source.data))), {}
     try:
@@ -277,7 +279,7 @@ def _read(
             if text.lstrip()[:1] in ("[", "{"):
                 what = f"make tables of it by jbt import {source} --out DIR"
                 raise Damaged(f"is JSON, no table: {what}")
-            return read_csv(text, known)
+            return read_csv(text[:most], known)
     except Damaged as damaged:
         problems.end(source, str(damaged), damaged.line)
 
@@ -287,7 +289,7 @@ def texts(column: pd.Series, change: Callable[[str], str] = str) -> pd.Categoric
     if pd.api.types.is_datetime64_any_dtype(column):
         column = column.astype("string")
     codes, values = pd.factorize(column)
-    texts = [change(_as_csv(v)) for v in values.tolist()]
+    texts = [change(v if isinstance(v, str) else _as_csv(v)) for v in values.tolist()]
     texts += [""] * (-1 in codes)  # a missing value is -1, the last
     merged, distinct = pd.factorize(np.array(texts, object))
     return pd.Categorical.from_codes(merged[codes], pd.Index(distinct, dtype=object))

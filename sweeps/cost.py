@@ -26,7 +26,7 @@ from jbt.simulation.simulate import stream
 from jbt.types import Prior, check_count
 
 from ._shared import calibration, prices
-from ._shared.active import RunSettings, at_best_budget, task_of
+from ._shared.active import RunSettings, at_best_budget, shared, task_of
 from ._shared.calibration import SHARE
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Cost(RunSettings):
         """Judges, each with the model inside the loop."""
         return [(self.cheap, "bias_aware"), (self.cheap, "naive"), (self.dear, "naive")]
 
-    def experiment(self, key, condition, *, loop):
+    def experiment(self, loop, key, condition):
         """One run on one pool; the condition holds the twin, the model and the acquisition seed."""
         condition, steps = twins.displaced(key, condition)
         draw = twins.paper_pool(n_items=N_ITEMS, k=K)
@@ -145,7 +145,7 @@ class Cost(RunSettings):
         return {"recall": trace.recall, "status": trace.status.max(), **of_calibration}
 
     def groups(self):
-        """One group a rule: all judges, models and acquisition seeds share a kernel."""
+        """One group a rule."""
         runs = [(*case, seed, 0.0) for case in self.cases for seed in range(self.n_seeds)]
         runs += [(*case, 0, way) for way in twins.DISPLACED for case in self.cases]
         names, models, seeds, ways = (list(values) for values in zip(*runs, strict=True))
@@ -155,18 +155,19 @@ class Cost(RunSettings):
         labels = {"judge": names, "model": models, "displaced": ways, SEEDS: seeds}
         at = reports(self.budget, self.refit_every).tolist()
         options = self.refit_every, "frozen", self.n_samples, self.membership
+        loops = [Loop(rule, K, *options) for rule in self.rule]
         return [
             Group(
                 rule,
-                partial(self.experiment, loop=Loop(rule, K, *options)),
-                conditions,
+                experiment,
+                {**conditions, "rule": number},
                 {**labels, "rule": [rule] * len(runs)},
                 N_ITEMS,
                 self.pools,
                 axes={"recall": {"budget": at}, **calibration.AXES},
                 fits=len(at),
             )
-            for rule in self.rule
+            for rule, (experiment, number) in shared(self.experiment, loops).items()
         ]
 
     def table(self, ds, t):

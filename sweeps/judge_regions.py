@@ -41,7 +41,15 @@ from jbt.twins import regions
 from jbt.types import Comparisons, Design, Fit, Prior, Variant, check_count, check_word
 
 from . import judges as of_judges
-from ._shared.active import REFERENCE, RunSettings, allocation, check_rules, design_of, task_of
+from ._shared.active import (
+    REFERENCE,
+    RunSettings,
+    allocation,
+    check_rules,
+    design_of,
+    shared,
+    task_of,
+)
 from ._shared.scenario import MapPrior
 
 if TYPE_CHECKING:
@@ -144,7 +152,7 @@ class JudgeRegions(MapPrior, RunSettings):
         at = jnp.full((len(of_judges.MODELS), len(of_judges.K)), jnp.nan, jnp.float32)
         return {"recall": runs, "share_at_boundary": runs, "recall_at": at}
 
-    def active(self, rule: str, key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+    def active(self, loop: Loop, key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         """Runs of one rule on one pool."""
         pool = twins.paper_pool()(stream(key, "pool"), condition)
         answers = (twins.answers if self.frozen else twins.probability)(key, pool, condition)
@@ -153,7 +161,7 @@ class JudgeRegions(MapPrior, RunSettings):
 
         def of_seed(seed: Array) -> tuple[Array, Array, Array]:
             run_key = jax.random.fold_in(stream(key, "acquisition"), seed)
-            trace = run(run_key, task, self.loop(rule), self.budget)
+            trace = run(run_key, task, loop, self.budget)
             share = allocation(self.budget, K, trace.queries, pool.quality)[:, 0]
             recall, share = (jnp.append(v, jnp.nan) for v in (trace.recall[at], share))
             return recall, share, trace.status.max()
@@ -202,6 +210,7 @@ class JudgeRegions(MapPrior, RunSettings):
             experiment: Experiment,
             fits: int,
             *,
+            number: np.int32 | None = None,
             name: str = "",
             chosen: Sequence[int] = range(len(members)),
             n_items: int = N_ITEMS,
@@ -212,6 +221,7 @@ class JudgeRegions(MapPrior, RunSettings):
             at = [*chosen] * len(rules)
             aware = [float(r != "naive" and not r.startswith(NAIVE)) for r in of_rule]
             traced = {n: v[at] for n, v in conditions.items()} | {"aware": np.array(aware)}
+            traced |= {} if number is None else {"rule": number}
             of_runs = {n: [v[i] for i in at] for n, v in labels.items()}
             of_runs |= {"rule": of_rule, "n_items": [n_items] * len(at)}
             sizes = (n_items, n_pools, axes, fits)
@@ -219,9 +229,9 @@ class JudgeRegions(MapPrior, RunSettings):
 
         refits = self.n_seeds * len(reports(self.budget, self.refit_every))
         groups = []
-        for rule in self.rule:
+        for rule, (one, number) in shared(self.active, [self.loop(r) for r in self.rule]).items():
             names = [rule] + [f"{NAIVE}{rule}"] * (rule in self.two)
-            groups.append(group(names, partial(self.active, rule), refits))
+            groups += [group([name], one, refits, number=number) for name in names]
         if self.frozen:
             groups.append(group([*ESTIMATORS[:2]], partial(self.every_verdict, fitted), 2))
             groups.append(group([*ESTIMATORS[2:]], partial(self.every_verdict, local), 2))

@@ -34,7 +34,7 @@ from jbt.simulation.simulate import Condition, stream
 from jbt.types import Pool, container
 
 from ._shared import truths
-from ._shared.active import design_of, task_of
+from ._shared.active import design_of, shared, task_of
 from ._shared.reliability import BINS, add_bins, binned
 from ._shared.scenario import MapPrior
 
@@ -253,7 +253,7 @@ class Stopping(MapPrior, Sweep):
         )
         return pools.in_both_forms(pool) if self.design == "paired" else pool
 
-    def experiment(self, key, condition, *, loop):
+    def experiment(self, loop, key, condition):
         """A run on one pool, as it stops at each level."""
         frozen = loop.protocol == "frozen"
         condition = truths.drawn_judge(key, condition)
@@ -280,15 +280,20 @@ class Stopping(MapPrior, Sweep):
         return out | reliability(run) | {"status": run.status.max()}
 
     def groups(self):
-        """All scenarios of one rule: one compiled kernel."""
+        """All scenarios of one rule."""
         by_name, levels = self.simulated, {"level": list(self.level)}
         at_levels = ("stopped", "verdicts", "certainty", "right", "recall")
         axes = {f"at_level_{name}": levels for name in at_levels}
+        conditions = truths.conditions(list(by_name.values()), self.prior)
+        programs = {}
+        for protocol in self.protocol:
+            loops = [loop for loop in self.loops if loop.protocol == protocol]
+            programs |= {(protocol, r): one for r, one in shared(self.experiment, loops).items()}
         return [
             Group(
                 f"{loop.protocol}-{loop.rule}",
-                partial(self.experiment, loop=loop),
-                truths.conditions(list(by_name.values()), self.prior),
+                programs[loop.protocol, loop.rule][0],
+                {**conditions, "rule": programs[loop.protocol, loop.rule][1]},
                 {
                     "protocol": [loop.protocol] * len(by_name),
                     "rule": [loop.rule] * len(by_name),

@@ -65,16 +65,11 @@ class Work:
         """The program of a group."""
         if name not in self._simulations:
             group, sweep = self.groups[name], self.sweep
-            for other, simulation in self._simulations.items():
-                if _is_program_of(self.groups[other], group):
-                    of_group = simulation.under(group.conditions).of(range(group.pools))
-                    self._simulations[name] = of_group
-                    return of_group
             chunk = sweep.chunk
             if chunk is None and jax.default_backend() == "cpu":
                 chunk = max(1, int(CALL_PROBLEMS / times.fits_a_pool(group)))
             smoke = sweep.preset == "smoke"
-            self._simulations[name] = Simulation(
+            simulation = Simulation(
                 group.experiment,
                 group.conditions,
                 range(group.pools),
@@ -86,6 +81,9 @@ class Work:
                 # It simulates next to nothing. The batch depends on nothing but the group.
                 **({"optimise": False, "batch": -(-group.pools // 2)} if smoke else {}),
             )
+            for other, of_other in self.groups.items():
+                if _is_program_of(group, of_other):
+                    self._simulations[other] = simulation.under(of_other.conditions)
         return self._simulations[name]
 
     def sizes(self) -> dict[str, int]:

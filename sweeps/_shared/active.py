@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from jbt import stats, twins
 from jbt.acquisition import Loop, Task, panel_rules, reports, run
@@ -24,7 +23,7 @@ from jbt.experiments.plots import Line
 from jbt.kernel import metrics
 from jbt.kernel.membership import DRAWS
 from jbt.simulation import judges, pairs, pools
-from jbt.simulation.simulate import Condition, stream
+from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Design, Pool, Prior, Variant, check_count, check_positive
 
 from . import calibration
@@ -127,10 +126,8 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         whole = self.protocol == "frozen"
         return reports(self.budget, refit_every) if whole else np.array(self.budget)
 
-    def experiment(self, loop, rules, key, condition):
-        """Run one of the rules on one pool; the condition holds the rule's number, the case and the
-        acquisition seed."""
-        loop = replace(loop, rule=one_of(rules, condition["rule"]))
+    def experiment(self, loop, key, condition):
+        """Run one rule on one pool; the condition holds the case and the acquisition seed."""
         condition, steps = twins.displaced(key, condition)
         pool = pools_of(self)(stream(key, "pool"))
         answers = twins.answers(key, pool, condition)
@@ -157,11 +154,7 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         acquisition seed."""
         found = []
         for r in self.refits:
-            programs = {}
-            for rules in alike(self.rule, r):
-                # One object for all of them, and below as many conditions for each: one program.
-                experiment = partial(self.experiment, self.loop(rules[0], r), rules)
-                programs |= {rule: (experiment, number) for number, rule in enumerate(rules)}
+            programs = shared(self.experiment, [self.loop(rule, r) for rule in self.rule])
             for rule in self.rule:
                 for case in self.cases(rule):
                     runs = [[(case, seed, 0.0) for seed in range(self.n_seeds)]]
@@ -178,8 +171,8 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         rule: str,
         refit_every: int,
         runs: Sequence[tuple[Case, int, float]],
-        experiment: Any,
-        number: int,
+        experiment: Experiment,
+        number: np.int32,
     ) -> Group:
         """Runs of one rule: cases, acquisition seeds and displacements."""
         judge = judges.conditions([case.judge for case, *_ in runs])
@@ -191,7 +184,7 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         labels |= {"judge": [case.name for case, *_ in runs], "model": models, SEEDS: seeds}
         labels |= {name: list(values) for name, values in judge.items()}
         conditions = judge | {
-            "rule": np.int32(number),
+            "rule": number,
             "argmax": np.full(len(runs), float(self.oracle == "argmax")),
             "aware": np.array([float(model == "bias_aware") for model in models]),
             "seed": np.array(seeds),
@@ -317,6 +310,23 @@ class Active(MapPrior, RunSettings, JudgeSettings):
     def lines(self, rules: Sequence[str], **labels: Any) -> list[Line]:
         """Lines of those of the rules that were run, each in its style."""
         return [Line.of_rule(rule, **labels) for rule in rules if rule in self.rule]
+
+
+def shared(
+    experiment: Callable[[Loop, Key[Array, ""], Condition], Any], loops: Sequence[Loop]
+) -> dict[str, tuple[Experiment, np.int32]]:
+    """For each rule of loops that differ in their rules alone, `experiment(loop, key, condition)`
+    without the loop, and the rule's number, which condition["rule"] must be. Rules that need the
+    same arithmetic get one object, hence one program in groups of as many conditions."""
+    found = {}
+    for rules in alike([str(loop.rule) for loop in loops], loops[0].refit_every):
+
+        def run_of(key: Key[Array, ""], condition: Condition, rules: list[str] = rules) -> Any:
+            loop = replace(loops[0], rule=one_of(rules, condition["rule"]))
+            return experiment(loop, key, condition)
+
+        found |= {rule: (run_of, np.int32(number)) for number, rule in enumerate(rules)}
+    return found
 
 
 def references(recall: xr.DataArray) -> Iterator[tuple[xr.DataArray, dict[str, Any]]]:

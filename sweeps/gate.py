@@ -132,10 +132,6 @@ class Gate(Correlated, VaryingBias, Sweep):
     """Label sets a pool for these (count)."""
     alpha: tuple[float, ...] = (0.05,)
     """Levels of the tests."""
-    margin: int = 2
-    """Labels by which bias-aware must lead for the rule `margin` (count)."""
-    margin_share: float = gate.SHARE
-    """The same for the rule `margin_share`, as a share of the labels bought."""
     noise: tuple[float, ...] = (0.1,)
     """Chances of a wrong label, beside 0, of the first judge's labels."""
     power: float = 0.8
@@ -171,11 +167,8 @@ class Gate(Correlated, VaryingBias, Sweep):
             if most > n_pairs:
                 what = f"but {self.n_items} items make {n_pairs} pairs"
                 raise ValueError(f"{name} has {most}, {what}")
-        for name in ("sets", "many_sets", "margin"):
+        for name in ("sets", "many_sets"):
             check_count(name, getattr(self, name))
-        if not 0 < self.margin_share <= 1:
-            share = f"{self.margin_share:g}"
-            raise ValueError(f"margin_share must lie above 0 and at most at 1, got {share}")
         if not self.alpha:
             raise ValueError("alpha must have a level at least")
         for level in self.alpha:
@@ -187,7 +180,7 @@ class Gate(Correlated, VaryingBias, Sweep):
     @property
     def rules(self) -> Rules:
         """Rules tried at each of `n_anchors`."""
-        return Rules(self.n_anchors, self.alpha, self.margin, self.sets, self.margin_share)
+        return Rules(self.n_anchors, self.alpha, sets=self.sets)
 
     @property
     def decisions(self) -> list[str]:

@@ -29,7 +29,7 @@ from benchmarks.calibration import (
 from jbt import own
 from jbt.kernel.listed import Listed
 from jbt.own.fits.judges import Judges
-from jbt.own.leaderboards import growth, lack_of_fit
+from jbt.own.leaderboards import discriminations, lack_of_fit
 from jbt.own.leaderboards.davidson import DavidsonProblem
 from jbt.own.leaderboards.intervals import intervals
 from jbt.own.leaderboards.lack_of_fit import PAIRS, QUALITY
@@ -438,7 +438,8 @@ def judge_aware(run, prompts, second, sd=0.0):
         tables = tables_of(share, (first, last), x)
         setup = Setup.of(tables, Settings(covariates=("words",), standardise=False))
         judges = Judges.of(tables)
-        return printed(growth.fit_discriminations(setup.together(judges).fit(), judges), names)
+        fit = setup.together(judges).fit()
+        return printed(discriminations.fit_discriminations(fit, judges), names)
 
     results = [study() for _ in range(run.studies)]
     if sd:  # an answer's own quality draws all logits towards 0, which is no error of s

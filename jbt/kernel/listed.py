@@ -71,6 +71,10 @@ class Listed:
         residual = np.where(logits > 0, self.wins * odds - lost, self.wins - lost * odds) * less
         return residual, self.shown * odds * less**2
 
+    def log_likelihood(self, logits: Float[np.ndarray, " R"]) -> float:
+        """Bradley-Terry's, of the verdicts, nats, without the binomial coefficients."""
+        return float(self.wins @ logits - self.shown @ np.logaddexp(0, logits))
+
     def score(self, residual: Float[np.ndarray, " R"]) -> Float[np.ndarray, " P"]:
         """Z'r."""
         return np.r_[self._between(residual), self.columns.T @ residual]
@@ -207,12 +211,6 @@ class Top:
     def information(self) -> Float[np.ndarray, "P P"]:
         """Of the verdicts alone."""
         return self.rows.information(self.rows.moments(self.logits)[1])
-
-    @cached_property
-    def log_likelihood(self) -> float:
-        """Of the verdicts, nats, without the binomial coefficients; Bradley-Terry's."""
-        wins, shown = self.rows.wins, self.rows.shown
-        return float(wins @ self.logits - shown @ np.logaddexp(0, self.logits))
 
     def compensation(self, free: Bool[np.ndarray, " P"], place: int) -> Float[np.ndarray, " P"]:
         """Change of the maximising parameters as the one at `place` goes up by 1, to first order,

@@ -28,8 +28,8 @@ from jaxtyping import Float, Int
 
 from jbt.kernel.listed import Listed
 
-ENTRIES = 2**22
-"""Most numbers of clusters' information held at once."""
+ENTRIES = 2**18
+"""Most numbers of clusters' information held at once: they stay in a processor's cache."""
 
 STEP = 8
 """Clusters with equally many contents, above this rounded up to a multiple of it, are solved
@@ -71,7 +71,7 @@ def jackknife(
     rows: Listed,
     groups: Groups,
     *,
-    loading: Float[np.ndarray, "2 R"] | None = None,
+    loading: Float[np.ndarray, " R"] | None = None,
 ) -> Jackknife:
     """Cluster-robust covariance of the MAP, with its degrees of freedom.
 
@@ -79,8 +79,8 @@ def jackknife(
       inverse: from `Listed.inverse_hessian`.
       beta: the MAP.
       groups: of the rows.
-      loading: change of a row's logit with theta of its first content, and minus that with theta of
-        its second; default 1.
+      loading: change of a row's logit with theta of its first content less that of its second;
+        default 1.
 
     Raises:
       ValueError: fewer than 2 clusters.
@@ -207,7 +207,7 @@ class Clusters:
     groups: Groups
     n_contents: int
     loading: np.ndarray
-    """[2, rows] multipliers of theta, that of the second content with its sign turned."""
+    """[rows] multipliers of theta, that of the second content with its sign turned."""
     x: np.ndarray
     """[rows, K] multipliers of the other coefficients."""
     residual: np.ndarray
@@ -220,7 +220,7 @@ class Clusters:
     ) -> Clusters:
         at = groups.rows
         residual, weight = (v[at] for v in rows.moments(rows.logits(beta)))
-        loading = np.ones((2, len(at))) if loading is None else loading[:, at]
+        loading = np.ones(len(at)) if loading is None else loading[at]
         return cls(groups, rows.n_contents, loading, rows.columns[at], residual, weight)
 
     def blocks(self) -> Iterator[Block]:
@@ -248,22 +248,22 @@ class Clusters:
         row = groups.cluster[rows] - begin
         i, j = groups.ends[:, rows] - entries.start - start[row]
         x, residual, weight = self.x[rows], self.residual[rows], self.weight[rows]
-        one, other = self.loading[:, rows]
+        loading = self.loading[rows]
 
         def add(to: np.ndarray, at: np.ndarray, values: np.ndarray) -> None:
             to += np.bincount(at, values, to.size).reshape(to.shape)
 
         information, score = np.zeros((n, w, w)), np.zeros((n, w))
         left, right = row * w + i, row * w + j
-        add(score, np.r_[left, right], np.r_[residual * one, -residual * other])
+        add(score, np.r_[left, right], np.r_[residual * loading, -residual * loading])
         corners = np.r_[left * w + i, right * w + j, left * w + j, right * w + i]
-        crossed = -weight * one * other
-        add(information, corners, np.r_[weight * one**2, weight * other**2, crossed, crossed])
+        own = weight * loading**2
+        add(information, corners, np.r_[own, own, -own, -own])
         for k in range(b):
             score[:, q + k] = np.bincount(row, residual * x[:, k], n)
             border = np.zeros((n, w))
-            along = weight * x[:, k]
-            add(border, np.r_[left, right], np.r_[along * one, -along * other])
+            along = weight * x[:, k] * loading
+            add(border, np.r_[left, right], np.r_[along, -along])
             for h in range(b):
                 border[:, q + h] = np.bincount(row, weight * x[:, k] * x[:, h], n)
             information[:, q + k, :] = information[:, :, q + k] = border

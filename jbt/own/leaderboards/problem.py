@@ -190,13 +190,6 @@ class Problem:
         found = identifiability.null_directions(z, gram, real, unknown)
         return np.array([direction for direction, _ in found]).reshape(-1, len(free))
 
-    def with_columns(
-        self, columns: np.ndarray, at: Mapping[str, np.ndarray], free: np.ndarray
-    ) -> Problem:
-        """The same verdicts with other columns [R, K]; `free` [P] says what is estimated."""
-        rows = dataclasses.replace(self.rows, columns=np.asfortranarray(columns))
-        return dataclasses.replace(self, rows=rows, at=at, free=free)
-
     def fit(self, free: np.ndarray | None = None, start: np.ndarray | None = None) -> Fitted:
         """The maximum a posteriori; with the problem's own free parameters by default."""
         free = self.free if free is None else free
@@ -268,7 +261,7 @@ class Fitted:
         inside = [top] * bool(moves[0] <= 0 <= moves[1])
         if any(at.status != Status.CONVERGED for at in [*inside, *ends]):
             return np.nan
-        values = [at.log_likelihood for at in [*inside, *ends]]
+        values = [self.problem.rows.log_likelihood(at.logits) for at in [*inside, *ends]]
         return max(values) - min(values)
 
 

@@ -22,9 +22,9 @@ from jbt.own.leaderboards.checks import (
     under_other_choices,
 )
 from jbt.own.leaderboards.davidson import problem_of
+from jbt.own.leaderboards.discriminations import estimated, fit_discriminations
 from jbt.own.leaderboards.elo import Elo
 from jbt.own.leaderboards.first_place import first_place
-from jbt.own.leaderboards.growth import estimated, fit_discriminations
 from jbt.own.leaderboards.intervals import intervals
 from jbt.own.leaderboards.lack_of_fit import lack_of_fit, untested
 from jbt.own.leaderboards.met import totals

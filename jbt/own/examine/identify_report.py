@@ -160,7 +160,8 @@ def _sections(table: pd.DataFrame, ending: str = "") -> list[Section]:
     ]
     if len(directions) > DIRECTIONS_SHOWN:
         lines.append(f"and {len(directions) - DIRECTIONS_SHOWN} others, see --json or --out")
-    sections.append(Section(f"Null directions of the comparisons made{ending}", lines))
+    title = f"Changes that no verdict can show, or null directions{ending}"
+    sections.append(Section(title, lines))
     return sections
 
 

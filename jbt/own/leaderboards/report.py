@@ -493,7 +493,7 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
         )
     if not joint:
         for c in each(board.of_kind("c")):
-            evidence = f"; profile range over c +- 1: {c.profile_range:.1f} nats"
+            evidence = f"; the verdicts carry {c.profile_range:.1f} nats about c +- 1"
             evidence = evidence if _known(c.profile_range) else ""
             yield f"c[{c.covariate}] {_logits(c)} per {c.unit}, its {AVERAGE}{evidence}"
     if joint:

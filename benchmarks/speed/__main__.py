@@ -15,8 +15,8 @@ why, and the rest goes on.
 
 With `--old` the first side of each case also runs with the jbt of another checkout (`git worktree
 add CHECKOUT REVISION`). choix and evalica are optional: `pip install -e '.[reference]'`. arena-rank
-pins another JAX, so it needs a Python of its own, with `pip install arena-rank==0.1.1`, to be named
-by `--arena-rank`. For fit and device jax, numpy, scipy and the core of jbt suffice.
+pins another JAX: it and scikit-learn need a Python of their own, to be named by `--arena-rank`, with
+`pip install arena-rank==0.1.1 scikit-learn`. For fit and device jax, numpy, scipy and the core of jbt suffice.
 """
 
 from __future__ import annotations
@@ -90,6 +90,10 @@ def started(side: dict[str, Any], python: str, answers: Path) -> Iterator[Callab
         yield turn
 
 
+ELSEWHERE = ("peers.arena_rank", "peers.sklearn_leaderboard")
+"""What runs in the Python of `--arena-rank`."""
+
+
 def measure(case: dict[str, Any], repeats: int, old: Path | None, arena_rank: str) -> Any:
     """Run the sides of a case in turn.
 
@@ -111,7 +115,7 @@ def measure(case: dict[str, Any], repeats: int, old: Path | None, arena_rank: st
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         files = {name: Path(folder, f"{number}.npy") for number, name in enumerate(jobs)}
         for name, job in jobs.items():
-            python = arena_rank if job["run"] == "peers.arena_rank" else sys.executable
+            python = arena_rank if job["run"] in ELSEWHERE else sys.executable
             turns[name] = stack.enter_context(started(job, python, files[name]))
         for number in range(1 + repeats):
             for name, row in rows.items():

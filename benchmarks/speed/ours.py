@@ -195,7 +195,7 @@ def leaderboard(
         if robust:
             inverse = verdicts.inverse_hessian(top.beta, precision, free)
             jackknife(inverse, top.beta, verdicts, Groups.of(verdicts, data["prompt"]))
-        return or_nan(top.beta, top.status)[None]
+        return np.where(top.status == 0, top.beta, np.nan)[None]
 
     return run
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.sparse import csr_matrix, hstack
+from scipy.sparse import csr_matrix, diags_array, hstack
 from scipy.special import entr, expit, log_expit
 
 from benchmarks.speed import problems
@@ -163,13 +163,33 @@ def scipy_leaderboard(
     count: int, rows: int, lam: float = LAM, lam_b: float = LAM_B, tight: bool = False
 ) -> Run:
     """SciPy on a sparse matrix of the rows."""
+    z, won, precision = sparse_rows(rows, lam, lam_b)
+    return lambda: [map_of_rows(z, won, precision, tight=tight)]
+
+
+def sparse_rows(rows: int, lam: float, lam_b: float) -> tuple[Any, np.ndarray, np.ndarray]:
+    """The sparse matrix of the rows, who won, and the prior's precisions."""
     data = problems.leaderboard(rows)
     models, covariates = problems.MODELS, problems.COVARIATES
     place = np.tile(np.arange(rows), 2), np.r_[data["first"], data["second"]]
     sides = csr_matrix((np.repeat([1.0, -1.0], rows), place), (rows, models))
     z = hstack([sides, data["difference"]], format="csr")
-    precision = np.r_[np.full(models, lam), np.full(covariates, lam_b)]
-    return lambda: [map_of_rows(z, data["won"], precision, tight=tight)]
+    return z, data["won"], np.r_[np.full(models, lam), np.full(covariates, lam_b)]
+
+
+def sklearn_leaderboard(count: int, rows: int, lam: float = LAM, lam_b: float = LAM_B) -> Run:
+    """scikit-learn's newton-cg on the same matrix, at its default tolerance. It has one penalty for
+    all coefficients, so that columns are divided by the roots of theirs."""
+    from sklearn.linear_model import LogisticRegression  # type: ignore[reportMissingImports]
+
+    z, won, precision = sparse_rows(rows, lam, lam_b)
+    z = (z @ diags_array(precision**-0.5)).tocsr()
+
+    def run() -> Any:
+        fit = LogisticRegression(C=1.0, solver="newton-cg", fit_intercept=False, max_iter=1000)
+        return fit.fit(z, won).coef_ * precision**-0.5
+
+    return run
 
 
 def arena_rank(count: int, rows: int, reg: float, ftol: float, **prior: float) -> Run:

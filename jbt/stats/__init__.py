@@ -18,7 +18,6 @@ from jbt.stats.crossings import (
     first_crossing,
     largest_increase,
     percentiles,
-    sign_changes,
 )
 from jbt.stats.intervals import (
     FEWEST,
@@ -70,7 +69,6 @@ __all__ = [
     "percentile_interval",
     "percentiles",
     "share_interval",
-    "sign_changes",
     "small_study_p",
     "small_study_power",
     "smallest_p",

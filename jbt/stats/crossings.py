@@ -33,12 +33,6 @@ def first_crossing(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.where(falls.any(-1), crossing, never)
 
 
-def sign_changes(y: np.ndarray) -> np.ndarray:
-    """How often y changes between positive and not positive along the last axis."""
-    positive = np.asarray(y) > 0
-    return (positive[..., 1:] != positive[..., :-1]).sum(-1)
-
-
 def largest_increase(
     y: np.ndarray, *, seed: int, level: float = 0.95
 ) -> tuple[float, float, float]:

@@ -43,8 +43,8 @@ STEMS = {
         "summary",
     ),
     "scores": ("score", "rating", "grade", "scores", "reward"),
-    "probabilities": ("prob", "probability", "p", "probs"),
-    "log probabilities": ("logprob", "log_prob", "logprobs", "logp", "logit"),
+    "probability": ("prob", "probability", "p", "probs"),
+    "logprobs": ("logprob", "log_prob", "logprobs", "logp", "logit"),
     "wins": ("win", "wins", "n_wins", "win_count"),
 }
 """Usual names of pairs of columns, without what tells the two apart."""
@@ -75,8 +75,6 @@ OPTIONS = {
     "prompt": "--pool",
     "judge": "--judge-column",
     "winner in the other order": "--swapped",
-    "log probabilities": "--logprobs",
-    "probabilities": "--probability",
 }
 """The option that names the column or columns of a role; else it is called as the role."""
 
@@ -139,10 +137,10 @@ class Keys:
 
     def first_half(self) -> tuple[str, ...]:
         """The one column of a probability, called so or like the first of a pair."""
-        halves = self.halves("probabilities")
+        halves = self.halves("probability")
         first = [there for there, missing in halves if there.casefold() < missing]
         named = self.usual("probability", "prob", "win_probability")
-        return tuple(filter(None, [only("probabilities", [*named, *first])]))
+        return tuple(filter(None, [only("probability", [*named, *first])]))
 
     def pool(
         self, given: GenericColumns, without: Callable[[Row], str]

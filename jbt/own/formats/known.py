@@ -7,7 +7,7 @@ has what; anything outside the format is refused, and nothing is guessed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +15,7 @@ from jbt.own.formats import generic, logs, mt_bench, texts
 from jbt.own.formats.mt_bench import ARENA_ALONE
 from jbt.own.formats.records import (
     Answer,
+    Codes,
     Format,
     Game,
     Item,
@@ -25,60 +26,34 @@ from jbt.own.formats.records import (
     as_code,
     as_name,
     as_number,
-    as_objects,
+    as_truth,
     brief,
     digest,
     one_hot,
+    outside,
 )
 from jbt.own.tables.outcomes import WORDS
 
-Codes = Mapping[str, float | None]
 
-
-def _numbered(*keys: str) -> Callable[[Row], str]:
-    """The pool's name; else each record is one."""
-    return lambda row: row.optional_name("pool", *keys) or row.numbered()
-
-
-def _plain(*keys: str) -> Callable[[Row, int], str | None]:
-    return lambda row, side: row.text("texts", keys[side])
-
-
-def _conversation(*keys: str) -> Callable[[Row, int], str | None]:
+def _conversation(row: Row, key: str) -> str | None:
     """The assistant's part of a conversation."""
-
-    def text(row: Row, side: int) -> str | None:
-        messages = row.find("texts", keys[side])
-        return None if messages is None else "\n".join(texts.answers(messages, keys[side]))
-
-    return text
+    messages = row.find("texts", key)
+    return None if messages is None else "\n".join(texts.answers(messages, key))
 
 
-def _share(code: Any, codes: Codes, key: str) -> float | None:
-    """`as_code` of a code that may be null, for a failed judgment."""
-    return None if code is None else as_code(code, codes, key)
-
-
-def _games(key: str, code: str, most: Sequence[int], codes: Codes) -> Any:
-    """Games in a list, each with a code: the first answer is shown first in the first of them,
-    the second in the second."""
-
-    def read(row: Row, names: Sequence[str]) -> Iterator[Game]:
-        games = as_objects(row.need("winner", key, f"[].{code}"), key)
-        if len(games) not in most:
-            raise Refused(f"{len(games)} {key}, allowed: {' or '.join(map(str, most))}")
-        for number, game in enumerate(games):
-            value = None if game is None else game.get(code)
-            p_first = _share(value, codes, f"{key}[{number}].{code}")
-            count = row.strong_weight if re.search(">>|<<", value or "") else 1
-            yield Game(p_first, number == 1, count=count)
-
-    return read
-
-
-def _label(codes: Codes) -> Callable[[Row, Sequence[str]], float | None]:
-    """The code of a gold label."""
-    return lambda row, names: as_code(row.need("anchors", "label"), codes, "label")
+def _both_games(row: Row, key: str, code: str, codes: Codes) -> Iterator[Game]:
+    """One or two games in a list, each with a code: the first answer is shown first in the first
+    of them, the second in the second."""
+    games = row.need("winner", key, f"[].{code}")
+    if not isinstance(games, list) or not all(isinstance(g, Mapping | None) for g in games):
+        raise outside(key, games, "a list of objects")
+    if len(games) not in (1, 2):
+        raise Refused(f"{len(games)} {key}, allowed: 1 or 2")
+    for number, game in enumerate(games):
+        value = (game or {}).get(code)
+        p_first = as_code(value, codes, f"{key}[{number}].{code}")
+        strong = isinstance(value, str) and re.search(">>|<<", value)
+        yield Game(p_first, number == 1, count=row.strong_weight if strong else 1)
 
 
 # Chatbot Arena: votes of visitors between two anonymous models, left (a) and right (b). Three
@@ -87,7 +62,7 @@ def _label(codes: Codes) -> Callable[[Row, Sequence[str]], float | None]:
 
 ARENA = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5, "tie (bothbad)": 0.5, "both_bad": 0.5}
 ARENA_ONE_HOT = {"winner_model_a": 1.0, "winner_model_b": 0.0, "winner_tie": 0.5}
-CONVERSATIONS = _conversation("conversation_a", "conversation_b")
+CONVERSATIONS = ("conversation_a", "conversation_b")
 
 
 def _is_arena(values: Mapping[str, Any]) -> bool:
@@ -100,9 +75,9 @@ def _is_arena(values: Mapping[str, Any]) -> bool:
     return ARENA_ONE_HOT.keys() <= keys or ("winner" in keys and bool(signs & keys))
 
 
-def _arena_text(row: Row, side: int) -> str | None:
-    text = CONVERSATIONS(row, side)
-    if text is None and (reply := row.text("texts", f"response_{'ab'[side]}")) is not None:
+def _arena_text(row: Row, key: str) -> str | None:
+    text = _conversation(row, key)
+    if text is None and (reply := row.text(f"response_{key[-1]}")) is not None:
         text = texts.replies(reply)
     return text
 
@@ -115,16 +90,16 @@ def _arena_counts(row: Row, side: int) -> Mapping[str, float]:
 
 
 def _arena_games(row: Row, names: Sequence[str]) -> list[Game]:
-    if ARENA_ONE_HOT.keys() <= row.values.keys():
-        return [Game(one_hot(row, ARENA_ONE_HOT))]
-    return [Game(as_code(row.need("winner", "winner"), ARENA, "winner"))]
+    is_one_hot = ARENA_ONE_HOT.keys() <= row.values.keys()
+    return [Game(one_hot(row, ARENA_ONE_HOT) if is_one_hot else row.code("winner", ARENA))]
 
 
 CHATBOT_ARENA = Layout(
-    pool=_numbered("question_id", "id"),
+    pool=lambda row: row.name_or_number("question_id", "id"),
     keys=("model_a", "model_b"),
     apart="ab",
-    text=_arena_text,
+    texts=CONVERSATIONS,
+    read=_arena_text,
     counts=_arena_counts,
     games=_arena_games,
 )
@@ -139,21 +114,20 @@ OUTPUTS = ("output_1", "output_2")
 def _preference(row: Row, names: Sequence[str]) -> list[Game]:
     """A preference is 1 for the first output, 2 for the second, or between; 1.5 and 0 are ties,
     null is a failure."""
-    preference, p_first = row.need("p_first", "preference"), None
-    if preference is not None:
-        number = as_number(preference)
-        if number != 0 and not 1 <= number <= 2:
-            allowed = "1 to 2, 0 (a tie), null"
-            raise Refused(f"preference is {brief(preference)}, allowed: {allowed}")
-        p_first = 0.5 if number == 0 else round(2 - number, 12)
-    return [Game(p_first, shown=False)]
+    preference = row.need("p_first", "preference")
+    if preference is None:
+        return [Game(None, shown=False)]
+    number = as_number(preference)
+    if number != 0 and not 1 <= number <= 2:
+        raise outside("preference", preference, "1 to 2, 0 (a tie), null")
+    return [Game(0.5 if number == 0 else round(2 - number, 12), shown=False)]
 
 
 ALPACA_EVAL = Layout(
     pool=lambda row: digest(row.need("pool", "instruction")),
     keys=("generator_1", "generator_2"),
     apart="12",
-    text=_plain(*OUTPUTS),
+    texts=OUTPUTS,
     judge=lambda row: row.optional_name("judge", "annotator"),
     games=_preference,
 )
@@ -165,13 +139,14 @@ ARENA_HARD_CODES = {
     **dict.fromkeys(("A>>B", "A>B", "B<A", "B<<A"), 1.0),
     **dict.fromkeys(("A=B", "B=A"), 0.5),
     **dict.fromkeys(("B>A", "B>>A", "A<B", "A<<B"), 0.0),
+    None: None,
 }
 """Share won by A, who is shown first."""
 
 ARENA_HARD = Layout(
     pool=lambda row: row.name("pool", "uid", "question_id"),
     keys=("baseline", "model"),
-    games=_games("games", "score", [1, 2], ARENA_HARD_CODES),
+    games=lambda row, names: _both_games(row, "games", "score", ARENA_HARD_CODES),
 )
 
 
@@ -191,7 +166,7 @@ def _arena_hard(row: Row) -> Iterator[Record]:
             row = replace(row, values={**row.values, "baseline": row.baseline})
         yield from ARENA_HARD.records(row)
         return
-    model, text = row.name("item", "model"), _conversation("messages")(row, 0)
+    model, text = row.name("item", "model"), _conversation(row, "messages")
     metadata = row.find("counts", "metadata") or {}
     counts = texts.style(metadata, "", "metadata", "token_len")
     yield Answer(row.name("pool", "uid"), Item(model, model, text, counts))
@@ -199,7 +174,10 @@ def _arena_hard(row: Row) -> Iterator[Record]:
 
 # LLMBar `result.json`: pairs with a gold label, each judged in both orders.
 
-SWAPS = {"swap = False": {"1": 1.0, "2": 0.0}, "swap = True": {"1": 0.0, "2": 1.0}}
+SWAPS = {
+    "swap = False": {"1": 1.0, "2": 0.0, None: None},
+    "swap = True": {"1": 0.0, "2": 1.0, None: None},
+}
 """Share won by the output shown first: output 1, or if they were swapped output 2."""
 
 
@@ -207,27 +185,24 @@ def _first_round(row: Row, names: Sequence[str]) -> Iterator[Game]:
     """Later rounds saw the first."""
     rounds = row.need("winner", "results", "[0].swap.winner")
     if not isinstance(rounds, list) or not rounds or not isinstance(rounds[0], Mapping):
-        raise Refused(f"results is {brief(rounds)}, allowed: a list that begins with an object")
+        raise outside("results", rounds, "a list that begins with an object")
     if SWAPS.keys().isdisjoint(rounds[0]):
-        allowed = ", ".join(SWAPS)
-        raise Refused(f"keys of results[0] are {brief(list(rounds[0]))}, allowed: {allowed}")
+        raise outside("keys of results[0]", list(rounds[0]), ", ".join(SWAPS))
     for swap in [swap for swap in SWAPS if swap in rounds[0]]:
-        game = rounds[0][swap]
+        key, game = f"results[0].{swap}", rounds[0][swap]
         if not isinstance(game, Mapping) or "winner" not in game:
-            raise Refused(f"no winner in results[0].{swap}")
-        p_first = _share(game["winner"], SWAPS[swap], f"results[0].{swap}.winner")
+            raise Refused(f"no winner in {key}")
+        p_first = as_code(game["winner"], SWAPS[swap], f"{key}.winner")
         yield Game(p_first, swapped=swap == "swap = True")
 
 
 LLMBAR = Layout(
-    pool=lambda row: digest(
-        row.need("pool", "input"), *(row.text("texts", key) or "" for key in OUTPUTS)
-    ),
+    pool=lambda row: digest(row.need("pool", "input"), *(row.text(key) or "" for key in OUTPUTS)),
     keys=OUTPUTS,
     by_place=True,
-    text=_plain(*OUTPUTS),
+    texts=OUTPUTS,
     judge=lambda row: None,
-    gold=_label(SWAPS["swap = False"]),
+    gold=lambda row, names: row.code("label", {"1": 1.0, "2": 0.0}, "anchors"),
     games=_first_round,
 )
 
@@ -235,6 +210,7 @@ LLMBAR = Layout(
 # JudgeBench outputs: pairs of responses with a gold label, judged in one or both orders.
 
 RESPONSES = ("response_A", "response_B")
+DECISIONS = {"A>B": 1.0, "B>A": 0.0, "A=B": 0.5, None: None}
 
 
 def _judge_of_file(row: Row) -> str | None:
@@ -251,22 +227,20 @@ JUDGEBENCH = Layout(
     pool=lambda row: row.name("pool", "pair_id"),
     keys=RESPONSES,
     by_place=True,
-    text=_plain(*RESPONSES),
+    texts=RESPONSES,
     judge=_judge_of_file,
-    gold=_label({"A>B": 1.0, "B>A": 0.0}),
-    games=_games("judgments", "decision", [1, 2], {"A>B": 1.0, "B>A": 0.0, "A=B": 0.5}),
+    gold=lambda row, names: row.code("label", {"A>B": 1.0, "B>A": 0.0}, "anchors"),
+    games=lambda row, names: _both_games(row, "judgments", "decision", DECISIONS),
 )
 
 
 # compar:IA: votes of visitors, who chose a model by name or found both equal; which model was on
 # which side is not known.
 
-EQUAL = {"True": 0.5, "true": 0.5, "1": 0.5, "False": None, "false": None, "0": None}
-
 
 def _chosen(row: Row, names: Sequence[str]) -> list[Game]:
     equal = row.need("winner", "both_equal")
-    p_first = _share(str(equal) if isinstance(equal, bool) else equal, EQUAL, "both_equal")
+    p_first = 0.5 if equal is not None and as_truth(equal, "both_equal") else None
     row.need("winner", "chosen_model_name")
     chosen = row.optional_name("winner", "chosen_model_name")
     if chosen is not None:
@@ -274,18 +248,18 @@ def _chosen(row: Row, names: Sequence[str]) -> list[Game]:
             also = f"though both_equal is {brief(equal)}"
             raise Refused(f"chosen_model_name is {brief(chosen)} {also}")
         if chosen not in names:
-            allowed = f"{', '.join(names)}, null"
-            raise Refused(f"chosen_model_name is {brief(chosen)}, allowed: {allowed}")
+            raise outside("chosen_model_name", chosen, f"{', '.join(names)}, null")
         if names[0] != names[1]:  # else either may have been chosen
             p_first = float(chosen == names[0])
     return [Game(p_first, shown=False)]
 
 
 COMPARIA = Layout(
-    pool=_numbered("id", "conversation_pair_id"),
+    pool=lambda row: row.name_or_number("id", "conversation_pair_id"),
     keys=("model_a_name", "model_b_name"),
     apart="ab",
-    text=CONVERSATIONS,
+    texts=CONVERSATIONS,
+    read=_conversation,
     judge=lambda row: None,
     games=_chosen,
 )
@@ -296,11 +270,9 @@ COMPARIA = Layout(
 
 def _answer(row: Row, names: Sequence[str]) -> list[Game]:
     p_first = row.find("p_first", "p_first")
-    if p_first is not None:
-        p_first = float(p_first)
-    elif "winner" in row.values:
-        p_first = as_code(row.need("winner", "winner"), WORDS, "winner")
-    return [Game(p_first)]
+    if p_first is None and "winner" in row.values:
+        return [Game(row.code("winner", WORDS))]
+    return [Game(p_first if p_first is None else float(p_first))]
 
 
 STUDY = Layout(
@@ -321,48 +293,42 @@ def _study(row: Row) -> Iterator[Record]:
         yield from STUDY.records(row)
 
 
-FORMATS: dict[str, Format] = {
-    format.name: format
-    for format in (
-        Format(
-            "chatbot_arena", "Chatbot Arena battles", _is_arena, CHATBOT_ARENA.records, "columns"
-        ),
-        *mt_bench.FORMATS,
-        Format(
-            "alpaca_eval",
-            "AlpacaEval annotations",
-            {"instruction", *OUTPUTS, *ALPACA_EVAL.keys, "preference"}.issubset,
-            ALPACA_EVAL.records,
-            "unknown",
-            True,
-        ),
-        Format("arena_hard", "Arena-Hard judgments", _is_arena_hard, _arena_hard, "recorded"),
-        Format(
-            "llmbar",
-            "LLMBar results",
-            {"input", *OUTPUTS, "label", "results"}.issubset,
-            LLMBAR.records,
-            "recorded",
-        ),
-        Format(
-            "judgebench",
-            "JudgeBench outputs",
-            {"pair_id", *RESPONSES, "label", "judgments"}.issubset,
-            JUDGEBENCH.records,
-            "recorded",
-        ),
-        Format(
-            "comparia",
-            "compar:IA votes",
-            {*COMPARIA.keys, "chosen_model_name", "both_equal"}.issubset,
-            COMPARIA.records,
-            "unknown",
-        ),
-        *logs.FORMATS,
-        Format("study", "Journal of a study", _is_study, _study, "recorded"),
-        Format("generic", "Table of your own", generic.recognises, generic.records, "unknown"),
-    )
-}
+_PAIRS = (
+    Format("chatbot_arena", "Chatbot Arena battles", _is_arena, CHATBOT_ARENA.records, "columns"),
+    *mt_bench.FORMATS,
+    Format(
+        "alpaca_eval",
+        "AlpacaEval annotations",
+        {"instruction", *OUTPUTS, *ALPACA_EVAL.keys, "preference"}.issubset,
+        ALPACA_EVAL.records,
+        graded=True,
+    ),
+    Format("arena_hard", "Arena-Hard judgments", _is_arena_hard, _arena_hard, "recorded"),
+    Format(
+        "llmbar",
+        "LLMBar results",
+        {"input", *OUTPUTS, "label", "results"}.issubset,
+        LLMBAR.records,
+        "recorded",
+    ),
+    Format(
+        "judgebench",
+        "JudgeBench outputs",
+        {"pair_id", *RESPONSES, "label", "judgments"}.issubset,
+        JUDGEBENCH.records,
+        "recorded",
+    ),
+    Format(
+        "comparia",
+        "compar:IA votes",
+        {*COMPARIA.keys, "chosen_model_name", "both_equal"}.issubset,
+        COMPARIA.records,
+    ),
+)
+STUDIES = Format("study", "Journal of a study", _is_study, _study, "recorded")
+OWN = Format("generic", "Table of your own", generic.recognises, generic.records)
+
+FORMATS = {format.name: format for format in (*_PAIRS, *logs.FORMATS, STUDIES, OWN)}
 """Every format by its name."""
 
 if TYPE_CHECKING:
@@ -377,10 +343,9 @@ def recognise(values: Mapping[str, Any]) -> Format:
     Raises:
       Refused: no format is recognised, or several are.
     """
-    own = FORMATS["generic"]
-    matches = [f for f in FORMATS.values() if f is not own and f.recognises(values)]
-    if not matches and own.recognises(values):
-        return own
+    matches = [f for f in FORMATS.values() if f is not OWN and f.recognises(values)]
+    if not matches and OWN.recognises(values):
+        return OWN
     if len(matches) == 1:
         return matches[0]
     if matches:

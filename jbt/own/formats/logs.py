@@ -30,6 +30,8 @@ from jbt.own.formats.records import (
     as_number,
     brief,
     digest,
+    joined,
+    outside,
 )
 from jbt.own.tables.outcomes import CODES, read_winner
 from jbt.own.tables.verdicts import ALL
@@ -51,7 +53,7 @@ def _score(value: Any, key: str, grades: Mapping[str, float] = GRADES) -> float 
     text = str(value).lower() if isinstance(value, bool) else str(value)
     number = grades.get(text, as_number(value))
     if not math.isfinite(number):
-        raise Refused(f"{key} is {brief(value)}, allowed: numbers, {', '.join(grades)}, null")
+        raise outside(key, value, f"numbers, {', '.join(grades)}, null")
     return number
 
 
@@ -84,7 +86,7 @@ def _inspect(row: Row) -> Iterator[Record]:
         text = _within(row, "texts", "output", "completion") if "output" in row.values else None
     scores = row.values.get("scores")  # a sample that failed has none
     if scores is not None and not isinstance(scores, Mapping):
-        raise Refused(f"scores is {brief(scores)}, allowed: an object")
+        raise outside("scores", scores, "an object")
     if not scores:
         row.note("left out", "scores", " (none in samples that failed)")
         return
@@ -108,7 +110,7 @@ def _inspect(row: Row) -> Iterator[Record]:
                 row.note("winner", "scores", f".*.value, 1 over the {BASELINE} (metadata)")
                 share = _score(value, key)
                 if not 0 <= (share or 0) <= 1:
-                    raise Refused(f"{key} is {brief(value)}, allowed: 0 to 1, {', '.join(GRADES)}")
+                    raise outside(key, value, f"0 to 1, {', '.join(GRADES)}")
                 yield Verdict(pool, item, Item(name, name), share, judge, False)
             else:
                 row.note("winner", "scores", f".*.value{HOW}")
@@ -315,7 +317,7 @@ def _answer_list(row: Row) -> Iterator[Record]:
             if not beside:
                 row.note("winner", key, how)
             score = None if value == "N/A" else _score(value, f"a rating in {key}", {})
-            by = "/".join(filter(None, (judge, criterion))) or None
+            by = joined(judge, criterion)
             yield Rating(pool, item, score if score is None else sign * score, by)
 
 
@@ -333,9 +335,9 @@ def _pandalm_games(row: Row, names: Sequence[str]) -> Iterator[Game]:
 
 
 PANDALM = Layout(
-    pool=lambda row: digest(row.need("pool", "instruction"), row.text("pool", "input") or ""),
+    pool=lambda row: digest(row.need("pool", "instruction"), row.text("input", "pool") or ""),
     keys=("cmp_key: first", "cmp_key: second"),
-    text=lambda row, side: row.text("texts", f"response{side + 1}"),
+    texts=("response1", "response2"),
     judge=lambda row: None,
     games=_pandalm_games,
 )
@@ -344,7 +346,7 @@ PANDALM = Layout(
 def _pandalm(row: Row) -> Iterator[Record]:
     models = row.name("item", "cmp_key").split("_")
     if len(models) != 2:
-        raise Refused(f"cmp_key is {brief(row.values['cmp_key'])}, allowed: MODEL_MODEL")
+        raise outside("cmp_key", row.values["cmp_key"], "MODEL_MODEL")
     named = dict(zip(PANDALM.keys, models, strict=True))
     yield from PANDALM.records(replace(row, values={**row.values, **named}))
 

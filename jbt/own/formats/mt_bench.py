@@ -14,12 +14,11 @@ from jbt.own.formats.records import (
     Layout,
     Rating,
     Record,
-    Refused,
     Row,
     as_code,
     as_name,
     as_number,
-    brief,
+    outside,
 )
 
 ARENA_ALONE = {"anony", "language", "tstamp"}
@@ -48,9 +47,8 @@ def _first_judge(row: Row) -> str | None:
     return None if judge is None else as_name(judge, "judge")
 
 
-def _turn_text(row: Row, side: int) -> str | None:
-    key, turn = f"conversation_{'ab'[side]}", _turn(row).rpartition("/turn")[2]
-    conversation = row.find("texts", key)
+def _turn_text(row: Row, key: str) -> str | None:
+    conversation, turn = row.find("texts", key), as_name(row.values["turn"], "turn")
     if conversation is None or not turn.isdecimal():
         return None
     replies = texts.answers(conversation, key)
@@ -75,7 +73,7 @@ MT_BENCH = Layout(
     keys=("model_1", "model_2"),
     judge=_first_judge,
     games=lambda row, names: [
-        Game(as_code(row.need("winner", key), codes, key), swapped=key == "g2_winner")
+        Game(row.code(key, codes), swapped=key == "g2_winner")
         for key, codes in MT_BENCH_GAMES.items()
     ],
 )
@@ -83,7 +81,8 @@ MT_BENCH = Layout(
 MT_BENCH_HUMAN = Layout(
     pool=_turn,
     keys=("model_a", "model_b"),
-    text=_turn_text,
+    texts=("conversation_a", "conversation_b"),
+    read=_turn_text,
     judge=_first_judge,
     games=_vote,
 )
@@ -95,13 +94,9 @@ def _single(row: Row) -> Iterator[Record]:
     score = row.need("winner", "score", " (the higher is better, -1 failed)")
     number = FAILED if score is None else as_number(score)
     if number != FAILED and not number >= 0:
-        raise Refused(f"score is {brief(score)}, allowed: numbers from 0, -1, null")
+        raise outside("score", score, "numbers from 0, -1, null")
     score = None if number == FAILED else number
     yield Rating(_turn(row), Item(model, model), score, _first_judge(row))
-
-
-def _is_single(values: Mapping[str, Any]) -> bool:
-    return {"question_id", "model", "judge", "score", "turn"} <= values.keys()
 
 
 FORMATS = (
@@ -112,12 +107,16 @@ FORMATS = (
         MT_BENCH.records,
         "recorded",
     ),
-    Format("mt_bench_single", "MT-Bench ratings of single answers", _is_single, _single, "unknown"),
+    Format(
+        "mt_bench_single",
+        "MT-Bench ratings of single answers",
+        {"question_id", "model", "judge", "score", "turn"}.issubset,
+        _single,
+    ),
     Format(
         "mt_bench_human",
         "MT-Bench human judgments",
         _is_mt_bench_human,
         MT_BENCH_HUMAN.records,
-        "unknown",
     ),
 )

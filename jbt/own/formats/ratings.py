@@ -21,6 +21,8 @@ from jbt.own.formats.records import (
     as_name,
     as_number,
     brief,
+    joined,
+    outside,
 )
 
 FAILED = -1
@@ -68,7 +70,7 @@ def as_rating(row: Row, key: str, columns: GenericColumns, how: str) -> float | 
         hint = " (--verdict-in-text reads the last [[X]] in it)" * (
             last_bracketed(value) is not None
         )
-        raise Refused(f"{key} is {brief(value)}, allowed: numbers, empty{hint}")
+        raise outside(key, value, f"numbers, empty{hint}")
     return number
 
 
@@ -96,11 +98,14 @@ def pairs(pool: str, judge: str | None, scores: Scores) -> Iterator[Verdict]:
         if known := [value for value in values if value is not None]:
             means[name] = sum(known) / len(known)
     for first, second in itertools.combinations(scores, 2):
-        p_first, size = None, len(scores)
-        if first in means and second in means:
-            one, other, size = means[first], means[second], len(means)
-            p_first = (float(one > other) + (one >= other)) / 2
+        p_first = higher(means.get(first), means.get(second))
+        size = len(scores if p_first is None else means)
         yield Verdict(pool, first, second, p_first, judge, False, 2 / size)
+
+
+def higher(one: float | None, other: float | None) -> float | None:
+    """The share that the first of two scores wins, the higher; None if either failed."""
+    return None if one is None or other is None else (float(one > other) + (one >= other)) / 2
 
 
 @dataclass(frozen=True)
@@ -124,7 +129,7 @@ class Ratings:
         pool, by = self.pool(row), self.judge and row.name("judge", self.judge)
         ranking = row.numbered() if self.is_ranking else ""
         for name, text, score, judge in self.read(row):
-            judge = "/".join(filter(None, (by, judge))) or None
+            judge = joined(by, judge)
             item = Item(row.apart(pool, name, text), name, text)
             yield Rating(pool, item, score, judge, ranking)
 
@@ -162,7 +167,7 @@ def layout(given: GenericColumns, columns: Keys) -> Ratings:
         text = next(iter(columns.usual(*STEMS["texts"])), None)
 
         def read_one(row: Row) -> Iterator[Found]:
-            name, answer = row.name("item", item), text and row.text("texts", text)
+            name, answer = row.name("item", item), text and row.text(text)
             for key in found:
                 score = as_rating(row, key, given, how)
                 by = key if len(found) > 1 else None
@@ -217,7 +222,7 @@ def _listed(row: Row, key: str) -> Iterator[Found]:
     if value is None:
         return
     if not isinstance(value, list) or not value:
-        raise Refused(f"{key} is {brief(value)}, allowed: a list of items, the best first")
+        raise outside(key, value, "a list of items, the best first")
     seen: set[str] = set()
     for place, tied in enumerate(value):
         for name in tied if isinstance(tied, list) else [tied]:

@@ -85,6 +85,9 @@ class Anchor(NamedTuple):
 
 Record = Verdict | Rating | Answer | Anchor
 
+Codes = Mapping[Any, float | None]
+"""The share that the first won for each code; None for a failed judgment."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -143,11 +146,10 @@ class Row:
         Raises:
           Refused: none is present, or the value is not a name.
         """
-        value = self.find(role, *keys)
-        if value is None:
+        if (name := self.optional_name(role, *keys)) is None:
             self.need(role, keys[0])
             raise Refused(f"{keys[0]} is null, allowed: a name")
-        return as_name(value, *keys)
+        return name
 
     def optional_name(self, role: str, *keys: str) -> str | None:
         """A name, or None if none of these keys is present.
@@ -158,7 +160,15 @@ class Row:
         value = self.find(role, *keys)
         return None if value is None else as_name(value, *keys)
 
-    def text(self, role: str, key: str) -> str | None:
+    def name_or_number(self, *keys: str) -> str:
+        """The pool's name; else each record is one."""
+        return self.optional_name("pool", *keys) or self.numbered()
+
+    def code(self, key: str, codes: Codes, role: str = "winner") -> float | None:
+        """The share that the first won, by the code in a key; see `as_code`."""
+        return as_code(self.need(role, key), codes, key)
+
+    def text(self, key: str, role: str = "texts") -> str | None:
         """A text, or None if the key is not present.
 
         Raises:
@@ -166,7 +176,7 @@ class Row:
         """
         value = self.find(role, key)
         if value is not None and not isinstance(value, str):
-            raise Refused(f"{key} is {brief(value)}, allowed: a text")
+            raise outside(key, value, "a text")
         return value
 
     def apart(self, pool: str, model: str, text: str | None) -> str:
@@ -218,8 +228,10 @@ class Layout:
     """Whether a model may have given several answers to one prompt."""
     apart: Sequence[str] = ()
     """What tells the answers apart if they have one name."""
-    text: Callable[[Row, int], str | None] = lambda row, side: None
-    """The text of the first (0) or second (1) answer."""
+    texts: Sequence[str] = ()
+    """Keys of the texts of the two answers."""
+    read: Callable[[Row, str], str | None] = Row.text
+    """Reads the text of an answer at its key."""
     counts: Callable[[Row, int], Mapping[str, float]] = lambda row, side: {}
     """What the source counted in it."""
     judge: Callable[[Row], str | None] = lambda row: row.optional_name("judge", "judge")
@@ -244,7 +256,8 @@ class Layout:
                 raise Refused(f"{both}, allowed: two items")
             own = [f"{name} ({end})" for name, end in zip(names, self.apart, strict=True)]
         contents = names if self.of_models and not self.by_place else [None, None]
-        pool, judge, written = self.pool(row), self.judge(row), [self.text(row, i) for i in (0, 1)]
+        pool, judge = self.pool(row), self.judge(row)
+        written = [self.read(row, key) for key in self.texts] or [None, None]
         if self.several:
             own = [row.apart(pool, *answer) for answer in zip(own, written, strict=True)]
         items = [
@@ -255,7 +268,7 @@ class Layout:
             yield Anchor(pool, *(own if gold == 1 else own[::-1]))
         for game in self.games(row, names):
             first, second = items[::-1] if game.swapped else items
-            by = "/".join(filter(None, (judge, game.judge))) or None
+            by = joined(judge, game.judge)
             facts = game.count, game.numbered, game.scores
             yield Verdict(pool, first, second, game.p_first, by, game.shown, *facts)
 
@@ -275,7 +288,7 @@ class Format:
     """Whether a file whose first record has these values is of this kind."""
     records: Callable[[Row], Iterator[Record]]
     """Reads one record; raises `Refused` for a record outside the format."""
-    order: Order
+    order: Order = "unknown"
     """Whether the source records for each verdict which answer was shown first, implies it only by
     the order of its two columns, or does not say."""
     graded: bool = False
@@ -287,19 +300,37 @@ def brief(value: object) -> str:
     return reprlib.repr(value)
 
 
+def outside(key: str, value: object, allowed: str) -> Refused:
+    """The error for a value that a format does not have there, and what it may have."""
+    return Refused(f"{key} is {brief(value)}, allowed: {allowed}")
+
+
+def joined(*names: str | None) -> str | None:
+    """The name of a judge in parts, of which some may be missing."""
+    return "/".join(filter(None, names)) or None
+
+
+def as_word(value: object) -> str:
+    """A text, a whole number or a truth value (in lower case) as text; empty for anything else."""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value) if isinstance(value, int) else ""
+
+
 def as_name(value: object, *keys: str) -> str:
     """Check a name, the value of one of these keys: text that is not empty, or a whole number.
 
     Raises:
       Refused: it is something else.
     """
-    if isinstance(value, str) and (name := value.strip()) and is_name(name):
-        return name
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    raise Refused(f"{' or '.join(keys)} is {brief(value)}, allowed: a name on one line")
+    name = as_word(value)
+    if not name or isinstance(value, bool) or not is_name(name):
+        raise outside(" or ".join(keys), value, "a name on one line")
+    return name
 
 
 def is_name(value: str) -> bool:
@@ -319,36 +350,38 @@ def as_number(value: object) -> float:
         return math.nan
 
 
-def as_code(value: object, codes: Mapping[str, float | None], key: str) -> float | None:
+def as_code(value: object, codes: Codes, key: str) -> float | None:
     """Translate a code into the share that the first won.
 
     Args:
-      codes: the share for each code; None for a failed judgment.
+      codes: the share for each code, None for a failed judgment; for `null` only if it is there.
 
     Raises:
       Refused: it is another code; nothing is guessed.
     """
-    code = None
-    if isinstance(value, str):
-        code = value.strip()
-    elif isinstance(value, float) and value.is_integer():
-        code = str(int(value))
-    elif isinstance(value, int) and not isinstance(value, bool):
-        code = str(value)
-    if code is None or code not in codes:
-        raise Refused(f"{key} is {brief(value)}, allowed: {', '.join(codes)}")
+    code = None if value is None else as_word(value)
+    if code not in codes:
+        raise outside(key, value, ", ".join(filter(None, codes)))
     return codes[code]
 
 
-def as_objects(value: object, key: str) -> Sequence[Mapping[str, Any] | None]:
-    """Check a list of objects, some of which may be null.
+TRUTH = {
+    **dict.fromkeys(("1", "true", "yes", "1.0"), True),
+    **dict.fromkeys(("0", "false", "no", "0.0"), False),
+}
+"""What may say whether something holds, in lower case."""
+
+
+def as_truth(value: object, key: str) -> bool:
+    """Read a truth value.
 
     Raises:
-      Refused: it is something else.
+      Refused: it is no truth value.
     """
-    if isinstance(value, list) and all(x is None or isinstance(x, Mapping) for x in value):
-        return value
-    raise Refused(f"{key} is {brief(value)}, allowed: a list of objects")
+    code = str(value).strip().casefold()
+    if code not in TRUTH:
+        raise outside(key, value, "1, 0, true, false, yes, no")
+    return TRUTH[code]
 
 
 def digest(*parts: Any) -> str:
@@ -363,27 +396,14 @@ def digest(*parts: Any) -> str:
     return f"q{hashlib.sha256(whole).hexdigest()[:12]}"
 
 
-MARKS = {
-    **dict.fromkeys(("0", "0.0", "False", "false"), False),
-    **dict.fromkeys(("1", "1.0", "True", "true"), True),
-}
-
-
 def one_hot(row: Row, columns: Mapping[str, float]) -> float:
     """The share that the first won, of a verdict whose outcomes have a column each, marked 1 or 0.
 
     Raises:
       Refused: another mark, or not exactly one column marked.
     """
-    marked = []
-    for column, p_first in columns.items():
-        value = row.need("winner", column)
-        mark = MARKS.get(str(value).strip())
-        if mark is None:
-            raise Refused(f"{column} is {brief(value)}, allowed: 0, 1")
-        if mark:
-            marked.append((column, p_first))
+    marked = [column for column in columns if as_truth(row.need("winner", column), column)]
     if len(marked) != 1:
-        names = " and ".join(column for column, _ in marked) or "none"
+        names = " and ".join(marked) or "none"
         raise Refused(f"{names} of {', '.join(columns)} marked, allowed: one")
-    return marked[0][1]
+    return columns[marked[0]]

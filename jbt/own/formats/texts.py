@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from jbt.own.formats.records import Refused, as_number, brief
+from jbt.own.formats.records import as_number, outside
 
 MARKERS = {
     "lists": re.compile(r"^[ \t]*[-*+][ \t]", re.MULTILINE),
@@ -45,7 +45,7 @@ def answers(conversation: Any, key: str) -> list[str]:
     """
     messages = _decoded(conversation)
     if not isinstance(messages, list) or not all(isinstance(m, Mapping) for m in messages):
-        raise Refused(f"{key} is {brief(conversation)}, allowed: {TURNS}")
+        raise outside(key, conversation, TURNS)
     return [_content(m.get("content"), key) for m in messages if m.get("role") == "assistant"]
 
 
@@ -57,10 +57,10 @@ def _content(content: Any, key: str) -> str:
     if isinstance(content, Mapping):  # Arena-Hard: {"answer": text}
         content = [{"text": content.get("answer")}]
     if not isinstance(content, list) or not all(isinstance(part, Mapping) for part in content):
-        raise Refused(f"content in {key} is {brief(content)}, allowed: a text or its parts")
+        raise outside(f"content in {key}", content, "a text or its parts")
     parts = [part.get("text") for part in content]  # images have none
     if not all(part is None or isinstance(part, str) for part in parts):
-        raise Refused(f"content in {key} is {brief(content)}, allowed: a text or its parts")
+        raise outside(f"content in {key}", content, "a text or its parts")
     return "\n".join(part for part in parts if part is not None)
 
 
@@ -90,7 +90,7 @@ def style(metadata: Any, suffix: str, key: str, tokens: str) -> dict[str, float]
       Refused: not an object, or a count is not a number.
     """
     if not isinstance(metadata, Mapping):
-        raise Refused(f"{key} is {brief(metadata)}, allowed: an object")
+        raise outside(key, metadata, "an object")
     totals = {}
     for name in ("header_count", "list_count", "bold_count"):
         value = metadata.get(name + suffix)
@@ -112,5 +112,5 @@ def as_count(value: Any, key: str) -> float:
     """
     number = as_number(value)
     if not 0 <= number < math.inf:
-        raise Refused(f"{key} is {brief(value)}, allowed: numbers from 0")
+        raise outside(key, value, "numbers from 0")
     return number

@@ -12,16 +12,17 @@ from jbt.border.inputs import parse
 
 BASH = """\
 _jbt() {{
-  local words current="${{COMP_WORDS[COMP_CWORD]}}"
+  local words options current="${{COMP_WORDS[COMP_CWORD]}}"
   case "${{COMP_WORDS[*]:1:COMP_CWORD-1}} " in
     " ") words="{commands}" ;;
 {options}
   esac
+  [[ $current != -* ]] || words="$options --help"
   COMPREPLY=($(compgen -W "$words" -- "$current"))
 }}
 complete -o default -F _jbt jbt
 """
-"""Where no word fits, a name of a file is completed (`-o default`)."""
+"""Options are offered after a dash; where no word fits, a file's name is (`-o default`)."""
 
 OPTION = re.compile(r"^[│ ]*(--[a-z][a-z-]*)(?:, (--[a-z][a-z-]*))?", re.MULTILINE)
 """An option where a command's help explains it, and the one that says its opposite."""
@@ -46,7 +47,11 @@ def main(argv: Sequence[str]) -> int:
     commands = [*words.pop(""), "plan"]
     # The first case that fits is taken: `plan labels ` comes before `plan `.
     cases = sorted(words, key=lambda command: -len(command.split()))
-    options = "\n".join(f'    "{case} "*) words="{" ".join(words[case])}" ;;' for case in cases)
+    kinds = ["words" if case in ("plan", "sweep") else "options" for case in cases]
+    options = "\n".join(
+        f'    "{case} "*) {kind}="{" ".join(words[case])}" ;;'
+        for case, kind in zip(cases, kinds, strict=True)
+    )
     print(BASH.format(commands=" ".join(commands), options=options), end="")
     return 0
 

@@ -152,8 +152,11 @@ def _is_program_of(other: Group, group: Group) -> bool:
     """Whether the program of one group computes the other."""
     if other.experiment is not group.experiment or other.data is not group.data:
         return False
-    shapes = [{n: np.shape(v) for n, v in g.conditions.items()} for g in (other, group)]
-    return shapes[0] == shapes[1] and other.pools == group.pools
+    kinds = [
+        {name: (np.shape(v), np.asarray(v).dtype) for name, v in g.conditions.items()}
+        for g in (other, group)
+    ]
+    return kinds[0] == kinds[1] and other.pools == group.pools
 
 
 def _kept(dtype: np.dtype) -> np.dtype:

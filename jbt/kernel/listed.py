@@ -150,13 +150,16 @@ class Listed:
             residual, weight = self.moments(logits)
             gradient = rows.score(residual)[inner] - pull * beta[at]
             information = rows.information(weight)[np.ix_(inner, inner)]
-            step = np.linalg.solve(_hessian(information, ridge, of_theta, mean), gradient)
+            try:
+                step = np.linalg.solve(_hessian(information, ridge, of_theta, mean), gradient)
+            except np.linalg.LinAlgError:
+                return Top(self, beta, logits, Status.NOT_FINITE)
             decrement, norm = np.sqrt(max(gradient @ step, 0)), np.linalg.norm(gradient)
             if not np.isfinite(gradient @ step):
                 return Top(self, beta, logits, Status.NOT_FINITE)
             delta[inner] = step
             change = rows.logits(delta)
-            reach = np.abs(change).max(initial=0)
+            reach = np.abs(change[self.real]).max(initial=0)
             careful |= bool(norm >= before)
             length = np.log1p(reach) / reach if careful and reach > 1 else 1.0
             if precision is None:

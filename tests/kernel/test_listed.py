@@ -1,6 +1,7 @@
 """One problem's rows in NumPy: the fits of the kernel, to rounding, and what they leave open."""
 
 import itertools
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -55,6 +56,18 @@ def test_the_posterior_is_largest_where_the_kernel_finds_it(scale, lam, decided,
         assert top.status == Status.CONVERGED
         np.testing.assert_allclose(top.beta, expected, rtol=0, atol=1e-12 * (1 + 9 / lam**0.5))
         np.testing.assert_allclose(top.logits, listed.logits(top.beta), atol=1e-9)
+
+
+def test_a_start_goes_on_where_a_content_lost_its_verdicts(x64):
+    """Its place moves no logit of a verdict, however far out it stands."""
+    rows = Listed.of(drawn(0, decided=True), M)
+    free, precision = np.ones(M + D + 1, bool), np.full(M + D + 1, 1e-3)
+    start = rows.top(free, precision).beta
+    left = (rows.first != 0) & (rows.second != 0)
+    without = replace(rows, shown=rows.shown * left, wins=rows.wins * left)
+    again, cold = (without.top(free, precision, at) for at in (start, None))
+    assert again.status == cold.status == Status.CONVERGED
+    np.testing.assert_allclose(again.beta, cold.beta, atol=1e-9)
 
 
 @pytest.mark.parametrize("decided", [False, True])

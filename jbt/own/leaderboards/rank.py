@@ -288,7 +288,7 @@ def _results(
     )
     return {
         "status": fit.status,
-        "models": table.iloc[np.argsort(-fit.theta, kind="stable")].reset_index(drop=True),
+        "models": table.iloc[np.argsort(-fit.theta.round(9), kind="stable")].reset_index(drop=True),
         "coefficients": _coefficients(setup, naive.problem, fit, ends.parameters, evidence, judges),
         "n_clusters": problem.n_clusters,
         "met": met,

@@ -378,7 +378,8 @@ def _answer(board: Leaderboard) -> str:
         line += f"; c[{board.band.covariate}] is not identified, which leaves {n_open} ranks open"
     moved = (models["rank_naive"] - models["rank"]).fillna(0)
     if not moved.any():
-        return f"{line}; the correction changes no rank"
+        corrects = board.coefficients["kind"].isin(["c", "kappa"]).any()
+        return line + "; the correction changes no rank" * bool(corrects)
     furthest = models.iloc[int(moved.abs().argmax())]
     n_known = models[["rank", "rank_naive"]].notna().all(axis=1).sum()
     changed = f"{(moved != 0).sum()} of {n_known} ranks"
@@ -391,11 +392,12 @@ def _answer(board: Leaderboard) -> str:
         f"; the correction changes {changed}, most that of {furthest['model']}, from "
         f"{_rank(furthest['rank_naive'])} to {_rank(furthest['rank'])}"
     )
-    if (board.of_kind("c")["status"] != "converged").any():
-        line += (
-            f", by a coefficient that is not measured; as counted, best: {board.best_as_counted}"
-        )
-    return line
+    if (board.of_kind("c")["status"] == "converged").all():
+        return line
+    return (
+        f"{whose}as counted, best: {board.best_as_counted}; corrected by a coefficient that is not "
+        f"measured, {line.removeprefix(whose)}"
+    )
 
 
 def _conventions(board: Leaderboard, settings: Settings) -> Iterator[str]:

@@ -15,6 +15,10 @@ TABLES = {"verdicts": "verdicts.csv", "items": "items.csv", "anchors": "anchors.
 """Names of the files where `jbt.toml` gives none."""
 
 
+OF_TOOLS = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".eval", ".zip", ".gz")
+"""Ends of the names of files that jbt audit may read."""
+
+
 def as_toml(settings: Mapping[str, Any]) -> str:
     """`jbt.toml` with these settings: text, numbers, booleans and lists of text."""
     # Text and lists of text are written alike in TOML and in JSON.
@@ -45,7 +49,7 @@ def settings_of(folder: Path) -> dict[str, Any]:
         if name in settings or (folder / file).exists():
             settings[name] = str(folder / str(settings.get(name, file)))
     if "verdicts" not in settings:
-        suffixes = sorted({path.suffix for path in folder.iterdir() if path.is_file()})
+        suffixes = sorted({path.suffix for path in folder.iterdir()} & {*OF_TOOLS})
         other = f"; for files of other tools: jbt audit {folder}/*{suffixes[0]}" if suffixes else ""
         missing = f"neither {TABLES['verdicts']} nor a {SETTINGS} naming one"
         raise ValueError(f"{folder} has {missing}{other}")

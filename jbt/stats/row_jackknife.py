@@ -229,7 +229,7 @@ class Clusters:
         width = _width(np.bincount(groups.owner, minlength=groups.n_clusters))
         ends = np.flatnonzero(np.diff(width, append=-1)) + 1
         for begin, end in zip(np.r_[0, ends[:-1]].tolist(), ends.tolist(), strict=True):
-            step = max(1, int(ENTRIES // (width[begin] + n_biases) ** 2))
+            step = max(1, ENTRIES // (int(width[begin]) + n_biases) ** 2)
             for start in range(begin, end, step):
                 yield self._block(start, min(end, start + step), int(width[begin]))
 

@@ -753,6 +753,8 @@ PREFERRED = {"response1": "a b", "response2": "a b", "grade": 2}
         ([{"context": [{"content": c}]} for c in "xyx"], {"pool": "context"}),
         ([{"instruction": "do", "input": i} for i in ("x", "", "x")], {}),
         ([{"question": {"id": i}} for i in (1, 2, 1)], {}),
+        ([{"Prompt ID": i} for i in (1, 2, 1)], {}),
+        ([{"prompt": i} for i in (1, 2, 1)], {}),
     ],
 )
 def test_prompts_of_several_parts_and_columns_of_texts(prompts, named, tmp_path):

@@ -98,6 +98,8 @@ PAIR = {"model_a": "k", "model_b": "m"}
         ({"baseline": "k"}, "C", ("m", "k", 1.0)),
         ({"baseline": "k"}, 0.25, ("m", "k", 0.25)),
         ({"baseline": "k"}, 7, "scores.s.value is 7, allowed: 0 to 1"),
+        ({"baseline": "m"}, 1, "'m' is compared with itself"),
+        ({"model_a": "k", "model_b": "k"}, "A", "'k' is compared with itself"),
     ],
 )
 @pytest.mark.parametrize("of_score", [True, False])
@@ -121,6 +123,7 @@ def test_lists_of_answers_say_the_same_in_every_form(tmp_path):
     found = []
     for record in (RANKED, {**LISTED, "generation_models": ["m", "k", "n"]}, LISTED):
         records = [{**record, "prompt": prompt} for prompt in "pq"]
+        records.append({**record, "prompt": "r"} | {key: [] for key in record})
         found.append(formats.collect([save(tmp_path, "lists.jsonl", records)]))
     assert found[0].verdicts == found[1].verdicts
     assert [v[1:4] for v in found[0].verdicts] == [

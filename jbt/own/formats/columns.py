@@ -1,10 +1,12 @@
-"""Usual names of the columns of a table of the user's own, compared without regard to case."""
+"""Usual names of the columns of a table of the user's own, compared without regard to case, and
+with spaces and hyphens as underscores."""
 
 from __future__ import annotations
 
 import difflib
 import itertools
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +22,7 @@ ENDS = (
 )
 """What tells the two columns of a pair apart: `STEM_a` and `STEM_b`, `STEM1`, `left_STEM`, ..."""
 
-FORMS = ("{stem}_{end}", "{stem} {end}", "{stem}{end}", "{end}_{stem}")
+FORMS = ("{stem}_{end}", "{stem}{end}", "{end}_{stem}")
 
 WON = ("winner", "loser")
 """Items of which the first won."""
@@ -79,6 +81,11 @@ OPTIONS = {
 """The option that names the column or columns of a role; else it is called as the role."""
 
 
+def plain(key: str) -> str:
+    """A column's name as it is compared with usual ones: `Prompt ID` is prompt_id."""
+    return re.sub(r"[ -]+", "_", key.strip().casefold())
+
+
 class NoVerdicts(Refused):
     """A record in which nothing names two items, or nothing says who won."""
 
@@ -93,11 +100,11 @@ class Keys:
     def __init__(self, given: GenericColumns, keys: tuple[str, ...]):
         """Raises `Refused` where a named column is missing."""
         self.keys = keys
-        self.written = {key.casefold(): key for key in keys}
+        self.written = {plain(key): key for key in keys}
         self.shown = ", ".join(map(repr, keys[:12]))
         for key in given.named():
             if key not in keys:
-                like = difflib.get_close_matches(key.casefold(), self.written, 1)
+                like = difflib.get_close_matches(plain(key), self.written, 1)
                 hint = f"; did you mean {self.written[like[0]]!r}?" if like else ""
                 raise Refused(f"no {key!r} here; keys are {self.shown}{hint}")
 
@@ -132,13 +139,13 @@ class Keys:
         for stem, ends in itertools.product(STEMS[role], ENDS):
             pair = [f"{stem}_{end}" for end in ends]
             if len(there := self.usual(*pair)) == 1:
-                halves.append((there[0], pair[there[0].casefold() == pair[0]]))
+                halves.append((there[0], pair[plain(there[0]) == pair[0]]))
         return halves
 
     def first_half(self) -> tuple[str, ...]:
         """The one column of a probability, called so or like the first of a pair."""
         halves = self.halves("probability")
-        first = [there for there, missing in halves if there.casefold() < missing]
+        first = [there for there, missing in halves if plain(there) < missing]
         named = self.usual("probability", "prob", "win_probability")
         return tuple(filter(None, [only("probability", [*named, *first])]))
 
@@ -150,7 +157,7 @@ class Keys:
         pool = given.pool or self.first("pool")
         prompts = self.usual(*NAMES["prompt"]) if pool is None else []
         further = None
-        if [name.casefold() for name in prompts] == ["instruction", "input"]:  # Alpaca's form
+        if [plain(name) for name in prompts] == ["instruction", "input"]:  # Alpaca's form
             further = prompts.pop()
         prompt = only("prompt", prompts)
 
@@ -163,7 +170,7 @@ class Keys:
                 return digest(json.dumps(text, sort_keys=True))
             if further and row.find("pool", further):
                 return digest(text, row.need("pool", further))
-            is_long = not isinstance(text, str) or len(text) > ONE_LINE
+            is_long = isinstance(text, str) and len(text) > ONE_LINE
             return digest(text) if prompt and is_long else row.name("pool", column)
 
         return read, (pool or prompt) is not None

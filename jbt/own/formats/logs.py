@@ -101,12 +101,12 @@ def _inspect(row: Row) -> Iterator[Record]:
             judge = as_name(scorer if part is None else f"{scorer}/{part}", "a scorer")
             key = f"scores.{scorer}.value"
             if set(COMPARED) <= facts.keys():
-                names = [as_name(facts[side], f"metadata.{side}") for side in COMPARED]
+                names = _two([as_name(facts[side], f"metadata.{side}") for side in COMPARED])
                 row.note("winner", "scores", f".*.value of {' and '.join(COMPARED)} (metadata)")
                 first, second = (item if name == model else Item(name, name) for name in names)
                 yield Verdict(pool, first, second, _winner(value, names, key), judge, False)
             elif BASELINE in facts:
-                name = as_name(facts[BASELINE], f"metadata.{BASELINE}")
+                name, _ = _two([as_name(facts[BASELINE], f"metadata.{BASELINE}"), model])
                 row.note("winner", "scores", f".*.value, 1 over the {BASELINE} (metadata)")
                 share = _score(value, key)
                 if not 0 <= (share or 0) <= 1:
@@ -115,6 +115,13 @@ def _inspect(row: Row) -> Iterator[Record]:
             else:
                 row.note("winner", "scores", f".*.value{HOW}")
                 yield Rating(pool, item, _score(value, key), judge)
+
+
+def _two(models: list[str]) -> list[str]:
+    """Check that two models differ."""
+    if models[0] == models[1]:
+        raise Refused(f"{brief(models[0])} is compared with itself, allowed: two models")
+    return models
 
 
 def _object(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -287,6 +294,8 @@ def _beside(values: Mapping[str, Any], key: str) -> list[str]:
 
 def _answer_list(row: Row) -> Iterator[Record]:
     found = _listed_answers(row.values)
+    if found is None and any(row.values.get(key) == [] for key in LISTS):
+        return  # a prompt without answers
     if found is None:
         raise Refused(f"no list of rated answers here; keys are {row.keys()}")
     key, answers = found

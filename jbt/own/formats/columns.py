@@ -13,13 +13,20 @@ from typing import Any
 from jbt.own.formats.given import GenericColumns
 from jbt.own.formats.records import Refused, Row, digest
 
+
+def _lists(*names: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(listed.split()) for listed in names)
+
+
+def _by_role(**names: str) -> dict[str, tuple[str, ...]]:
+    return {role: tuple(listed.split()) for role, listed in names.items()}
+
+
 ONE_LINE = 40
 """Most characters of a prompt that names its pool; a longer one is named by a digest."""
 
-ENDS = (
-    *(("a", "b"), ("1", "2"), ("0", "1"), ("left", "right"), ("first", "second"), ("x", "y")),
-    *(("chosen", "rejected"), ("model_a", "model_b")),
-)
+ENDS = _lists("a b", "1 2", "0 1", "left right", "first second", "x y", "chosen rejected")
+ENDS += _lists("model_a model_b")
 """What tells the two columns of a pair apart: `STEM_a` and `STEM_b`, `STEM1`, `left_STEM`, ..."""
 
 FORMS = ("{stem}_{end}", "{stem}{end}", "{end}_{stem}")
@@ -30,46 +37,35 @@ WON = ("winner", "loser")
 CHOSEN = ("chosen", "rejected")
 """Texts of which the first is better."""
 
-PLAIN = (("first", "second"), ("left", "right"), WON)
+PLAIN = (*_lists("first second", "left right"), WON)
 """Pairs of columns with the items' names that are called by the side alone."""
 
-COUNTS = ("words", "tokens", "length", "chars", "len", "n_words", "word_count", "n_tokens")
+(COUNTS,) = _lists("words tokens length chars len n_words word_count n_tokens")
 
-STEMS = {
-    "items": (
-        *("model", "generator", "item", "system", "candidate", "assistant", "player", "team"),
-        "model_name",
-    ),
-    "texts": (
-        *("response", "answer", "output", "completion", "text", "reply", "generation"),
-        "summary",
-    ),
-    "scores": ("score", "rating", "grade", "scores", "reward"),
-    "probability": ("prob", "probability", "p", "probs"),
-    "logprobs": ("logprob", "log_prob", "logprobs", "logp", "logit"),
-    "wins": ("win", "wins", "n_wins", "win_count"),
-}
+STEMS = _by_role(
+    items="model generator item system candidate assistant player team model_name",
+    texts="response answer output completion text reply generation summary",
+    scores="score rating grade scores reward",
+    probability="prob probability p probs",
+    logprobs="logprob log_prob logprobs logp logit",
+    wins="win wins n_wins win_count",
+)
 """Usual names of pairs of columns, without what tells the two apart."""
 
-NAMES = {
-    "pool": (
-        *("pool", "question_id", "prompt_id", "instruction_id", "task_id", "qid", "doc_id"),
-        "query_id",
-    ),
-    "prompt": ("prompt", "question", "instruction", "query", "input", "topic"),
-    "judge": ("judge", "judge_model", "annotator", "evaluator", "rater"),
-    "winner": (
-        *("winner", "preference", "preferred", "verdict", "choice", "decision", "better"),
-        *("outcome", "judgment", "judgement", "vote", "label"),
-    ),
-    "result": ("results", "result", "correct", "is_correct"),
-    "ties": ("ties", "tie", "draws", "draw"),
-    "count": ("count", "weight", "freq", "frequency"),
-    "item": ("model", "model_name", "model_id", "generator", "system", "system_id", "assistant"),
-    "rating": ("score", "rating", "grade", "overall_score"),
-    "ranking": ("ranking", "ranked", "rank_order"),
-    "ranks": ("rank",),
-}
+NAMES = _by_role(
+    pool="pool question_id prompt_id instruction_id task_id qid doc_id query_id",
+    prompt="prompt question instruction query input topic",
+    judge="judge judge_model annotator evaluator rater",
+    winner="winner preference preferred verdict choice decision better outcome judgment judgement "
+    "vote label",
+    result="results result correct is_correct",
+    ties="ties tie draws draw",
+    count="count weight freq frequency",
+    item="model model_name model_id generator system system_id assistant",
+    rating="score rating grade overall_score",
+    ranking="ranking ranked rank_order",
+    ranks="rank",
+)
 """Usual names of columns."""
 
 OPTIONS = {
@@ -149,31 +145,26 @@ class Keys:
         named = self.usual("probability", "prob", "win_probability")
         return tuple(filter(None, [only("probability", [*named, *first])]))
 
-    def pool(
-        self, given: GenericColumns, without: Callable[[Row], str]
-    ) -> tuple[Callable[[Row], str], bool]:
-        """Reads the pool's name; else the prompt; else what `without` says. And whether there is
-        a column for it."""
-        pool = given.pool or self.first("pool")
-        prompts = self.usual(*NAMES["prompt"]) if pool is None else []
-        further = None
+    def pool(self, given: GenericColumns) -> Callable[[Row], str] | None:
+        """Reads the pool's name, else the prompt; None without a column for it."""
+        pool, further = given.pool or self.first("pool"), None
+        prompts = [] if pool else self.usual(*NAMES["prompt"])
         if [plain(name) for name in prompts] == ["instruction", "input"]:  # Alpaca's form
             further = prompts.pop()
-        prompt = only("prompt", prompts)
+        column = pool or only("prompt", prompts)
+        if column is None:
+            return None
 
         def read(row: Row) -> str:
-            column = pool or prompt
-            if column is None:
-                return without(row)
             text = row.need("pool", column)
             if isinstance(text, list | dict):  # turns of a conversation
                 return digest(json.dumps(text, sort_keys=True))
             if further and row.find("pool", further):
                 return digest(text, row.need("pool", further))
             is_long = isinstance(text, str) and len(text) > ONE_LINE
-            return digest(text) if prompt and is_long else row.name("pool", column)
+            return digest(text) if pool is None and is_long else row.name("pool", column)
 
-        return read, (pool or prompt) is not None
+        return read
 
 
 def only(role: str, candidates: Sequence[Any]) -> Any:

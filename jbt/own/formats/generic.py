@@ -140,7 +140,7 @@ def _pairs(given: GenericColumns, columns: Keys) -> Layout:
     if judge is None and better and given.ways and given.gold is None:
         judge = next(iter(columns.usual("reward_model", "model")), None)
     return Layout(
-        pool=columns.pool(given, own_pool)[0],
+        pool=columns.pool(given) or own_pool,
         keys=items or answers or (),
         by_place=items is None,
         of_models=of_models,
@@ -317,7 +317,7 @@ class Verdicts:
             value = ratings.last_bracketed(value)
         if value is None:
             return None  # no answer was read
-        share = self._share if isinstance(value, list | dict) else self.share_of
+        share: Any = self._share if isinstance(value, list | dict) else self.share_of
         return share(column, value, *names, in_text)
 
     def _share(

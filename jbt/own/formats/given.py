@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from jbt.own.tables.outcomes import Outcomes
 from jbt.own.tables.verdicts import check_distinct
 from jbt.types import check_word
+
+
+def refuse(wrong: Mapping[str, object]) -> None:
+    """Raise `ValueError` with the first of these messages that holds."""
+    for message, holds in wrong.items():
+        if holds:
+            raise ValueError(message)
+
 
 SwappedCodes = Literal["shown", "columns"]
 
@@ -73,8 +82,8 @@ class GenericColumns:
         return [way for way in WAYS if getattr(self, way)]
 
     def _roles(self) -> list[str | None]:
-        roles = [self.first, self.second, self.pool, self.judge, self.swapped, self.gold]
-        return [*roles, self.item, *self.winner]
+        roles = ("first", "second", "pool", "judge", "swapped", "gold", "item")
+        return [*(getattr(self, role) for role in roles), *self.winner]
 
     def named(self) -> list[str]:
         """All columns that are named."""
@@ -85,27 +94,31 @@ class GenericColumns:
 
     def check(self) -> None:
         """Raise `ValueError` for columns that cannot belong to one table."""
-        if (self.first is None) != (self.second is None):
-            raise ValueError("--first and --second go together")
-        if len(self.winner) > 3:
-            raise ValueError(f"--winner takes up to 3 columns, got {len(self.winner)}")
+        given = [f"--{way}" for way in self.ways if way != "judges" or not self.of_ratings]
+        counted = [name for name, *_ in self.counts]
+        several = len(self.winner) > 1 or self.probability or self.logprobs or self.wins
+        refuse(
+            {
+                "--first and --second go together": (self.first is None) != (self.second is None),
+                f"--winner takes up to 3 columns, got {len(self.winner)}": len(self.winner) > 3,
+                f"{' and '.join(given)} both say who won: give one": len(given) > 1,
+                "--item, --rating, --ranks and --ranking are of rows without pairs": (
+                    self.of_ratings and (self.first or given[:1] in (["--winner"], ["--scores"]))
+                ),
+                f"{self.outcomes and self.outcomes.option} needs one column of winners": (
+                    self.outcomes and several
+                ),
+                f"--wins takes 2 or 3 columns, got {len(self.wins)}": (
+                    len(self.wins) not in (0, 2, 3)
+                ),
+                f"--counts names {', '.join(counted)}: each must be a name of its own": (
+                    len({*counted, "pool", "item", "content"}) < len(counted) + 3
+                ),
+            }
+        )
+        check_distinct(self._roles())
         if self.swapped_codes is not None:
             check_word("swapped_codes", self.swapped_codes, get_args(SwappedCodes))
-        given = [f"--{way}" for way in self.ways if way != "judges" or not self.of_ratings]
-        if len(given) > 1:
-            raise ValueError(f"{' and '.join(given)} both say who won: give one")
-        if self.of_ratings and (self.first or given[:1] in (["--winner"], ["--scores"])):
-            raise ValueError("--item, --rating, --ranks and --ranking are of rows without pairs")
-        if self.outcomes is not None and (
-            len(self.winner) > 1 or self.probability or self.logprobs or self.wins
-        ):
-            raise ValueError(f"{self.outcomes.option} needs one column of winners")
-        if len(self.wins) not in (0, 2, 3):
-            raise ValueError(f"--wins takes 2 or 3 columns, got {len(self.wins)}")
-        check_distinct(self._roles())
-        counted = [name for name, *_ in self.counts]
-        if len(set(counted)) < len(counted) or {"pool", "item", "content"} & set(counted):
-            raise ValueError(f"--counts names {', '.join(counted)}: each must be a name of its own")
 
 
 USUAL = GenericColumns()

@@ -4,6 +4,7 @@ three tables; count them, and list what the source lacks."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,11 +16,12 @@ import pandas as pd
 
 from jbt.border import files
 from jbt.own.formats import ratings, sources, texts
-from jbt.own.formats.given import USUAL, GenericColumns
+from jbt.own.formats.given import USUAL, GenericColumns, refuse
 from jbt.own.formats.known import FORMATS, Name, recognise
 from jbt.own.formats.ratings import FAILED
 from jbt.own.formats.records import (
     Anchor,
+    Answer,
     Format,
     Item,
     Rating,
@@ -78,28 +80,34 @@ def collect(
     judges = [as_name(judge, "--judge") for judge in judges]
     paths = [Path(path) for path in paths]
     real = [path.resolve() for path in paths]
-    if not paths:
-        raise ValueError("no file to import")
-    if twice := [path for i, path in enumerate(paths) if real[i] in real[:i]]:
-        raise ValueError(f"{twice[0]} is given twice")
-    if len(judges) not in (0, 1, len(paths)):
-        raise ValueError(f"{len(judges)} judges for {len(paths)} files: give one, or one a file")
-    if columns != USUAL and format not in ("auto", "generic"):
-        raise ValueError(f"columns are named for a generic table, not for {format}")
-    if columns.judges and judges:
-        raise ValueError("--judges are columns of judges, so --judge cannot name them")
-    if strong_weight < 1:
-        raise ValueError(f"strong weight {strong_weight}: a whole number from 1")
+    twice = [path for i, path in enumerate(paths) if real[i] in real[:i]]
+    is_own = columns != USUAL
+    refuse(
+        {
+            "no file to import": not paths,
+            f"{[*twice, None][0]} is given twice": twice,
+            f"{len(judges)} judges for {len(paths)} files: give one, or one a file": (
+                len(judges) not in (0, 1, len(paths))
+            ),
+            f"columns are named for a generic table, not for {format}": (
+                is_own and format not in ("auto", "generic")
+            ),
+            "--judges are columns of judges, so --judge cannot name them": (
+                columns.judges and judges
+            ),
+            f"strong weight {strong_weight}: a whole number from 1": strong_weight < 1,
+            f"--keep {' '.join(keep)}: each key once, and none of {sorted(WRITTEN)}": (
+                {*keep} & WRITTEN or len({*keep}) < len(keep)
+            ),
+        }
+    )
     check_word("format", format, ("auto", *FORMATS))
-    is_auto = format == "auto" and columns == USUAL
-    if {*keep} & WRITTEN or len({*keep}) < len(keep):
-        raise ValueError(f"--keep {' '.join(keep)}: each key once, and none of {sorted(WRITTEN)}")
-    as_format = FORMATS["generic" if columns != USUAL or is_auto else format]
-    imported = Imported(as_format, order, list(keep))
-    problems, stems, answers = Problems(), {}, {}
+    is_auto = format == "auto" and not is_own
+    imported = Imported(FORMATS["generic" if format == "auto" else format], order, list(keep))
+    problems, stems, answers = Problems(), Counter(), {}
     for i, path in enumerate(paths):
         stem = re.sub(r"(\.(jsonl?|csv|tsv|txt|parquet))?(\.gz)?$", "", path.name)
-        stems[stem] = stems.get(stem, 0) + 1
+        stems[stem] += 1
         source = stem if stems[stem] == 1 else f"{stem} ({stems[stem]})"
         judge = judges[i % len(judges)] if judges else None
         number = -1
@@ -123,15 +131,18 @@ def collect(
     if not imported.verdicts:
         lone = ": no prompt has two rated answers" * bool(imported.scores)
         raise TableError(f"{paths[0]}: no verdicts{lone}")
-    if strong_weight != 1 and imported.format.name != "arena_hard":
-        raise ValueError(f"strong weight {strong_weight}: {imported.format.name} has no `>>`")
-    if baseline is not None and imported.format.name != "arena_hard":
-        raise ValueError(f"--baseline {baseline}: for Arena-Hard, not for {imported.format.name}")
-    if (unnamed := list(imported.unnamed))[1:]:
-        raise ValueError(
-            f"{len(unnamed)} files do not name their judge, {unnamed[0]} among them: --judge needs "
-            f"{len(paths)} names, one a file, or a single name for one judge"
-        )
+    name, unnamed = imported.format.name, list(imported.unnamed)
+    is_other = name != "arena_hard"
+    refuse(
+        {
+            f"strong weight {strong_weight}: {name} has no `>>`": is_other and strong_weight != 1,
+            f"--baseline {baseline}: for Arena-Hard, not for {name}": is_other and baseline,
+            f"{len(unnamed)} files do not name their judge, {[*unnamed, None][0]} among them: "
+            f"--judge needs {len(paths)} names, one a file, or a single name for one judge": (
+                len(unnamed) > 1
+            ),
+        }
+    )
     return imported
 
 
@@ -194,17 +205,15 @@ class Imported:
             if isinstance(record, Anchor):
                 pair = record.pool, frozenset((record.better, record.worse))
                 if self.anchors.setdefault(pair, record.better) != record.better:
-                    what = f"the label of pool {brief(record.pool)} again, and another one"
-                    raise Refused(what)
+                    raise Refused(f"the label of pool {brief(record.pool)} again, and another one")
                 continue
-            items = list(record[1:3]) if isinstance(record, Verdict) else [record.item]
-            for item in items:
+            for item in record[1:3] if isinstance(record, Verdict) else record[1:2]:
                 place = record.pool, item.name
                 known = self.answers.get(place)
                 if known is not None or item.text is not None:
                     item = _merged(known or Item(item.name), item)
                 self.answers[place] = item
-            if not isinstance(record, Verdict | Rating):
+            if isinstance(record, Answer):
                 continue
             by = judge or record.judge
             if by is None:
@@ -212,12 +221,10 @@ class Imported:
             if isinstance(record, Rating):
                 of_judge = self.scores.setdefault((record.pool, by, record.ranking), {})
                 of_judge.setdefault(record.item.name, []).append(record.score)
-            else:
-                first, second = (item.name for item in items)
-                kept = tuple(_plain(row.need("kept", key), key) for key in self.keep)
-                self.verdicts.append(
-                    record._replace(first=first, second=second, judge=by, kept=kept)
-                )
+                continue
+            first, second = record.first.name, record.second.name
+            kept = tuple(_plain(row.need("kept", key), key) for key in self.keep)
+            self.verdicts.append(record._replace(first=first, second=second, judge=by, kept=kept))
 
     def pair(self, columns: GenericColumns) -> None:
         """Make verdicts of the ratings. Scores of -1 failed where no other score of a table of the
@@ -226,15 +233,21 @@ class Imported:
         Raises:
           ValueError: the order is said to be shown, though answers were rated one by one.
         """
-        if self.scores and self.keep:
-            raise ValueError("--keep: a verdict from two ratings has no record of its own")
-        if self.scores and self.given_order == "shown":
-            raise ValueError("--order shown: ratings and rankings have no first and second answer")
+        refuse(
+            {
+                "--keep: a verdict from two ratings has no record of its own": (
+                    self.scores and self.keep
+                ),
+                "--order shown: ratings and rankings have no first and second answer": (
+                    self.scores and self.given_order == "shown"
+                ),
+            }
+        )
         rated = [scores for of_judge in self.scores.values() for scores in of_judge.values()]
         lists = [*rated, *(v.scores for v in self.verdicts)] * (self.format.name == "generic")
         known = {score for scores in lists for score in scores if score is not None}
-        negative = {score for score in known if score < 0}
-        if columns.outcomes is None and negative == {FAILED} and max(known) > 1:
+        is_failure = {score for score in known if score < 0} == {FAILED} and max(known) > 1
+        if columns.outcomes is None and is_failure:
             self.n_failed = sum(scores.count(FAILED) for scores in lists)
             self.verdicts = [
                 v._replace(p_first=None) if FAILED in v.scores else v for v in self.verdicts
@@ -263,10 +276,11 @@ class Imported:
     @cached_property
     def pattern(self) -> str | None:
         """A pattern in the two columns, which suggests that they are not in the order shown."""
-        for side in ("first", "second"):
-            if self.table[side].nunique() == 1:
-                return f"{side} is always {brief(self.table[side][0])}"
-        first, second = (self.table[side].str.casefold() for side in ("first", "second"))
+        sides = [self.table[side] for side in ("first", "second")]
+        for names in sides:
+            if names.nunique() == 1:
+                return f"{names.name} is always {brief(names[0])}"
+        first, second = (names.str.casefold() for names in sides)
         if (first <= second).all() or (first >= second).all():
             return "first and second are in alphabetical order"
         return None
@@ -274,11 +288,10 @@ class Imported:
     @cached_property
     def shown(self) -> pd.Series:
         """[verdicts] whether the first is known to have been shown first."""
+        shown = self.table["shown"].astype(bool)
         if self.given_order is not None:
-            return self.table["shown"].map(lambda shown: self.given_order == "shown")
-        return self.table["shown"].astype(bool) & (
-            self.format.order != "columns" or self.pattern is None
-        )
+            return shown.map(lambda _: self.given_order == "shown")
+        return shown & (self.format.order != "columns" or self.pattern is None)
 
     @cached_property
     def items(self) -> pd.DataFrame:
@@ -286,17 +299,17 @@ class Imported:
         if the source does not say), by_place, and what was counted."""
         judged = {(v.pool, name) for v in self.verdicts for name in (v.first, v.second)}
         rows = [
-            (pool, name, item.content, item.by_place, item.measures)
+            {
+                **{"pool": pool, "item": name, "content": item.content},
+                "by_place": item.by_place,
+                **item.measures,
+            }
             for (pool, name), item in self.answers.items()
             if (pool, name) in judged
         ]
-        columns = ["pool", "item", "content", "by_place", "measures"]
-        items = pd.DataFrame(rows, columns=columns, dtype=object)
-        measures = items.pop("measures").tolist()
-        for name in dict.fromkeys(name for of_item in measures for name in of_item):
-            counts = [of_item.get(name, np.nan) for of_item in measures]
-            counts = [int(n) if n.is_integer() else n for n in counts]
-            items[name] = pd.Series(counts, items.index, dtype=object)
+        items = pd.DataFrame(rows, dtype=object)
+        for name in list(items)[4:]:
+            items[name] = _whole(items[name])
         pools = pd.Index(self.table["pool"].unique())
         # Within a pool by name: the order of a table must not look like the order shown.
         return items.iloc[np.lexsort([items["item"], pools.get_indexer(pd.Index(items["pool"]))])]
@@ -304,7 +317,7 @@ class Imported:
     @cached_property
     def judges(self) -> list[str]:
         """Names of the judges, in the order of the verdicts."""
-        return [judge for judge in dict.fromkeys(self.table["judge"]) if judge]
+        return self.table["judge"].dropna().unique().tolist()
 
     @cached_property
     def measures(self) -> list[str]:
@@ -416,29 +429,27 @@ class Imported:
             (pool, better, *pair - {better}) for (pool, pair), better in self.anchors.items()
         ]
         tables = {
-            out / "verdicts.csv": self._verdict_rows(),
-            out / "items.csv": self._item_rows(),
-            out / "anchors.csv": pd.DataFrame(anchors, columns=["pool", "better", "worse"]),
+            "verdicts": self._verdict_rows(),
+            "items": self._item_rows(),
+            "anchors": pd.DataFrame(anchors, columns=["pool", "better", "worse"]),
         }
         try:
             out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ValueError(f"cannot write {out}: {error.strerror}") from None
-        written = {path: rows for path, rows in tables.items() if len(rows)}
-        named: dict[str, Any] = {path.stem: path.name for path in written}
+        written = {name: f"{name}.csv" for name, rows in tables.items() if len(rows)}
+        named: dict[str, Any] = dict(written)
         if varying := [name for name in self.measures if self.items[name].nunique() > 1]:
             named |= {"covariates": varying[:1], "transform": "log1p"}
-        contents = {
-            path: rows.to_csv(index=False, lineterminator="\n").encode()
-            for path, rows in written.items()
-        }
-        toml = as_toml(named | settings).encode()
-        marked = {SETTINGS: toml, **{path.name: content for path, content in contents.items()}}
-        contents[out / SETTINGS] = toml + files.mark(marked, SETTINGS).encode()
-        files.write_together(contents, overwrite=overwrite)
-        for path in tables.keys() - written.keys():
-            path.unlink(missing_ok=True)  # of another import
-        return list(written)
+        contents = {SETTINGS: as_toml(named | settings).encode()}
+        for name, file in written.items():
+            contents[file] = tables[name].to_csv(index=False, lineterminator="\n").encode()
+        contents[SETTINGS] += files.mark(contents, SETTINGS).encode()
+        together = {out / file: content for file, content in contents.items()}
+        files.write_together(together, overwrite=overwrite)
+        for name in tables.keys() - written.keys():
+            (out / f"{name}.csv").unlink(missing_ok=True)  # of another import
+        return [out / file for file in written.values()]
 
     def _verdict_rows(self) -> pd.DataFrame:
         table = self.table
@@ -446,18 +457,14 @@ class Imported:
             judge=table["judge"].fillna("unknown"),
             winner=pd.Series([OUTCOMES.get(share) for share in table["p_first"]], dtype=object),
             order=np.where(self.shown, "shown", "unknown"),
+            count=_whole(table["count"]),
         )
         graded = self.format.graded or not table["p_first"].isin(list(OUTCOMES)).all()
         graded = graded or names_that_are_words(self.items["item"])  # "first" might be either
-        columns = ["pool", *["judge"] * bool(self.judges), "first", "second"]
-        columns += [
-            "p_first" if graded else "winner",
-            *["count"] * bool((table["count"] != 1).any()),
-        ]
-        counts = [int(n) if n == int(n) else n for n in table["count"].tolist()]
-        rows["count"] = pd.Series(counts, rows.index, dtype=object)
+        judge, count = ["judge"] * bool(self.judges), ["count"] * bool((rows["count"] != 1).any())
+        won = "p_first" if graded else "winner"
         kept = pd.DataFrame(table["kept"].tolist(), rows.index, columns=self.keep, dtype=object)
-        return rows[[*columns, "order"]].join(kept)
+        return rows[["pool", *judge, "first", "second", won, *count, "order"]].join(kept)
 
     def _item_rows(self) -> pd.DataFrame:
         items = self.items.drop(columns="by_place")
@@ -467,6 +474,12 @@ class Imported:
         place = items["pool"] + "/" + items["item"]
         owner = items["item"].mask(self.items["by_place"].astype(bool), place)
         return items.assign(content=items["content"].fillna(owner))
+
+
+def _whole(numbers: pd.Series) -> pd.Series:
+    """Numbers, the whole ones without a decimal point."""
+    whole = [int(n) if n % 1 == 0 else n for n in numbers.tolist()]
+    return pd.Series(whole, numbers.index, dtype=object)
 
 
 def _plain(value: Any, key: str) -> Any:
@@ -486,19 +499,23 @@ def _merged(known: Item, item: Item) -> Item:
     Raises:
       Refused: it contradicts an earlier record.
     """
-    text, measures = known.text, known.measures
+    measures = known.measures
     others = [name for name, n in measures.items() if item.measures.get(name, n) != n]
     if None not in (known.content, item.content) and known.content != item.content:
         others.insert(0, "content")
-    if None not in (text, item.text) and text != hash(item.text):
+    if None not in (known.text, item.text) and known.text != hash(item.text):
         others.append("text")
     if others:
         raise Refused(f"item {brief(item.name)} again in one pool, with another {others[0]}")
+    text = known.text
     if text is None and item.text is not None:
         text, measures = hash(item.text), {**texts.measures(str(item.text)), **measures}
-    measures = {**measures, **item.measures}
     return Item(
-        item.name, known.content or item.content, text, measures, known.by_place or item.by_place
+        item.name,
+        known.content or item.content,
+        text,
+        {**measures, **item.measures},
+        known.by_place or item.by_place,
     )
 
 

@@ -187,7 +187,7 @@ def _first_round(row: Row, names: Sequence[str]) -> Iterator[Game]:
     if not isinstance(rounds, list) or not rounds or not isinstance(rounds[0], Mapping):
         raise outside("results", rounds, "a list that begins with an object")
     if SWAPS.keys().isdisjoint(rounds[0]):
-        raise outside("keys of results[0]", list(rounds[0]), ", ".join(SWAPS))
+        raise outside("results[0]", rounds[0], " and ".join(SWAPS))
     for swap in [swap for swap in SWAPS if swap in rounds[0]]:
         key, game = f"results[0].{swap}", rounds[0][swap]
         if not isinstance(game, Mapping) or "winner" not in game:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from jbt.own.formats import texts
-from jbt.own.formats.columns import NAMES, STEMS, Keys
+from jbt.own.formats.columns import CHOSEN, NAMES, STEMS, Keys
 from jbt.own.formats.given import USUAL
 from jbt.own.formats.ratings import BY_RANK, BY_SCORE
 from jbt.own.formats.records import (
@@ -25,9 +25,9 @@ from jbt.own.formats.records import (
     Refused,
     Row,
     Verdict,
-    as_code,
     as_name,
     as_number,
+    as_word,
     brief,
     digest,
     joined,
@@ -42,27 +42,33 @@ GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "true": 1.0, "false": 0.0}
 """Inspect's grades: correct, partial, incorrect, no answer."""
 
 
-def _score(value: Any, key: str, grades: Mapping[str, float] = GRADES) -> float | None:
+def _score(value: Any, key: str, grades: Mapping[str, float | None] = GRADES) -> float | None:
     """A number, a truth value or a grade; None for a failure.
 
     Raises:
       Refused: something else.
     """
-    if value is None:
-        return None
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    number = grades.get(text, as_number(value))
+    code = as_word(value)
+    if value is None or code in grades:
+        return grades.get(code)
+    number = as_number(value)
     if not math.isfinite(number):
-        raise outside(key, value, f"numbers, {', '.join(grades)}, null")
+        raise outside(key, value, ", ".join(["numbers", *grades, "null"]))
     return number
 
 
-def _within(row: Row, role: str, key: str, *path: str) -> Any:
-    """A value within nested objects; None where it is not there."""
-    value = row.need(role, key, "".join(f".{name}" for name in path))
-    for name in path:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
+def _object(value: Any) -> Mapping[str, Any]:
+    """An object; an empty one in place of anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _within(row: Row, role: str, key: str, name: str) -> Any:
+    """A value within an object; None where it is not there."""
+    return _object(row.need(role, key, f".{name}")).get(name)
 
 
 # Inspect: a sample of a log (`sources` adds the log's `eval`), with the scores of its scorers,
@@ -73,17 +79,16 @@ BASELINE = "baseline"
 
 
 def _is_inspect(values: Mapping[str, Any]) -> bool:
-    of_log = values.get("eval")
-    return isinstance(of_log, Mapping) and "model" in of_log and {"id", "scores"} <= values.keys()
+    return "model" in _object(values.get("eval")) and {"id", "scores"} <= values.keys()
 
 
 def _inspect(row: Row) -> Iterator[Record]:
     model = as_name(_within(row, "item", "eval", "model"), "eval.model")
-    task = _within(row, "pool", "eval", "task")
-    pool = f"{as_name(task, 'eval.task')}/{row.name('pool', 'id')}"
+    task = as_name(_within(row, "pool", "eval", "task"), "eval.task")
+    pool = f"{task}/{row.name('pool', 'id')}"
     text = None
-    if row.values.get("epoch") in (None, 1):  # other epochs hold other answers
-        text = _within(row, "texts", "output", "completion") if "output" in row.values else None
+    if "output" in row.values and row.values.get("epoch") in (None, 1):  # others: other answers
+        text = _text(_within(row, "texts", "output", "completion"))
     scores = row.values.get("scores")  # a sample that failed has none
     if scores is not None and not isinstance(scores, Mapping):
         raise outside("scores", scores, "an object")
@@ -91,15 +96,14 @@ def _inspect(row: Row) -> Iterator[Record]:
         row.note("left out", "scores", " (none in samples that failed)")
         return
     row.note("judge", "scores", " (scorers)")
-    item = Item(model, model, text if isinstance(text, str) else None)
+    item = Item(model, model, text)
     for scorer, score in scores.items():
+        key = f"scores.{scorer}.value"
         score = score if isinstance(score, Mapping) else {"value": score}
+        facts = {**_object(row.values.get("metadata")), **_object(score.get("metadata"))}
         parts = score.get("value")
-        parts = parts.items() if isinstance(parts, Mapping) else [(None, parts)]
-        facts = {**_object(row.values, "metadata"), **_object(score, "metadata")}
-        for part, value in parts:
+        for part, value in parts.items() if isinstance(parts, Mapping) else [(None, parts)]:
             judge = as_name(scorer if part is None else f"{scorer}/{part}", "a scorer")
-            key = f"scores.{scorer}.value"
             if set(COMPARED) <= facts.keys():
                 names = _two([as_name(facts[side], f"metadata.{side}") for side in COMPARED])
                 row.note("winner", "scores", f".*.value of {' and '.join(COMPARED)} (metadata)")
@@ -110,7 +114,7 @@ def _inspect(row: Row) -> Iterator[Record]:
                 row.note("winner", "scores", f".*.value, 1 over the {BASELINE} (metadata)")
                 share = _score(value, key)
                 if not 0 <= (share or 0) <= 1:
-                    raise outside(key, value, f"0 to 1, {', '.join(GRADES)}")
+                    raise outside(key, value, ", ".join(["0 to 1", *GRADES]))
                 yield Verdict(pool, item, Item(name, name), share, judge, False)
             else:
                 row.note("winner", "scores", f".*.value{HOW}")
@@ -124,32 +128,18 @@ def _two(models: list[str]) -> list[str]:
     return models
 
 
-def _object(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """An object within; an empty one where there is none."""
-    return value if isinstance(value := values.get(key), Mapping) else {}
-
-
 def _winner(value: Any, names: Sequence[str], key: str) -> float | None:
     """The share that the first of two models won, by a word for it or its name; None: a failure."""
     try:
         return None if value is None else read_winner(str(value), names[0], names[1], CODES)
     except (KeyError, ValueError) as error:
-        words = f"allowed: A, B, tie, error, {' or '.join(names)}"
-        raise Refused(f"{key} is {brief(value)}, {words}") from error
+        raise outside(key, value, f"A, B, tie, error, {' or '.join(names)}") from error
 
 
 # promptfoo: a result of an evaluation, of one provider and prompt on one test.
 
 ERROR = 2
 """`failureReason` of a result that promptfoo could not grade."""
-
-
-def _prompt(row: Row) -> Any:
-    """What tells the prompts of a test apart where they have no id."""
-    prompt = row.find("pool", "prompt")
-    if isinstance(prompt, Mapping):
-        return prompt.get("label") or prompt.get("raw")
-    return prompt or ""
 
 
 def _promptfoo(row: Row) -> Iterator[Record]:
@@ -159,12 +149,14 @@ def _promptfoo(row: Row) -> Iterator[Record]:
     model = as_name(provider, "provider")
     variables = json.dumps(row.need("pool", "vars"), sort_keys=True)
     # `promptIdx` counts the prompts of all providers of a test: it differs between providers.
-    pool = digest(variables, str(row.find("pool", "promptId") or _prompt(row)))
+    prompt = row.find("pool", "promptId") or row.find("pool", "prompt") or ""
+    if isinstance(prompt, Mapping):  # what tells the prompts of a test apart where they have no id
+        prompt = prompt.get("label") or prompt.get("raw")
     output = _within(row, "texts", "response", "output") if row.values.get("response") else None
     score = _score(row.need("winner", "score", HOW), "score")
     failed = row.values.get("failureReason") == ERROR
-    item = Item(model, model, output if isinstance(output, str) else None)
-    yield Rating(pool, item, None if failed else score, "promptfoo")
+    item = Item(model, model, _text(output))
+    yield Rating(digest(variables, str(prompt)), item, None if failed else score, "promptfoo")
 
 
 # lm-evaluation-harness: a document of a task and what its metrics say about one model, after which
@@ -175,9 +167,9 @@ METRICS = ("exact_match", "acc", "acc_norm", "f1", "bleu", "rouge1", "pass@1", "
 
 def _lm_eval(row: Row) -> Iterator[Record]:
     model = as_name(row.file.resolve().parent.name.replace("__", "/"), "the folder")
-    task = re.sub(r"^samples_|_\d{4}-\d\d-\d\dT[^_]*$", "", row.source)
+    task = as_name(re.sub(r"^samples_|_\d{4}-\d\d-\d\dT[^_]*$", "", row.source), "the file")
     row.note("item", "the file's folder")
-    pool = f"{as_name(task, 'the file')}/{row.name('pool', 'doc_id')}"
+    pool = f"{task}/{row.name('pool', 'doc_id')}"
     metrics = row.values.get("metrics")
     metrics = metrics if isinstance(metrics, list) else [m for m in METRICS if m in row.values]
     if not metrics:
@@ -185,7 +177,7 @@ def _lm_eval(row: Row) -> Iterator[Record]:
     answer = row.values.get("resps")
     while isinstance(answer, list) and len(answer) == 1:
         answer = answer[0]
-    text = answer if isinstance(answer, str) else None  # of a choice, the choices' likelihoods
+    text = _text(answer)  # of a choice, the choices' likelihoods
     if text is not None:
         row.note("texts", "resps")
     by = row.values.get("filter")
@@ -199,40 +191,44 @@ def _lm_eval(row: Row) -> Iterator[Record]:
 
 # RewardBench 2: the best of n answers, of which the first (or those called chosen) are correct.
 
+SCORES = (("scores_chosen", "scores_rejected"), ("scores",))
+"""Keys of the scores of all answers, the chosen ones first."""
+
 
 def _is_best_of_n(values: Mapping[str, Any]) -> bool:
-    chosen, scores = values.get("chosen"), values.get("scores")
-    of_dataset = isinstance(chosen, list) and not any(isinstance(c, Mapping) for c in chosen)
-    return (of_dataset and "rejected" in values) or (
-        isinstance(scores, list) and "num_correct" in values
-    )
+    chosen = values.get("chosen")
+    if isinstance(values.get("scores"), list) and "num_correct" in values:
+        return True
+    is_list = isinstance(chosen, list) and not any(isinstance(c, Mapping) for c in chosen)
+    return is_list and "rejected" in values
 
 
 def _best_of_n(row: Row) -> Iterator[Record]:
     """Every answer's score, and labels: each chosen answer is better than each rejected one."""
-    pool = row.optional_name("pool", "id") or row.numbered()
+    pool, judge = row.name_or_number("id"), row.optional_name("judge", "model", "reward_model")
     if "chosen" in row.values:
-        sides = [row.need("texts", key) for key in ("chosen", "rejected")]
+        sides = [row.need("texts", key) for key in CHOSEN]
         if not all(isinstance(side, list) and side for side in sides):
-            raise Refused(f"chosen and rejected are {brief(sides)}, allowed: lists of answers")
+            raise outside("[chosen, rejected]", sides, "lists of answers")
         written, n_chosen = [*sides[0], *sides[1]], len(sides[0])
     else:
-        written, n_chosen = (
-            row.find("texts", "text"),
-            row.need("anchors", "num_correct", " (the first)"),
-        )
+        n_chosen = row.need("anchors", "num_correct", " (the first)")
+        written = row.find("texts", "text")
     scores = _scores_of_n(row)
-    n = len(written) if isinstance(written, list) else len(scores or ())
-    if not isinstance(n_chosen, int) or not 0 < n_chosen < n or len(scores or [0] * n) != n:
-        given = f"{n_chosen} of {n} answers chosen, {len(scores or ())} scores"
+    if not isinstance(written, list):
+        written = [None] * len(scores or ())
+    n, n_scores = len(written), len(scores or ())
+    if (
+        not isinstance(n_chosen, int)
+        or not 0 < n_chosen < n
+        or n_scores != n * (scores is not None)
+    ):
+        given = f"{n_chosen} of {n} answers chosen, {n_scores} scores"
         raise Refused(f"{given}: needs some of each, and a score for each answer")
-    names = [f"chosen_{i + 1}" for i in range(n_chosen)]
-    names += [f"rejected_{i + 1}" for i in range(n - n_chosen)]
-    judge = row.optional_name("judge", "model", "reward_model")
     items = []
-    for i, name in enumerate(names):
-        text = written[i] if isinstance(written, list) and isinstance(written[i], str) else None
-        items.append(Item(name, None, text, by_place=True))
+    for i, text in enumerate(written):
+        name = f"chosen_{i + 1}" if i < n_chosen else f"rejected_{i + 1 - n_chosen}"
+        items.append(Item(name, None, _text(text), by_place=True))
     better = [(a, b) for a in items[:n_chosen] for b in items[n_chosen:]]
     if scores is None:
         row.note("winner", "chosen", " (this says which was preferred; no score is in the file)")
@@ -246,18 +242,19 @@ def _best_of_n(row: Row) -> Iterator[Record]:
 
 def _scores_of_n(row: Row) -> list[float | None] | None:
     """The scores of the chosen and the rejected answers, one after the other; None without any."""
-    keys = [key for key in ("scores_chosen", "scores_rejected") if key in row.values]
-    keys = keys if len(keys) == 2 else [key for key in ("scores",) if key in row.values]
     scores: list[float | None] = []
-    for key in keys:
-        values = row.need("winner", key, HOW)
-        for value in values if isinstance(values, list) else [values]:
-            one = value[0] if isinstance(value, list) and len(value) == 1 else value
-            scores.append(_score(one, key, {}))
-    if not keys and (unread := {"results", "result"} & row.values.keys()):
+    for keys in SCORES:
+        for key in keys if {*keys} <= row.values.keys() else ():
+            values = row.need("winner", key, HOW)
+            for value in values if isinstance(values, list) else [values]:
+                one = value[0] if isinstance(value, list) and len(value) == 1 else value
+                scores.append(_score(one, key, {}))
+        if {*keys} <= row.values.keys():
+            return scores
+    if unread := {"results", "result"} & row.values.keys():
         what = "says whether the best was chosen, not which won: scores of all answers are needed"
         raise Refused(f"{unread.pop()} {what}")
-    return scores if keys else None
+    return None
 
 
 # A prompt's answers in a list, each with its ratings or its rank, as objects (UltraFeedback, with
@@ -267,29 +264,29 @@ LISTS = ("completions", "answers", "responses", "generations", "candidates", "ou
 MODELS = ("models", "generation_models", "model_names", "generators")
 RATED = {"ratings": BY_SCORE, "scores": BY_SCORE, "ranks": BY_RANK}
 RATED |= dict.fromkeys(NAMES["rating"], BY_SCORE) | dict.fromkeys(NAMES["ranks"], BY_RANK)
+UNRATED: dict[str, float | None] = {"N/A": None}
 
 
-def _listed_answers(values: Mapping[str, Any]) -> tuple[str, list[Mapping[str, Any]]] | None:
-    """The key of a list of answers, and each answer with what is said about it; None without."""
+def _listed_answers(
+    values: Mapping[str, Any],
+) -> tuple[str, list[str], list[Mapping[str, Any]]] | None:
+    """The key of a list of answers, those of lists beside it if it holds texts, and each answer
+    with what is said about it; None without."""
     key = next((key for key in LISTS if isinstance(values.get(key), list) and values[key]), None)
     if key is None:
         return None
     answers: list[Any] = values[key]
-    if beside := _beside(values, key):
-        if not {*beside} & {*RATED} or any(len(values[name]) != len(answers) for name in beside):
+    beside = [name for name in (*MODELS, *RATED) if isinstance(values.get(name), list)]
+    if any(isinstance(answer, Mapping) for answer in answers):
+        beside = []
+    if beside:
+        if RATED.keys().isdisjoint(beside) or any(len(values[n]) != len(answers) for n in beside):
             return None
         names = ["text", *("model" if name in MODELS else name for name in beside)]
         rows = zip(answers, *(values[name] for name in beside), strict=True)
         answers = [dict(zip(names, row, strict=True)) for row in rows]
-    rated = (isinstance(a, Mapping) and {*a} & {*RATED, "annotations"} for a in answers)
-    return (key, answers) if all(rated) else None
-
-
-def _beside(values: Mapping[str, Any], key: str) -> list[str]:
-    """The lists that stand beside a list of texts."""
-    if any(isinstance(answer, Mapping) for answer in values[key]):
-        return []
-    return [name for name in (*MODELS, *RATED) if isinstance(values.get(name), list)]
+    rated = (not {*RATED, "annotations"}.isdisjoint(_object(answer)) for answer in answers)
+    return (key, beside, answers) if all(rated) else None
 
 
 def _answer_list(row: Row) -> Iterator[Record]:
@@ -298,49 +295,42 @@ def _answer_list(row: Row) -> Iterator[Record]:
         return  # a prompt without answers
     if found is None:
         raise Refused(f"no list of rated answers here; keys are {row.keys()}")
-    key, answers = found
-    beside = _beside(row.values, key)
+    key, beside, answers = found
     row.note("texts" if beside else "item", key)
     for name in beside:
         row.note("item" if name in MODELS else "winner", name)
-    pool, _ = Keys(USUAL, tuple(row.values)).pool(USUAL, Row.numbered)
-    pool = pool(row)
+    pool = (Keys(USUAL, tuple(row.values)).pool(USUAL) or Row.numbered)(row)
     judge = row.optional_name("judge", *NAMES["judge"])
     for place, answer in enumerate(answers, 1):
         model = next((answer[name] for name in NAMES["item"] if answer.get(name)), None)
-        text = next((answer[name] for name in STEMS["texts"] if name in answer), None)
-        text = text if isinstance(text, str) else None
+        text = _text(next((answer[name] for name in STEMS["texts"] if name in answer), None))
         if model is None:
             item = Item(f"answer_{place}", None, text, by_place=True)
         else:
             model = as_name(model, f"the model in {key}")
             item = Item(row.apart(pool, model, text), model, text)
-        criteria = _object(answer, "annotations")
-        rated: dict[str | None, Any] = {
-            name: (BY_SCORE, _object(criteria, name).get("Rating")) for name in criteria
-        }
+        criteria = _object(answer.get("annotations"))
+        rated: list[Any] = [(n, BY_SCORE, _object(v).get("Rating")) for n, v in criteria.items()]
         if not rated:
             name = next(name for name in RATED if name in answer)
-            rated = {None: (RATED[name], answer[name])}
-        for criterion, ((sign, how), value) in rated.items():
+            rated = [(None, RATED[name], answer[name])]
+        for criterion, (sign, how), value in rated:
             if not beside:
                 row.note("winner", key, how)
-            score = None if value == "N/A" else _score(value, f"a rating in {key}", {})
-            by = joined(judge, criterion)
-            yield Rating(pool, item, score if score is None else sign * score, by)
+            score = _score(value, f"a rating in {key}", UNRATED)
+            score = score if score is None else sign * score
+            yield Rating(pool, item, score, joined(judge, criterion))
 
 
 # PandaLM: two models, joined in a key, and three annotators in columns.
 
-PANDALM_CODES = {"0": 0.5, "1": 1.0, "2": 0.0}
+PANDALM_CODES = {"0": 0.5, "1": 1.0, "2": 0.0, None: None}
 
 
 def _pandalm_games(row: Row, names: Sequence[str]) -> Iterator[Game]:
     for key in [key for key in row.values if re.fullmatch(r"annotator\d+", key)]:
         row.note("judge", key, " (its name)")
-        value = row.need("winner", key)
-        p_first = None if value is None else as_code(value, PANDALM_CODES, key)
-        yield Game(p_first, shown=False, judge=key)
+        yield Game(row.code(key, PANDALM_CODES), shown=False, judge=key)
 
 
 PANDALM = Layout(
@@ -364,12 +354,9 @@ def _pandalm(row: Row) -> Iterator[Record]:
 
 
 def _is_matrix(values: Mapping[str, Any]) -> bool:
-    if len(values) < 3:
-        return False
-    key, *names = values
-    numbers = [as_number(v) for v in list(values.values())[1:] if v is not None]
-    is_named = isinstance(values[key], str) and values[key] in names
-    return is_named and all(n >= 0 for n in numbers)
+    one, *wins = values.values()
+    is_named = len(wins) > 1 and isinstance(one, str) and one in list(values)[1:]
+    return is_named and all(as_number(n) >= 0 for n in wins if n is not None)
 
 
 def _matrix(row: Row) -> Iterator[Record]:
@@ -391,35 +378,31 @@ def _matrix(row: Row) -> Iterator[Record]:
 
 
 FORMATS = (
-    Format("inspect", "Inspect logs", _is_inspect, _inspect, "unknown"),
+    Format("inspect", "Inspect logs", _is_inspect, _inspect),
     Format(
         "promptfoo",
         "promptfoo results",
         {"provider", "vars", "score", "success"}.issubset,
         _promptfoo,
-        "unknown",
     ),
     Format(
         "lm_eval",
         "lm-evaluation-harness samples",
         {"doc_id", "doc", "filtered_resps"}.issubset,
         _lm_eval,
-        "unknown",
     ),
     Format(
         "answer_list",
         "Lists of rated answers",
         lambda values: _listed_answers(values) is not None,
         _answer_list,
-        "unknown",
     ),
-    Format("best_of_n", "RewardBench 2 results", _is_best_of_n, _best_of_n, "unknown"),
+    Format("best_of_n", "RewardBench 2 results", _is_best_of_n, _best_of_n),
     Format(
         "pandalm",
         "PandaLM annotations",
         {"cmp_key", "instruction", "response1", "response2"}.issubset,
         _pandalm,
-        "unknown",
     ),
-    Format("win_matrix", "Matrices of wins", _is_matrix, _matrix, "unknown"),
+    Format("win_matrix", "Matrices of wins", _is_matrix, _matrix),
 )

@@ -146,11 +146,11 @@ def layout(given: GenericColumns, columns: Keys) -> Ratings:
     def plan(
         read: Callable[[Row], Iterable[Found]], is_ranking: bool, guessed: Sequence[str] = ()
     ) -> Ratings:
-        pool, has_pool = columns.pool(given, lambda row: row.numbered())
-        if not has_pool and not is_ranking:
+        pool = columns.pool(given)
+        if pool is None and not is_ranking:
             what = f"name the column of the prompt (--pool); columns are {columns.shown}"
             raise NoVerdicts(f"ratings of what? {what}")
-        return Ratings(pool, judge, read, is_ranking, guessed)
+        return Ratings(pool or Row.numbered, judge, read, is_ranking, guessed)
 
     if ranking is not None:
         return plan(lambda row: _listed(row, ranking), True)

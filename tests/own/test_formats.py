@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
-from support.foreign_files import SAMPLES, columns_of, records, save, save_sample, talk
+from support.foreign_files import REFUSED, SAMPLES, columns_of, records, save, save_sample, talk
 from support.marks import nightly
 
 from jbt import own
@@ -28,7 +28,8 @@ def rows(path):
 def read_sample(tmp_path, name):
     """The import of a sample, and the rows of its tables as they are written."""
     columns = columns_of(**SAMPLES[name].get("columns", {}))
-    found = formats.collect([save_sample(tmp_path, name)], columns=columns)
+    options = SAMPLES[name].get("options", {})
+    found = formats.collect([save_sample(tmp_path, name)], columns=columns, **options)
     written = found.write(tmp_path / "out", overwrite=True)
     return found, {path.stem: rows(path) for path in written}
 
@@ -38,6 +39,9 @@ def test_what_each_file_says_is_written_and_read_again(name, tmp_path):
     sample = SAMPLES[name]
     found, tables = read_sample(tmp_path, name)
     assert found.format.name == sample["format"]
+    assert (
+        found.mapping.items() >= {k: tuple(v) for k, v in sample.get("mapping", {}).items()}.items()
+    )
     pools = found.items["pool"].unique().tolist()
 
     def named(pool):
@@ -211,65 +215,6 @@ def test_lengths_of_arena_hard_are_in_the_answers(tmp_path):
         formats.collect([answers])
 
 
-def test_strong_verdicts_count_as_often_as_asked(tmp_path):
-    found = formats.collect([save_sample(tmp_path, "arena_hard")], strong_weight=3)
-    assert [v.count for v in found.verdicts] == [3, 1, 1, 3, 1, 1, 3, 1, 1, 1, 1, 3]
-    found.write(tmp_path / "out")
-    read = own.read(tmp_path / "out" / "verdicts.csv")
-    assert read.counts["n_verdicts"].sum() == 4 * 3 + 6
-    with pytest.raises(ValueError, match="mt_bench has no `>>`"):
-        formats.collect([save_sample(tmp_path, "mt_bench")], strong_weight=3)
-
-
-def imported(tmp_path, text, **columns):
-    """The verdicts (first, second, share) and anchors of a CSV file."""
-    path = tmp_path / "mine.csv"
-    path.write_text(text.replace(" / ", "\n"))
-    found = formats.collect([path], columns=GenericColumns(**columns))
-    rows = [(v.first, v.second, v.p_first) for v in found.verdicts]
-    return rows, list(found.anchors.values()), found
-
-
-CHOSEN_BESIDE = (
-    "prompt,model_a,model_b,winner,chosen,rejected / p,m,n,model_b,long n text,bad / "
-    "q,m,n,model_a,m text,x"
-)
-
-
-def test_no_label_and_no_text_is_taken_for_another(tmp_path):
-    """`chosen` beside other items is neither the first one's text nor a label; a label beside a
-    judge's scores is not its verdict."""
-    rows, anchors, found = imported(tmp_path, CHOSEN_BESIDE)
-    assert rows == [("m", "n", 0.0), ("m", "n", 1.0)]
-    assert anchors == []
-    assert found.measures == []
-    text = "prompt,response_a,response_b,score_a,score_b,label / p,one,two,0.9,0.1,b"
-    with pytest.raises(ValueError, match=r"label beside score_a and score_b: is it the verdict"):
-        imported(tmp_path, text)
-    rows, anchors, _ = imported(tmp_path, text, gold="label")
-    assert (rows[0][2], anchors) == (1.0, ["response_b"])
-
-
-def test_ties_and_scales_are_not_passed_over(tmp_path):
-    rows, _, _ = imported(tmp_path, "winner,loser,draw / x,y,1 / y,x,0 / x,y,")
-    assert [share for *_, share in rows] == [0.5, 1.0, 1.0]
-    with pytest.raises(ValueError, match="draw is '7'"):
-        imported(tmp_path, "winner,loser,draw / x,y,7")
-    scores = {"scores": ("score_a", "score_b"), "outcomes": own.Outcomes.of_scale("1:5")}
-    text = "prompt,model_a,model_b,score_a,score_b / q,x,y,{},5"
-    rows, _, found = imported(tmp_path, text.format(1), **scores)
-    assert rows == [("x", "y", 1.0)]
-    assert "score_a (by --scale 1:5)" in found.mapping["winner"]
-    with pytest.raises(ValueError, match="score_a is '6', not covered by --scale 1:5"):
-        imported(tmp_path, text.format(6), **scores)
-
-
-def test_ranks_may_all_tie_and_a_number_of_the_row_is_no_item(tmp_path):
-    rows, _, found = imported(tmp_path, "id,m1,m2,m3 / 1,1,2,3 / 2,2,2,2 / 5,3,1,2")
-    assert found.contents == ["m1", "m2", "m3"]
-    assert [share for *_, share in rows] == [1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.0, 0.0, 1.0]
-
-
 def test_keys_of_the_source_may_become_columns(tmp_path):
     rows = [
         {"question_id": i, "model_a": "m", "model_b": "n", "winner": "tie", "tstamp": 1.0}
@@ -296,24 +241,16 @@ def test_keys_of_the_source_may_become_columns(tmp_path):
         formats.collect([single], keep=["score"])
 
 
-def test_arena_hard_with_one_game_and_without_its_baseline(tmp_path):
-    judgments = [
-        {"question_id": f"q{i}", "model": "m", "judge": "j", "games": [{"score": score}] * n}
-        for i, (score, n) in enumerate([("A>B", 1), ("B>>A", 2), (None, 1)])
-    ]
-    path = save(tmp_path, "m.jsonl", judgments)
-    with pytest.raises(own.TableError, match="do not name the model compared with: --baseline"):
-        formats.collect([path])
-    found = formats.collect([path], baseline="base")
-    assert [(v.first, v.p_first) for v in found.verdicts] == [
-        ("base", 1),
-        ("base", 0),
-        ("m", 0),
-        ("base", None),
-    ]
-    assert found.counts["order_shown"] == 4
-    with pytest.raises(ValueError, match="for Arena-Hard, not for mt_bench"):
-        formats.collect([save_sample(tmp_path, "mt_bench")], baseline="base")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"baseline": "base"}, "for Arena-Hard, not for mt_bench"),
+        ({"strong_weight": 3}, "mt_bench has no `>>`"),
+    ],
+)
+def test_options_of_arena_hard(options, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        formats.collect([save_sample(tmp_path, "mt_bench")], **options)
 
 
 def test_several_files_are_one_import(tmp_path):
@@ -413,21 +350,6 @@ def test_columns_of_a_generic_table_are_named(tmp_path):
     assert [(v.p_first, v.count) for v in found.verdicts] == [(0.25, 2), (None, 1), (1, 1)]
 
 
-def test_pools_of_a_generic_table(tmp_path):
-    """Without texts of its own a row is a match between items that meet again."""
-    row = {**RECORD, "one": "a", "two": "b"}
-
-    def pools(columns):
-        return [v.pool for v in generic(tmp_path, columns, row, row).verdicts]
-
-    assert pools(COLUMNS) == ["all", "all"]
-    with_texts = GenericColumns("x", "y", ("w",), texts=("one", "two"))
-    assert pools(with_texts) == ["mine/000000", "mine/000001"]
-    unnamed = GenericColumns(winner=("w",), texts=("one", "two"))
-    (verdict,) = generic(tmp_path, unnamed, {**row, "w": "two"}).verdicts
-    assert verdict[:5] == ("mine/000000", "one", "two", 0.0, None)
-
-
 @pytest.mark.parametrize("name", ["llmbar", "own_brackets"])
 def test_places_are_contents_of_their_pool_alone(name, tmp_path):
     """No leaderboard takes `output_1` for a model, and a fit, within pools, is the same."""
@@ -439,32 +361,6 @@ def test_places_are_contents_of_their_pool_alone(name, tmp_path):
     groups = [own.load(*files, ["words"], content=c).groups for c in ("content", None)]
     designs = [[(g.design, g.comparisons) for g in part] for part in groups]
     jax.tree.map(np.testing.assert_array_equal, *designs)
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "winner", "p_first"),
-    [
-        ("k", "m", "K", 1.0),
-        ("k", "K", "K", 0.0),
-        ("k", "m", "Y", 0.0),  # the column's name
-        ("tie", "m", "m", 0.0),
-        ("tie", "m", "tie", None),  # a tie, or its victory
-        ("b", "a", "a", None),
-        ("a", "b", "a", 1.0),
-        ("1", "2", 2, 0.0),
-        ("2", "1", 2, None),
-        ("k", "K", "k ", 1.0),
-        ("k", "m", "", None),
-        ("k", "m", "-1", None),
-    ],
-)
-def test_reserved_words_win_and_a_clash_is_refused(first, second, winner, p_first, tmp_path):
-    record = {"x": first, "y": second, "w": winner}
-    if p_first is None:
-        with pytest.raises(own.TableError, match="w is "):
-            generic(tmp_path, COLUMNS, record)
-    else:
-        assert generic(tmp_path, COLUMNS, record).verdicts[0].p_first == p_first
 
 
 @pytest.mark.parametrize(
@@ -484,100 +380,12 @@ def test_numbers_are_in_decimal_notation(text, tmp_path):
         formats.collect([save(tmp_path, "annotations.json", [annotation])])
 
 
-MODELS = "prompt,model_a,model_b"
-
-
-@pytest.mark.parametrize(
-    ("table", "columns", "message"),
-    [
-        ("own_both_coded", {}, "line 2: winner_swapped is 'B': of the order shown then, or of the "
-         "columns? (--swapped-codes shown | columns)"),
-        ("own_seven", {}, "line 3: preference is '4', allowed: m, k, first"),
-        ("own_seven", {},
-         '(--map "0=first,1=tie,2=second" or --scale BEST:WORST says what a number means)'),
-        ("own_seven", {"scale": "1:6"}, "line 5: preference is '7', not covered by --scale 1:6"),
-        ("own_words", {"map": "Response 1=first"},
-         "line 3: better is 'Response 2', not covered by --map Response 1=first"),
-        ("own_words", {}, "says what each word means: first, second, tie, error"),
-        ("response_1,response_2,x,y,z\na,b,2,1,0", {},
-         "line 2: nothing says who won, name the column (--winner); "
-         "columns are 'response_1', 'response_2', 'x', 'y', 'z'"),
-        (f"{MODELS},winner\np,m,k,m", {"first": "modl_a", "second": "model_b"},
-         "no 'modl_a' here; keys are 'prompt', 'model_a', 'model_b', 'winner'; did you mean "
-         "'model_a'?"),
-        (f"{MODELS},label\np,m,k,0", {},
-         '(--map says what each code means, such as "0=first,1=tie,2=second")'),
-        (f"{MODELS},verdict\np,m,k,I say [[A]]", {},
-         "'I say [[A]]', a text: --verdict-in-text reads the last [[X]] in it"),
-        (f"{MODELS},winner\np,B,A,A", {}, '(--map "A=first,B=second" if it is a word; else rename'),
-        ("topic,idea_0,idea_1,x,y\nt,m,k,1,0", {"judges": ["x", "y"]},
-         "name their columns (--first --second)"),
-        ("topic,idea_0,idea_1,x\nt,m,k,1",
-         {"first": "idea_0", "second": "idea_1", "winner": "x"},
-         "(--map says what a code means where idea_0 is first, idea_1 second)"),
-        ("prompt,m,k,l\np,3,1,2\nq,3,3,1", {}, "no ranks, say what they are: --ranks COLUMN"),
-        ("prompt,m,k,l\np,5,9,7", {}, "of rated answers --item --rating"),
-        ("model,score\nm,1", {"item": "model"}, "ratings of what? name the column of the prompt"),
-        ("prompt,chosen,rejected,score\np,a,b,c", {"rating": ["score"]}, "no items here"),
-        (",m,k\nm,0,0.3\nk,0.7,0", {}, "m against k is 0.3, allowed: counts of wins, no shares"),
-        (f"{MODELS},choice,label\np,m,k,m,k", {},
-         "the winner may be in choice or label: say which (--winner)"),
-        (f"{MODELS},question,winner\np,m,k,q,m", {},
-         "the prompt may be in prompt or question: say which (--pool)"),
-        ("model_a,model_b,score_a,score_b,rating_a,rating_b\nm,k,1,2,3,4", {},
-         "the scores may be in score_a and score_b or rating_a and rating_b: say which (--scores)"),
-        (f"{MODELS}\np,m,k", {"first": "model_a", "second": "model_b"},
-         "nothing says who won, name the column (--winner)"),
-        ("prompt,model_a,text_a,text_b,winner\np,m,x,y,a", {},
-         "model_a without model_b: name the items' columns (--first --second)"),
-        ("model_a,model_b,score_a,score_b\nm,k,x,y", {},
-         "score_a is 'x', allowed: numbers"),
-        ("x,y,w\nk,m,1", {"first": "x", "second": "z"}, "no 'z' here; keys are 'x', 'y', 'w'"),
-        ("x,y,v,w\nk,m,0,0", {"first": "x", "second": "y", "winner": "vw"},
-         "none of v, w marked"),  # a tie or a failure
-        (f"{MODELS},winner,order\np,m,k,m,first", {"first": "model_a", "second": "model_b"},
-         "order is 'first', allowed: shown, unknown"),
-        (f"{MODELS},p_first\np,m,k,1.5", {}, "p_first is '1.5'"),
-        (f"{MODELS},winner,count\np,m,k,m,-1", {}, "count is '-1'"),
-        ("this,that\n1,2", {}, "line 2: none of the formats known has the keys 'this', 'that'"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("table", "columns", "message"), REFUSED["tables"])
 def test_nothing_is_guessed(table, columns, message, tmp_path):
-    path = tmp_path / "table.csv"
+    path = tmp_path / ("table.jsonl" if table.startswith("{") else "table.csv")
     path.write_text(SAMPLES[table]["text"] if table in SAMPLES else table)
-    with pytest.raises(own.TableError) as error:
-        formats.collect([path], columns=columns_of(**columns))
-    assert message in str(error.value)
-
-
-def test_codes_of_the_other_order_may_be_about_the_columns(tmp_path):
-    path = save_sample(tmp_path, "own_both_coded")
-    found = formats.collect([path], columns=columns_of(swapped_codes="columns"))
-    assert [v.p_first for v in found.verdicts] == [1, 1, 1, 0, 0.5, None]
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({"first": "x"}, "--first and --second go together"),
-        ({"first": "x", "second": "y", "winner": "x"}, "'x' is named for two things"),
-        ({"first": "x", "second": "y", "winner": "abcd"}, "up to 3 columns, got 4"),
-        ({"first": "x", "second": "y", "counts": (("item", "a", "b"),)}, "a name of its own"),
-        ({"winner": "x", "judges": ["y"]}, "--winner and --judges both say who won: give one"),
-        ({"wins": ["x"]}, "--wins takes 2 or 3 columns, got 1"),
-        ({"item": "x", "first": "x", "second": "y"}, "are of rows without pairs"),
-        ({"logprobs": ("x", "y"), "scale": "1:7"}, "--scale 1:7 needs one column of winners"),
-        ({"map": "A"}, "--map has 'A', needs CODE=first"),
-        ({"map": "A=first,A=second"}, "--map gives 'A' twice"),
-        ({"map": "A=winner"}, "--map says 'winner', allowed: first, second, tie, error"),
-        ({"map": "A=1.5"}, "or a share from 0 to 1"),
-        ({"map": "1=first", "scale": "1:7"}, "--map and --scale both say"),
-        *(({"scale": v}, "needs two numbers") for v in ("7", "3:3", "1:inf", "1:nan", "1:2:3")),
-    ],
-)
-def test_columns_that_cannot_be(columns, message, tmp_path):
     with pytest.raises(ValueError, match=re.escape(message)):
-        generic(tmp_path, columns_of(**columns), RECORD)
+        formats.collect([path], columns=columns_of(**columns))
 
 
 def test_the_format_is_one(tmp_path):
@@ -617,36 +425,8 @@ def test_records_begin_on_the_lines_that_are_named(tmp_path):
         assert [line for line, _ in sources.read(tmp_path / name)] == expected
 
 
-DAMAGED = {
-    "a.json": {
-        "": "file is empty",
-        "[": "not JSON",
-        '[{"a": 1}\n {"a": 2}]': "line 2: not JSON: '{'",
-        '[{"a": 1},\n': "line 2: not JSON",
-        '[{"a": 1}\n': "an end too early",
-        '[{"a": 1}]\n{}': "line 2: not JSON: more after the list",
-        "[1]": "line 1: a int where a record should be",
-        '[{"a": \n tru}]': "line 2: not JSON: Expecting value",
-        f'[{{"a": {"9" * 5000}}}]': "not JSON",
-        "[" * 100_000: "nested too deeply",
-        "[]": "no records",
-        "pool,first": "not JSON",
-    },
-    "a.jsonl": {
-        '{"a": 1}\n{"a": ': "line 2: not JSON",
-        '{"a": 1} {"a": 2}': "line 1: more than one JSON value",
-        '{"a": 1}\n[]': "line 2: a list where a record should be",
-    },
-    "a.csv": {
-        "a,b\n1\n": "line 2: 1 fields, the header has 2",
-        "a,a\n1,2\n": "two columns are called 'a'",
-        'a,b\n"1"2,3\n': "line 2: not CSV",
-        'a,b\n"1,2\n': "line 2: not CSV",
-        "a,b\n": "no records",
-    },
-    "a.parquet": {"PAR1": "not a readable table"},
-    "a.csv.gz": {"\x1f\x8b damaged": "cannot be unpacked"},
-}
+DAMAGED = REFUSED["files"]
+DAMAGED["a.json"] |= {f'[{{"a": {"9" * 5000}}}]': "not JSON", "[" * 100_000: "nested too deeply"}
 
 
 def test_damaged_files_end_in_one_line(tmp_path):
@@ -744,27 +524,9 @@ def test_real_results_of_llmbar(data, tmp_path):
     ]
 
 
-PREFERRED = {"response1": "a b", "response2": "a b", "grade": 2}
-
-
-@pytest.mark.parametrize(
-    ("prompts", "named"),
-    [
-        ([{"context": [{"content": c}]} for c in "xyx"], {"pool": "context"}),
-        ([{"instruction": "do", "input": i} for i in ("x", "", "x")], {}),
-        ([{"question": {"id": i}} for i in (1, 2, 1)], {}),
-        ([{"Prompt ID": i} for i in (1, 2, 1)], {}),
-        ([{"prompt": i} for i in (1, 2, 1)], {}),
-    ],
-)
-def test_prompts_of_several_parts_and_columns_of_texts(prompts, named, tmp_path):
-    """A conversation is a prompt; columns with texts may be named as those of the two answers."""
-    path = save(tmp_path, "own.jsonl", [{**PREFERRED, **prompt} for prompt in prompts])
-    named |= {"first": "response1", "second": "response2", "winner": ("grade",), "scale": "-3:3"}
-    found = formats.collect([path], columns=columns_of(**named))
-    pools = [v.pool for v in found.verdicts]
-    assert pools[0] == pools[2] != pools[1]
-    assert [v[1:4] for v in found.verdicts] == [
-        ("response1", "response2", pytest.approx(1 / 6))
-    ] * 3
-    assert found.items["words"].tolist() == [2] * 4
+@pytest.mark.parametrize("column", ["Prompt ID", "prompt", "Question-ID"])
+def test_usual_names_may_have_spaces_and_prompts_be_numbers(column, tmp_path):
+    rows = [{column: i, "Response A": "a b", "Response B": "c", "Winner": "A"} for i in (0, 1, 0)]
+    found = formats.collect([save(tmp_path, "own.jsonl", rows)])
+    assert [v.pool for v in found.verdicts] == ["0", "1", "0"]
+    assert found.items["words"].tolist() == [2, 1] * 2

@@ -1,7 +1,6 @@
 """Ratings of single answers and rankings as pairs, their failures and labels; logs and archives."""
 
 import json
-import re
 import zipfile
 
 import pytest
@@ -78,60 +77,6 @@ def test_logs_of_inspect_are_read_packed_and_as_json(start, tmp_path):
         plain[-1].write_text(json.dumps({**log, "samples": alone}))
     expected = formats.collect([save_sample(tmp_path, "inspect")]).verdicts
     assert formats.collect(packed).verdicts == formats.collect(plain).verdicts == expected
-
-
-RANKS = [("m", 3), ("k", 1), ("n", 2)]
-
-INSPECT = {"epoch": 1, "input": "Why?", "output": {"completion": "a b"}}
-INSPECT |= {"eval": {"task": "t", "model": "m"}, "id": 1}
-PAIR = {"model_a": "k", "model_b": "m"}
-
-
-@pytest.mark.parametrize(
-    ("metadata", "value", "expected"),
-    [
-        (PAIR, "A", ("k", "m", 1.0)),
-        (PAIR, "m", ("k", "m", 0.0)),
-        (PAIR, "tie", ("k", "m", 0.5)),
-        (PAIR, None, ("k", "m", None)),
-        (PAIR, 7, "scores.s.value is 7, allowed: A, B, tie, error, k or m"),
-        ({"baseline": "k"}, "C", ("m", "k", 1.0)),
-        ({"baseline": "k"}, 0.25, ("m", "k", 0.25)),
-        ({"baseline": "k"}, 7, "scores.s.value is 7, allowed: 0 to 1"),
-        ({"baseline": "m"}, 1, "'m' is compared with itself"),
-        ({"model_a": "k", "model_b": "k"}, "A", "'k' is compared with itself"),
-    ],
-)
-@pytest.mark.parametrize("of_score", [True, False])
-def test_scorers_of_inspect_that_compare(metadata, value, expected, of_score, tmp_path):
-    score = {"value": value}
-    record = {**INSPECT, "scores": {"s": score}}
-    (score if of_score else record)["metadata"] = metadata
-    path = save(tmp_path, "log.jsonl", [record])
-    if isinstance(expected, str):
-        with pytest.raises(ValueError, match=re.escape(expected)):
-            formats.collect([path])
-    else:
-        assert [v[1:4] for v in formats.collect([path]).verdicts] == [expected]
-
-
-RANKED = {"answers": [{"model": m, "answer": m, "rank": r} for m, r in RANKS]}
-LISTED = {"generations": ["m", "k", "n"], "ratings": [1, 3, 2]}
-
-
-def test_lists_of_answers_say_the_same_in_every_form(tmp_path):
-    found = []
-    for record in (RANKED, {**LISTED, "generation_models": ["m", "k", "n"]}, LISTED):
-        records = [{**record, "prompt": prompt} for prompt in "pq"]
-        records.append({**record, "prompt": "r"} | {key: [] for key in record})
-        found.append(formats.collect([save(tmp_path, "lists.jsonl", records)]))
-    assert found[0].verdicts == found[1].verdicts
-    assert [v[1:4] for v in found[0].verdicts] == [
-        *(("m", "k", 0.0), ("m", "n", 0.0), ("k", "n", 1.0))
-    ] * 2
-    assert found[1].mapping["winner"] == ("ratings",)
-    assert found[2].verdicts[0][1:3] == ("answer_1", "answer_2")
-    assert found[2].contents == []
 
 
 def test_models_of_lm_eval_are_the_folders(tmp_path):

@@ -3,7 +3,8 @@
     format       as `jbt import` calls it
     name         of the file
     records      of the file; or text, as it stands
-    columns      options that a table of one's own needs
+    columns      options that a table of one's own needs; options: others of `collect`
+    mapping      for some things written, the keys that they came from
     verdicts     pool (its number, if a digest names it), judge (null: not named), first, second,
                  winner or p_first as it is written, order
     counts       of the verdicts, unless all are 1
@@ -27,17 +28,27 @@ SAMPLES = {
     for path in sorted(Path(__file__, "..", "foreign").resolve().glob("*.json"))
 }
 
+REFUSED = json.loads(Path(__file__).with_name("refused.json").read_text(encoding="utf-8"))
+"""What is not read: `tables`, each with the columns named and the message; `files` that are
+damaged, with what each message holds."""
+
 
 def records(name: str) -> list[dict]:
     """The records of a sample."""
     return SAMPLES[name]["records"]
 
 
+def _tuples(value):
+    """Lists within, as JSON has them, as tuples."""
+    if isinstance(value, dict):
+        return {key: _tuples(part) for key, part in value.items()}
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
+
+
 def columns_of(map=None, scale=None, winner=(), **columns):
     """The options of a table of one's own."""
     outcomes = Outcomes.of_options(map, scale)
-    columns = {name: tuple(v) if isinstance(v, list) else v for name, v in columns.items()}
-    return GenericColumns(winner=tuple(winner), outcomes=outcomes, **columns)
+    return GenericColumns(winner=tuple(winner), outcomes=outcomes, **_tuples(columns))
 
 
 def talk(*answers):

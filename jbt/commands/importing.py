@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import tyro
@@ -21,13 +21,6 @@ from jbt.own.tables.outcomes import Outcomes
 
 ROLES = ("pool", "judge", "first", "second", "item", "winner", "p_first", "order", "count")
 """Roles in the mapping that are printed first."""
-
-COLUMNS = (
-    *("first", "second", "winner", "pool", "texts"),
-    *("counts", "scores", "swapped", "swapped_codes", "probability", "logprobs", "wins"),
-    *("judges", "gold", "item", "rating", "ranks", "ranking"),
-)
-"""Options that are fields of `GenericColumns` under the same name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +131,9 @@ def collect(options: ImportOptions) -> Imported:
     Raises:
       ValueError: a wrong option, file or record, a line each.
     """
+    named = {
+        f.name: getattr(options, f.name) for f in fields(GenericColumns) if f.name != "outcomes"
+    }
     gc.disable()  # records have no cycles: looking for some takes a third of the time
     try:
         return formats.collect(
@@ -146,10 +142,7 @@ def collect(options: ImportOptions) -> Imported:
             order=options.order,
             judges=options.judge,
             columns=GenericColumns(
-                judge=options.judge_column,
-                outcomes=Outcomes.of_options(options.map, options.scale),
-                in_text=options.verdict_in_text,
-                **{name: getattr(options, name) for name in COLUMNS},
+                outcomes=Outcomes.of_options(options.map, options.scale), **named
             ),
             strong_weight=options.strong_weight,
             keep=options.keep,

@@ -136,7 +136,7 @@ def _pairs(given: GenericColumns, columns: Keys) -> Layout:
         return row.numbered() if answers or given.counts else ALL
 
     verdicts = Verdicts(given, columns, named, better)
-    judge = given.judge or columns.one("judge")
+    judge = given.judge_column or columns.one("judge")
     if judge is None and better and given.ways and given.gold is None:
         judge = next(iter(columns.usual("reward_model", "model")), None)
     return Layout(
@@ -311,7 +311,7 @@ class Verdicts:
         self, column: str, row: Row, names: Sequence[str], role: str = "winner"
     ) -> float | None:
         """The share that the first of two items won, by the code in a column."""
-        in_text = self.given.in_text and role == "winner"
+        in_text = self.given.verdict_in_text and role == "winner"
         value = row.need(role, column, " (the last [[X]])" if in_text else "")
         if in_text and value is not None:
             value = ratings.last_bracketed(value)

@@ -37,7 +37,7 @@ class GenericColumns:
     winner: tuple[str, ...] = ()
     """One column; or two or three, marked 1 where the first won, the second won, they tied."""
     pool: str | None = None
-    judge: str | None = None
+    judge_column: str | None = None
     texts: tuple[str, str] | None = None
     """Columns of the two answers' texts."""
     counts: tuple[tuple[str, str, str], ...] = ()
@@ -60,7 +60,7 @@ class GenericColumns:
     """Columns of winners (of ratings, where a row is one answer), each of a judge of its name."""
     gold: str | None = None
     """Column with the better item by a trusted label, coded as the winner."""
-    in_text: bool = False
+    verdict_in_text: bool = False
     """Whether the winner (or rating) is the last `[[X]]` of a text; without any it failed."""
     item: str | None = None
     """Column with who wrote the one answer of a row."""
@@ -82,7 +82,7 @@ class GenericColumns:
         return [way for way in WAYS if getattr(self, way)]
 
     def _roles(self) -> list[str | None]:
-        roles = ("first", "second", "pool", "judge", "swapped", "gold", "item")
+        roles = ("first", "second", "pool", "judge_column", "swapped", "gold", "item")
         return [*(getattr(self, role) for role in roles), *self.winner]
 
     def named(self) -> list[str]:

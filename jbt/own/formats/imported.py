@@ -376,13 +376,12 @@ class Imported:
         return [note for note, holds in notes.items() if holds]
 
     def _all_as_labelled(self) -> bool:
-        labels = (self.anchors.get((v.pool, frozenset(v[1:3]))) for v in self.verdicts)
-        won = [
-            v.p_first == (label == v.first)
-            for v, label in zip(self.verdicts, labels, strict=True)
-            if label
+        labelled = [
+            (v, self.anchors[pair])
+            for v in self.verdicts
+            if (pair := (v.pool, frozenset(v[1:3]))) in self.anchors
         ]
-        return len(won) > 1 and all(won)
+        return len(labelled) > 1 and all(v.p_first == (label == v.first) for v, label in labelled)
 
     def not_known(self) -> list[str]:
         """What the source does not say, in sentences."""

@@ -184,12 +184,12 @@ SWAPS = {
 def _first_round(row: Row, names: Sequence[str]) -> Iterator[Game]:
     """Later rounds saw the first."""
     rounds = row.need("winner", "results", "[0].swap.winner")
-    if not isinstance(rounds, list) or not rounds or not isinstance(rounds[0], Mapping):
-        raise outside("results", rounds, "a list that begins with an object")
-    if SWAPS.keys().isdisjoint(rounds[0]):
-        raise outside("results[0]", rounds[0], " and ".join(SWAPS))
-    for swap in [swap for swap in SWAPS if swap in rounds[0]]:
-        key, game = f"results[0].{swap}", rounds[0][swap]
+    first = rounds[0] if isinstance(rounds, list) and rounds else None
+    if not isinstance(first, Mapping) or SWAPS.keys().isdisjoint(first):
+        allowed = f"a list that begins with an object with {' and '.join(SWAPS)}"
+        raise outside("results", rounds, allowed)
+    for swap in [swap for swap in SWAPS if swap in first]:
+        key, game = f"results[0].{swap}", first[swap]
         if not isinstance(game, Mapping) or "winner" not in game:
             raise Refused(f"no winner in {key}")
         p_first = as_code(game["winner"], SWAPS[swap], f"{key}.winner")

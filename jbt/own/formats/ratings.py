@@ -51,7 +51,7 @@ def as_rating(row: Row, key: str, columns: GenericColumns, how: str) -> float | 
       Refused: no number.
     """
     value = row.need("winner", key, how)
-    if columns.in_text and isinstance(value, str):
+    if columns.verdict_in_text and isinstance(value, str):
         value = last_bracketed(value)
         value = value and value.strip("[]")
     if value is None:
@@ -141,7 +141,7 @@ def layout(given: GenericColumns, columns: Keys) -> Ratings:
       NoVerdicts: there are none with usual names.
     """
     ranking = given.ranking or (not given.of_ratings and columns.first("ranking")) or None
-    judge = given.judge or columns.one("judge")
+    judge = given.judge_column or columns.one("judge")
 
     def plan(
         read: Callable[[Row], Iterable[Found]], is_ranking: bool, guessed: Sequence[str] = ()

@@ -50,15 +50,12 @@ def answers(conversation: Any, key: str) -> list[str]:
 
 
 def _content(content: Any, key: str) -> str:
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        return content
     if isinstance(content, Mapping):  # Arena-Hard: {"answer": text}
         content = [{"text": content.get("answer")}]
-    if not isinstance(content, list) or not all(isinstance(part, Mapping) for part in content):
-        raise outside(f"content in {key}", content, "a text or its parts")
-    parts = [part.get("text") for part in content]  # images have none
+    is_list = isinstance(content, list) and all(isinstance(part, Mapping) for part in content)
+    parts: list[Any] = (
+        [part.get("text") for part in content] if is_list else [content]
+    )  # images have none
     if not all(part is None or isinstance(part, str) for part in parts):
         raise outside(f"content in {key}", content, "a text or its parts")
     return "\n".join(part for part in parts if part is not None)

@@ -186,7 +186,7 @@ def _first_round(row: Row, names: Sequence[str]) -> Iterator[Game]:
     rounds = row.need("winner", "results", "[0].swap.winner")
     first = rounds[0] if isinstance(rounds, list) and rounds else None
     if not isinstance(first, Mapping) or SWAPS.keys().isdisjoint(first):
-        allowed = f"a list that begins with an object with {' and '.join(SWAPS)}"
+        allowed = f"a list that begins with an object with {' or '.join(SWAPS)}"
         raise outside("results", rounds, allowed)
     for swap in [swap for swap in SWAPS if swap in first]:
         key, game = f"results[0].{swap}", first[swap]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import sys
 from collections.abc import Sequence
 
 from jbt import __version__
 from jbt.border.exits import exit_code
+from jbt.commands import COMMANDS, function_of
 
 USAGE = """usage: jbt COMMAND [options]; jbt COMMAND --help explains every option
 
@@ -50,30 +50,6 @@ plan: how many answers to render twice?
 all commands: jbt --help
 """
 
-COMMANDS = {
-    "ask": "study:ask",
-    "audit": "audit",
-    "completion": "completion",
-    "doctor": "doctor",
-    "example": "example",
-    "fit": "fit",
-    "gate": "gate",
-    "identify": "identify",
-    "import": "importing",
-    "judge": "judge",
-    "leaderboard": "leaderboard",
-    "plan gate": ".planning.gate_plan",
-    "plan labels": "plan.labels",
-    "plan pairing": ".planning.pairing_plan",
-    "plan prompts": "plan.prompts",
-    "plan reference": ".planning.reference_plan",
-    "replay": "replay",
-    "status": "study:status",
-    "sweep": "sweep",
-    "tell": "study:tell",
-}
-"""Module of each command, from `jbt.commands`, and the function where it is not `main`."""
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Dispatch to a command; return the exit code, see `exits.exit_code`."""
@@ -87,10 +63,9 @@ def _dispatch(argv: list[str]) -> int:
     if command in COMMANDS:
         from jbt import runtime  # loads JAX, which --help does not need
 
-        name, _, function = COMMANDS[command].partition(":")
-        module = importlib.import_module(f".{name}", "jbt.commands")
+        run = function_of(command)
         with runtime.defaults():
-            return getattr(module, function or "main")(options)
+            return run(options)
     if argv == ["--version"]:
         print(f"jbt {__version__}")
         return 0

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jbt.border.inputs import parse
+from jbt.commands import COMMANDS, function_of
 
 BASH = """\
 _jbt() {{
@@ -36,11 +37,9 @@ class CompletionOptions:
 
 def main(argv: Sequence[str]) -> int:
     """Run `jbt completion`; returns the exit code."""
-    from jbt import cli
-
     parse(CompletionOptions, argv, prog="jbt completion")
     words: dict[str, list[str]] = {}
-    for command in cli.COMMANDS:
+    for command in COMMANDS:
         *before, last = command.split()
         words.setdefault(" ".join(before), []).append(last)
         words[command] = _options(command)
@@ -58,10 +57,8 @@ def main(argv: Sequence[str]) -> int:
 
 def _options(command: str) -> list[str]:
     """The options that a command's help explains; of `sweep`, the names of the experiments."""
-    from jbt import cli
-
     with contextlib.redirect_stdout(io.StringIO()) as text, contextlib.suppress(SystemExit):
-        cli.main([*command.split(), "--help"])
+        function_of(command)(["--help"])
     if command == "sweep":
         return text.getvalue().partition(":")[2].replace(",", " ").split()
     return [name for pair in OPTION.findall(text.getvalue()) for name in pair if name]

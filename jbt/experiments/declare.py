@@ -317,7 +317,7 @@ class Group:
     @property
     def n_conditions(self) -> int:
         """C."""
-        return max(np.size(values) for values in self.conditions.values())
+        return max(len(values) for values in self.conditions.values() if np.ndim(values))
 
 
 # --- conditions and their labels
@@ -436,7 +436,7 @@ def check_groups(groups: Sequence[Group], index: str | None = None) -> None:
     for group in groups:
         if not group.name or set(group.name) & set("/\\*?["):
             raise ValueError(f"group {group.name!r}: its name cannot be part of a file's name")
-        if not group.conditions or not group.n_conditions:
+        if not any(map(np.ndim, group.conditions.values())) or not group.n_conditions:
             raise ValueError(f"group {group.name} has no conditions")
         if group.pools < 1:
             raise ValueError(f"group {group.name}: pools must be at least 1, got {group.pools}")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from jbt import runtime
 from jbt.experiments import times
-from jbt.simulation.simulate import Simulation
+from jbt.experiments.work import Work
 from sweeps.report import kept
 from sweeps.report.runs import sweep_names, sweep_of
 
@@ -40,16 +40,12 @@ def smoke_seconds(name: str) -> float:
 def row_of(name: str) -> list[str]:
     """A sweep's row of times.csv."""
     sweep = sweep_of(name).at("full").decided()
-    groups = sweep.groups()
-    begin = time.perf_counter()
-    for group in groups:
-        simulation = Simulation(
-            group.experiment, group.conditions, range(1), data=group.data, dtype=sweep.dtype
-        )
-        simulation.compile()
+    work, begin = Work(sweep), time.perf_counter()
+    for name_of_group in work.groups:
+        work.simulation(name_of_group).compile()  # once where groups share a program
     compiling = time.perf_counter() - begin
     running = max(kept.read_provenance()[name]["seconds"] - compiling, 1.0)
-    numbers = compiling, running, times.fits(groups), smoke_seconds(name)
+    numbers = compiling, running, times.fits([*work.groups.values()]), smoke_seconds(name)
     return [name, *(f"{v:.3g}" for v in numbers)]
 
 

@@ -1,10 +1,9 @@
-"""What to do with the next twenty labels: recall against the number of trusted labels, for gates
+"""What to do with the next twenty labels: recall against the number of trusted labels, for a gate
 and for uses of labels without a switch.
 
-    gate_sign, gate_at_least   switch the correction on or not (`jbt.gate`)
-    census            label every content that one top k alone has; switch on if recall rises
-    fuse, fuse_correlated   labels of pairs are verdicts of a reference, fitted beside the judge's
-                      (`jbt.estimators.reference.joint`, `correlated`)
+    gate_sign         switch the correction on or not (`jbt.gate`)
+    fuse_correlated   labels of pairs are verdicts of a reference, fitted beside the judge's
+                      (`jbt.estimators.reference.correlated`)
     adjudicate        labels of contents correct the naive top k directly (`_shared/adjudicate.py`)
     naive, bias_aware, best   without labels; `best` is the better of the two in each pool, as of a
                       gate that never errs

@@ -240,6 +240,9 @@ def one_of(names: Sequence[str], number: Int[Array, ""]) -> Rule:
 
     Args:
       names: rules that one program can run, see `alike`.
+
+    Raises:
+      ValueError: an unknown name.
     """
     listed = [resolve(name) for name in names]
 

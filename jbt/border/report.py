@@ -189,8 +189,8 @@ def with_interval(x: Any, low: Any, high: Any, spec: str = "", unit: str = "") -
     """
     if math.isnan(x):
         return "-"
-    no_minus_zero = spec.replace(".", "z.", 1)
-    number, *ends = (format(v, no_minus_zero) if spec else signed(v) for v in (x, low, high))
+    spec = spec.replace(".", "z.", 1)  # z: -0.001 is 0.00, not -0.00
+    number, *ends = (format(v, spec) if spec else signed(v) for v in (x, low, high))
     defined = not (math.isnan(low) or math.isnan(high))
     return number + unit + (f" [{', '.join(ends)}]" if defined else "")
 

@@ -295,8 +295,8 @@ class Group:
     experiment: Experiment
     conditions: Mapping[str, Any]
     """Traced numbers of each condition, name -> [C], or a number that is common to all and not
-    batched. Groups with one experiment (the same object) share its program where these, the pools
-    and the axes have the same sizes."""
+    batched. Groups with one experiment and one `data` (the same objects), as many pools, and
+    conditions of the same names, shapes and types share a program."""
     labels: Mapping[str, Sequence[Any] | np.ndarray]
     """Coordinates of each condition in the results, name -> [C]."""
     n_items: int

@@ -92,7 +92,7 @@ class Listed:
     @cached_property
     def gram(self) -> Float[np.ndarray, "P P"]:
         """Z'Z, each row with a verdict once."""
-        return self.information((self.shown > 0) * 1.0)
+        return self.information(self.real * 1.0)
 
     @cached_property
     def scale(self) -> Float[np.ndarray, " P"]:

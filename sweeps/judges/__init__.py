@@ -3,7 +3,7 @@
 A twin (`jbt.twins`) is calibrated to the published c_hat, kappa_hat and naive recall, so these are
 inputs. The paper's other numbers of the judge are tested: the bias-aware recall and the gain, their
 significance, the correlations over judges, the baselines, recall at other k and of larger pools,
-how often verdicts flip, and the judge's preference among answers of equal quality.
+the share of uncertain pairs, and the judge's preference among answers of equal quality.
 """
 
 from __future__ import annotations

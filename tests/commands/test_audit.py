@@ -168,7 +168,7 @@ def test_labels_decide_and_what_fails_is_named(audited, tmp_path, monkeypatch):
 
 
 @pytest.mark.heavy
-def test_where_the_labels_keep_the_correction_off_the_counted_ranking_is_named():
+def test_where_the_labels_keep_the_correction_off_the_uncorrected_ranking_is_named():
     """The judge prefers long answers, and so do the labels."""
     rng = np.random.default_rng(0)
     words = rng.integers(5, 15, (60, 3)) + np.array([0, 0, 6])
@@ -187,11 +187,11 @@ def test_where_the_labels_keep_the_correction_off_the_counted_ranking_is_named()
     found = own.audit(pd.DataFrame(rows), pd.DataFrame(items), labels, covariates=["words"])
     board = next(part.result for part in found.parts if part.command == "leaderboard")[0]
     assert board.models.loc[board.models["rank_naive"] == 1, "model"].item() == "crow"
-    expected = ". The labels do not support correcting; as counted, best: crow 1"
+    expected = ". The labels do not support correcting; uncorrected, best: crow 1"
     assert expected in found.answer[0]
 
 
-def test_where_the_prior_holds_c_the_counted_ranking_is_named_beside():
+def test_where_the_prior_holds_c_the_uncorrected_ranking_is_named_first():
     """Each model writes at nearly one length, and the shorter one always wins."""
     rows, items = [], []
     for p in range(20):
@@ -204,7 +204,7 @@ def test_where_the_prior_holds_c_the_counted_ranking_is_named_beside():
     tables = own.read(pd.DataFrame(rows), pd.DataFrame(items), covariates=["words"])
     (answer,) = own.leaderboard(tables, ["words"]).report("", []).answer
     assert answer.startswith(
-        "as counted, best: wren 1, finch 2, crow 3; corrected by a coefficient"
+        "uncorrected, best: wren 1, finch 2, crow 3; corrected by a coefficient"
     )
 
 

@@ -104,14 +104,15 @@ class Audit:
         return answer
 
     def _kept_off(self, gate: Gate) -> Iterator[str]:
-        """The counted ranking of each judge whose correction moves it and is to be kept off."""
+        """The uncorrected ranking of each judge where the correction moves it and is to be kept
+        off."""
         decisions = gate.judges.fillna({"judge": ""}).set_index("judge")["decision"]
         boards = next((p.result for p in self.parts if isinstance(p.result, Leaderboards)), ())
         for board in boards:
             if decisions.get(board.judge or "") == KEEP_OFF and board.corrects:
                 whose = "" if board.judge is None else f" {board.judge}"
-                best = board.best_as_counted
-                yield f"The labels do not support correcting{whose}; as counted, best: {best}"
+                best = board.best_uncorrected
+                yield f"The labels do not support correcting{whose}; uncorrected, best: {best}"
 
     def _why_none(self) -> str:
         """Why there is no ranking."""

@@ -21,6 +21,7 @@ from jbt.own.formats.columns import (
     NoVerdicts,
     NoWinner,
     only,
+    plain,
 )
 from jbt.own.formats.given import USUAL, GenericColumns, SwappedCodes
 from jbt.own.formats.records import (
@@ -105,8 +106,8 @@ def _pairs(given: GenericColumns, columns: Keys) -> Layout:
     if items in columns.pairs(*STEMS["texts"]) and given.texts is None:
         given, items = replace(given, texts=items), None
     if items is None:
-        plain = [pair for pair in PLAIN if set(pair) <= set(columns.keys)]
-        items = only("items", plain[:1] or columns.pairs(*STEMS["items"]))
+        sides = [pair for pair in PLAIN if set(pair) <= set(columns.keys)]
+        items = only("items", sides[:1] or columns.pairs(*STEMS["items"]))
     if items is None:
         for there, missing in columns.halves("items"):
             raise Refused(f"{there} without {missing}: name the items' columns (--first --second)")
@@ -123,7 +124,7 @@ def _pairs(given: GenericColumns, columns: Keys) -> Layout:
     if not given.ways and items != WON:
         given = replace(given, **_winner(given, columns, bool(better)))
     if given.winner and given.swapped is None:
-        forms = [form.format(given.winner[0].casefold()) for form in SWAPPED]
+        forms = [form.format(plain(given.winner[0])) for form in SWAPPED]
         swapped = only("winner in the other order", columns.usual(*forms))
         given = replace(given, swapped=swapped)
     counts = given.counts
@@ -176,7 +177,7 @@ def _winner(given: GenericColumns, columns: Keys, is_chosen: bool) -> dict[str, 
     named = columns.usual(*NAMES["winner"], *NAMES["result"] * is_chosen)
     named = [key for key in named if key != given.gold]
     if winner := named[0] if named[:1] == ["winner"] else only("winner", named):
-        graded = winner.casefold() in MAY_BE_GOLD and (
+        graded = plain(winner) in MAY_BE_GOLD and (
             columns.pair("scores") or columns.pair("probability")
         )
         if graded:
@@ -278,7 +279,8 @@ class Verdicts:
         """The first won, as its column is called, unless another says that they tied."""
         if self.tied is not None:
             tied = row.need("winner", self.tied, " (says that they tied)")
-            if tied is not None and as_truth(tied, self.tied):
+            unsaid = str(tied).casefold() == "none"  # also as the text that some tools write
+            if not unsaid and as_truth(tied, self.tied):
                 return 0.5
         row.note("winner", self.won, PREFERRED)
         return 1.0

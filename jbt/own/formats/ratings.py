@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jbt.own.formats.columns import NAMES, STEMS, Keys, NoVerdicts
+from jbt.own.formats.columns import NAMES, STEMS, Keys, NoVerdicts, plain
 from jbt.own.formats.given import GenericColumns
 from jbt.own.formats.records import (
     Item,
@@ -161,7 +161,7 @@ def layout(given: GenericColumns, columns: Keys) -> Ratings:
         if not found:
             what = f"name the column (--rating); columns are {columns.shown}"
             raise NoVerdicts(f"no rating here, {what}")
-        is_rank = given.ranks or found[0].casefold() in NAMES["ranks"]
+        is_rank = given.ranks or plain(found[0]) in NAMES["ranks"]
         sign, how = BY_RANK if is_rank and not given.rating else BY_SCORE
         how = direction(given, how)
         text = next(iter(columns.usual(*STEMS["texts"])), None)

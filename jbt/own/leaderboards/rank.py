@@ -286,9 +286,11 @@ def _results(
             "runaway": ends.runaway,
         }
     )
+    # Models that only rounding tells apart stay in the table's order.
+    order = np.argsort(-fit.theta.round(9), kind="stable")
     return {
         "status": fit.status,
-        "models": table.iloc[np.argsort(-fit.theta.round(9), kind="stable")].reset_index(drop=True),
+        "models": table.iloc[order].reset_index(drop=True),
         "coefficients": _coefficients(setup, naive.problem, fit, ends.parameters, evidence, judges),
         "n_clusters": problem.n_clusters,
         "met": met,

@@ -146,8 +146,8 @@ class Leaderboard:
         return bool((ranks["rank"] != ranks["rank_naive"]).any())
 
     @property
-    def best_as_counted(self) -> str:
-        """The first models without the correction, and their ranks."""
+    def best_uncorrected(self) -> str:
+        """The first models with c = kappa = 0, and their ranks, in words."""
         first = self.models.nsmallest(SHOWN, "rank_naive")
         ranks = zip(first["model"], first["rank_naive"], strict=True)
         return ", ".join(f"{model} {_rank(rank)}" for model, rank in ranks)
@@ -395,8 +395,8 @@ def _answer(board: Leaderboard) -> str:
     if (board.of_kind("c")["status"] == "converged").all():
         return line
     return (
-        f"{whose}as counted, best: {board.best_as_counted}; corrected by a coefficient that is not "
-        f"measured, {line.removeprefix(whose)}"
+        f"{whose}uncorrected, best: {board.best_uncorrected}; corrected by a coefficient that is "
+        f"not measured, {line.removeprefix(whose)}"
     )
 
 

@@ -35,7 +35,9 @@ def chains(tables: Tables, x: np.ndarray, *, merged: bool = False) -> Chains:
     n_judges, n_contents = len(tables.judges), len(tables.contents)
     content, pool = tables.items["content"].to_numpy(), tables.items["pool"].to_numpy()
     pool = pool * (not merged)
-    sizes = np.bincount(np.unique(pool * n_contents + content, return_index=True)[0] // n_contents)
+    # With the indices it sorts: hashing many distinct numbers is slower.
+    in_pool, _ = np.unique(pool * n_contents + content, return_index=True)
+    sizes = np.bincount(in_pool // n_contents)
 
     # A node is a content that is compared in a fit; all others are components of their own.
     first, second = (tables.verdicts[side].to_numpy() for side in ("first", "second"))

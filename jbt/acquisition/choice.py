@@ -24,15 +24,16 @@ def choose(
     tied = _near_the_best(score) & (score > -jnp.inf)
     # Every pair gets a 32-bit code: its number in the low bits, random bits above them. The tied
     # pair with the largest code is taken, and the low bits of that maximum are its number. (An
-    # argmax goes through the matrix entry by entry.) Pair number 0 is item 0 against itself, which
-    # is never available: a maximum of 0 means that no pair is.
+    # argmax goes through the matrix entry by entry.) Of many pairs several have the same random
+    # bits: mixed with the salt, their numbers decide without favour for later items.
     n = score.shape[0]
     low_bits = jnp.uint32((1 << (n * n - 1).bit_length()) - 1)
     number = jnp.arange(n * n, dtype=jnp.uint32).reshape(n, n)
-    code: Array = (scramble(number ^ salt) & ~low_bits) | number
+    mixed = salt & low_bits
+    code: Array = (scramble(number ^ salt) & ~low_bits) | (number ^ mixed)
     largest = jnp.where(tied, code, 0).max()
-    pair = (largest & low_bits).astype(jnp.int32)
-    return pair // n, pair % n, largest > 0
+    pair = ((largest & low_bits) ^ mixed).astype(jnp.int32)
+    return pair // n, pair % n, tied.any()
 
 
 def choose_judge(

@@ -116,8 +116,8 @@ def entropy_only(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
 
 
 def random(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
-    """A random score: any available pair."""
-    return jax.random.uniform(key, view.shown.shape, view.shown.dtype)
+    """Any available pair: all are tied, and the tie-break draws one."""
+    return jnp.zeros_like(view.shown)
 
 
 def round_robin(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:

@@ -132,7 +132,7 @@ def score(parameters: Parameters, design: Design, comparisons: Verdicts) -> Floa
     if isinstance(comparisons, Panel):
         scores = score(*_each_judge(parameters, design, comparisons))
         return panel.joint_score(scores, comparisons, design.n_contents)
-    residual, _ = _residual_and_weight(logits_of(parameters, design, comparisons), comparisons)
+    residual, _ = _residual_and_weight(parameters, design, comparisons)
     return _score(residual, design, comparisons, chain_of(design))
 
 
@@ -154,7 +154,7 @@ def score_and_information(
             panel.joint_score(scores, comparisons, design.n_contents),
             panel.joint_information(informations, comparisons, design.n_contents),
         )
-    residual, weight = _residual_and_weight(logits_of(parameters, design, comparisons), comparisons)
+    residual, weight = _residual_and_weight(parameters, design, comparisons)
     return (
         _score(residual, design, comparisons, chain),
         information(weight, design, comparisons, chain),
@@ -203,16 +203,35 @@ def _for_judges(chain: Float[Array, "Q P ..."] | None) -> Float[Array, "Q P 1 ..
     return None if chain is None else chain[:, :, None]
 
 
+FARTHEST = {4: 40.0, 8: 300.0}
+"""Bytes of a float -> largest logit whose exponential can be squared and multiplied by counts."""
+
+
 def _residual_and_weight(
-    z: Float[Array, "*shape"], comparisons: Comparisons | Rows
-) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
-    """wins - shown p and shown p (1 - p), p = sigmoid(z), without cancellation where p is near 0 or
-    1. Both end with a division, after which XLA on a CPU stores them; a form that looks cheaper
-    would be recomputed for each sum."""
+    parameters: Parameters, design: Design, comparisons: Comparisons | Rows
+) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+    """wins - shown p and shown p (1 - p) of every ordered pair, or row, without cancellation where
+    p is near 0 or 1. All end with a division, after which XLA on a CPU stores them; a form that
+    looks cheaper would be recomputed for each sum."""
     won, lost = comparisons.wins, comparisons.shown - comparisons.wins
-    odds = jnp.exp(-jnp.abs(z))
-    residual = jnp.where(z > 0, won * odds - lost, won - lost * odds) / (1 + odds)
-    return residual, comparisons.shown * odds / (1 + odds) ** 2
+
+    def by_pair(z: Array) -> tuple[Array, Array]:
+        odds = jnp.exp(-jnp.abs(z))
+        residual = jnp.where(z > 0, won * odds - lost, won - lost * odds) / (1 + odds)
+        return residual, comparisons.shown * odds / (1 + odds) ** 2
+
+    if isinstance(comparisons, Rows):
+        return by_pair(rows.logits(parameters, comparisons))
+    phi, half = apparent_quality(parameters, design), parameters.kappa / 2
+    phi = phi - (phi.max(0) + phi.min(0)) / 2
+
+    def by_item() -> tuple[Array, Array]:
+        # p = a / (a + b): exponentials of items in place of those of pairs.
+        a, b = jnp.exp(phi + half)[:, None], jnp.exp(phi - half)[None]
+        return (won * b - lost * a) / (a + b), comparisons.shown * a * b / (a + b) ** 2
+
+    near = (jnp.abs(phi).max() + jnp.abs(half).max()) <= FARTHEST[phi.dtype.itemsize]
+    return jax.lax.cond(near, by_item, lambda: by_pair(logits(parameters, design)))
 
 
 def _score(

@@ -89,6 +89,17 @@ def test_tied_pairs_are_drawn_anew_at_every_pick():
     assert not choose(best, available & False, salts[0])[2]
 
 
+def test_ties_of_many_pairs_favour_no_place():
+    """With 300 items 15 random bits a pair are left, which many pairs share."""
+    available = ~jnp.eye(300, dtype=bool)
+    salts = jax.random.bits(jax.random.key(8), (1000,), jnp.uint32)
+    pick = jax.jit(lambda salt: choice.choose(jnp.zeros((300, 300)), available, salt))
+    first, second, offered = (np.asarray(v) for v in jax.lax.map(pick, salts))
+    assert offered.all()
+    for item in (first, second):
+        assert abs(item.mean() - 149.5) < 4 * 300 / np.sqrt(12 * 1000)
+
+
 def test_a_random_order_is_every_order_alike(monkeypatch):
     keys = jax.random.split(jax.random.key(5), 6000)
     orders = np.asarray(jax.jit(jax.vmap(lambda key: loop._random_order(key, 3)))(keys))

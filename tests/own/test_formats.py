@@ -290,6 +290,21 @@ def test_files_that_contradict_each_other(tmp_path):
         formats.collect([one, path])
 
 
+def test_lengths_in_a_row_are_those_of_its_answers(tmp_path):
+    """Without a column of prompts a model's answers may have any lengths."""
+    keys = ("model_a", "model_b", "winner", "length_a", "length_b")
+    rows = [("m", "n", "a", 3, 4), ("n", "m", "a", 5, 6), ("m", "n", "b", 3, 4)]
+    battles = [dict(zip(keys, row, strict=True)) for row in rows]
+    found = formats.collect([save(tmp_path, "battles.jsonl", battles)])
+    assert found.items["pool"].nunique() == 3
+    assert found.items["length"].tolist() == [3, 4, 6, 5, 3, 4]
+    counted = [{**battle, "wins_a": 2, "wins_b": 1} for battle in battles[:1]]
+    for battle in counted:
+        del battle["winner"]
+    found = formats.collect([save(tmp_path, "counted.jsonl", counted)])
+    assert found.items["pool"].tolist() == ["all", "all"]
+
+
 @pytest.mark.parametrize("odd", ["one\ntwo", "one\rtwo"])
 def test_names_with_a_line_break_are_refused(odd, tmp_path):
     """Tables with such names are, so they are not written."""

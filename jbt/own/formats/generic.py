@@ -132,9 +132,12 @@ def _pairs(given: GenericColumns, columns: Keys) -> Layout:
         found = [(stem, columns.pairs(stem)) for stem in COUNTS]
         counts = tuple((stem, *pairs[0]) for stem, pairs in found if len(pairs) == 1)
 
+    per_answer = counts and not given.wins and items in columns.pairs(*STEMS["items"])
+    by_row = answers or given.counts or per_answer
+
     def own_pool(row: Row) -> str:
-        """Answers given with their row form a pool of their own."""
-        return row.numbered() if answers or given.counts else ALL
+        """Answers given, or counted, with their row form a pool of their own."""
+        return row.numbered() if by_row else ALL
 
     verdicts = Verdicts(given, columns, named, better)
     judge = given.judge_column or columns.one("judge")

@@ -16,7 +16,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import jax
@@ -36,6 +35,7 @@ from jbt.simulation import judges
 from jbt.simulation.simulate import stream
 from jbt.types import Judge, Parameters, Variant, check_positive
 
+from ._shared.active import shared
 from ._shared.scenario import Correlated, VaryingBias
 
 ALONE = {
@@ -129,7 +129,7 @@ class Escalation(Correlated, VaryingBias, Sweep):
         """Verdicts that the largest purse buys if all of it goes to the cheap judge."""
         return min(int(max(self.purse)), self.n_items * (self.n_items - 1))
 
-    def experiment(self, rule, key, condition):
+    def experiment(self, loop, key, condition):
         """One pool: spend the largest purse by a rule, and report what each purse had bought."""
         pool = self.draw(key, condition, self.covariate)
         cheap = Judge(jnp.full(1, self.bias), self.position, interaction=self.interaction)
@@ -149,7 +149,6 @@ class Escalation(Correlated, VaryingBias, Sweep):
             price=prices,
             purse=max(self.purse),
         )
-        loop = Loop(rule, self.k, self.refit_every, "frozen")
         queries = run(stream(key, "acquisition"), task, loop, self.most_verdicts).queries
         judge = queries.judge
         assert judge is not None  # with several judges, every query names its judge
@@ -167,27 +166,24 @@ class Escalation(Correlated, VaryingBias, Sweep):
         return jax.vmap(at)(jnp.asarray(self.purse, spent.dtype))
 
     def groups(self):
-        """All strategies, correlations and prices of one rule are one compiled kernel."""
-        strategies = {"top_k_aware": list(ALONE)}
-        for name in self.strategy:
-            strategies.setdefault(name, []).append(name)
+        """The correlations of a strategy and price."""
+        rules = dict.fromkeys(ALONE, "top_k_aware") | {name: name for name in self.strategy}
+        loops = {r: Loop(r, self.k, self.refit_every, "frozen") for r in rules.values()}
+        programs = shared(self.experiment, list(loops.values()), n_judges=2)
+        by_purse = {"purse": self.purse}
 
-        def group(rule: str, names: list[str]) -> Group:
-            cells = [
-                Cell(name, rho, price)
-                for name in names
-                for rho in self.rho
-                for price in ((np.nan,) if name in CHEAP else self.price)
-            ]
-            by_purse = {"purse": self.purse}
+        def group(strategy: str, price: float) -> Group:
+            experiment, number = programs[rules[strategy]]
+            cells = [Cell(strategy, rho, price) for rho in self.rho]
             conditions = declare.cases(
                 cells,
                 price_cheap=lambda cell: np.inf if cell.strategy == "strong_only" else 1.0,
                 price_reference=lambda cell: np.inf if cell.strategy in CHEAP else cell.price,
                 aware=lambda cell: float(cell.strategy != "cheap_naive"),
             )
+            conditions["conditions"]["rule"] = number
             return Group(
-                *(rule, partial(self.experiment, rule)),
+                *(f"{strategy}-{price:g}", experiment),
                 **conditions,
                 n_items=self.n_items,
                 pools=self.pools,
@@ -195,7 +191,11 @@ class Escalation(Correlated, VaryingBias, Sweep):
                 fits=2 * len(reports(self.most_verdicts, self.refit_every)),
             )
 
-        return [group(rule, names) for rule, names in strategies.items()]
+        return [
+            group(strategy, price)
+            for strategy in rules
+            for price in ((np.nan,) if strategy in CHEAP else self.price)
+        ]
 
     def table(self, ds, t):
         t.means("recall", ds["recall"])

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
@@ -28,7 +29,7 @@ from jbt.experiments.plots import Line, Panel
 from jbt.kernel import metrics
 from jbt.kernel.fit import fit_map
 from jbt.simulation import judges, pairs, pools
-from jbt.simulation.simulate import Condition, stream
+from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Comparisons, Design, Fit, Pool, Prior, Status, Variant
 
 from ._shared.scenario import MapPrior
@@ -100,12 +101,13 @@ SHOWN = {
 # --- pools and verdicts
 
 
-def drawn(kind: str, key: Key[Array, ""], condition: Condition) -> Pool:
-    """A pool of 30 items, half of them with x = 1."""
-    if kind == "gaussian":
-        options = {"sd": 1.2, "rho": condition["rho"], "covariate": "binary"}
-        return pools.gaussian(stream(key, "pool"), N_ITEMS, **options)
-    return twins.paper_pool()(stream(key, "pool"), condition)
+def gaussian(key: Key[Array, ""], condition: Condition) -> Pool:
+    """A pool whose quality and covariate are correlated as the condition says."""
+    return pools.gaussian(key, N_ITEMS, sd=1.2, rho=condition["rho"], covariate="binary")
+
+
+DRAWN = {"statement_bank": twins.paper_pool(), "gaussian": gaussian}
+"""Kind -> draws a pool of 30 items, half of them with x = 1."""
 
 
 def verdicts_of(key: Key[Array, ""], pool: Pool, condition: Condition) -> Comparisons:
@@ -228,15 +230,30 @@ class VaryingBias(MapPrior, Sweep):
             *(("paired", models, "all") for models in ALIKE if models[0] in PAIRED),
             *((d, ("bias_aware",), r) for d in DESIGNS for r in self.rule),
         ]
-        return [self.group(kind, *runs) for kind in self.pool for runs in every]
+        groups = []
+        for design, models, rule in every:
+            program = partial(self.experiment, design, models, rule)
+            groups += [
+                self.group(kind, rho, design, models, rule, program)
+                for kind in self.pool
+                for rho in KINDS[kind].rho
+            ]
+        return groups
 
-    def group(self, kind: str, design: str, models: tuple[str, ...], rule: str) -> Group:
-        """Models that are one program, on one kind of pool and design."""
+    def group(
+        self,
+        kind: str,
+        rho: float,
+        design: str,
+        models: tuple[str, ...],
+        rule: str,
+        experiment: Experiment,
+    ) -> Group:
+        """Models that are one program, on pools of one kind and correlation."""
         of = KINDS[kind]
         cells = [
             Cell(gamma, rho, model, kind, "default", rule, design)
-            for model in models
-            for gamma, rho in itertools.product(self.interaction, of.rho)
+            for model, gamma in itertools.product(models, self.interaction)
         ]
         numbers = {"bias": of.bias, "position": of.position, "discrimination": 1.0}
         numbers |= {"pair_noise": of.pair_noise, "argmax": float(of.argmax)}
@@ -245,9 +262,10 @@ class VaryingBias(MapPrior, Sweep):
             **{name: lambda _, v=value: v for name, value in numbers.items()},
             aware=lambda cell: float(cell.model != "naive"),
         )
+        conditions["conditions"]["kind"] = np.int32(list(DRAWN).index(kind))
         return Group(
-            f"{kind}-{design}-{'-'.join(models)}-{rule}",
-            partial(self.experiment, cells[0]),
+            f"{kind}-{rho:g}-{design}-{'-'.join(models)}-{rule}",
+            experiment,
             **conditions,
             n_items=N_ITEMS * (1 + (design == "paired")),
             pools=self.pools,
@@ -255,17 +273,18 @@ class VaryingBias(MapPrior, Sweep):
             fits=6 if rule == "all" else len(reports(self.budget, REFIT_EVERY)),
         )
 
-    def experiment(self, cell, key, condition):
+    def experiment(self, design, models, rule, key, condition):
         """One pool and method, which only the condition's numbers tell from others of its group."""
-        pool = drawn(cell.pool_kind, key, condition)
-        pool = pools.in_both_forms(pool) if cell.design == "paired" else pool
+        of_pool = stream(key, "pool"), condition
+        pool = jax.lax.switch(condition["kind"], list(DRAWN.values()), *of_pool)
+        pool = pools.in_both_forms(pool) if design == "paired" else pool
         recall = jnp.full(len(self.budget) + 1, jnp.nan, jnp.float32)
-        if cell.rule == "all":
+        if rule == "all":
             verdicts = verdicts_of(key, pool, condition)
-            found = METHODS[cell.model](verdicts, pool.design, self.prior, condition)
+            found = METHODS[models[0]](verdicts, pool.design, self.prior, condition)
             recall = recall.at[-1].set(metrics.top_k_recall(found.theta, pool.quality, K))
         else:
-            at_budgets, status = self.adaptive(cell.rule, key, pool, condition)
+            at_budgets, status = self.adaptive(rule, key, pool, condition)
             found = Found(None, status)
             recall = recall.at[:-1].set(at_budgets)
         # What the verdicts do not identify is no failure of the fit.

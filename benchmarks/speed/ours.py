@@ -255,6 +255,22 @@ def command(count: int, words: str, kept: bool = False, prompts: int = 12) -> Ru
     return run
 
 
+# --- compiling
+
+
+def programs(count: int, name: str, preset: str) -> Run:
+    """Every program of a sweep's preset, traced and compiled."""
+    from jbt.experiments.work import Work
+    from sweeps.report.runs import sweep_of
+
+    def run() -> None:
+        work = Work(sweep_of(name).at(preset).decided())
+        for group in work.groups:
+            work.simulation(group).compile()  # once where groups share a program
+
+    return run
+
+
 # --- what a device can do
 
 

@@ -17,10 +17,12 @@ Judges between them are asked when neither can be.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
 from jbt.acquisition import rules
 from jbt.acquisition.rules import RULES, Rule, Score
@@ -144,3 +146,35 @@ def resolve(rule: str | Rule | PanelRule | Score) -> Rule | PanelRule:
             raise ValueError(rules.unknown(rule, names, f"{known}; or a function"))
         return PANEL_RULES[rule]
     return rules.resolve(rule)
+
+
+def one_of(names: Sequence[str], number: Int[Array, ""]) -> Rule | PanelRule:
+    """The rule of this number, which is traced: one program runs any of them at about the cost of
+    that one, as long as the number is not batched (`vmap` would compute the scores of all).
+
+    Args:
+      names: rules that one program can run, see `alike`.
+
+    Raises:
+      ValueError: an unknown name.
+    """
+    listed = [resolve(name) for name in names]
+
+    def score(view: Any, key: Key[Array, ""]) -> Array:
+        return jax.lax.switch(number, [rule.score for rule in listed], view, key)
+
+    rule = dataclasses.replace(listed[0], score=score)
+    return dataclasses.replace(rule, tried=True) if isinstance(rule, Rule) else rule
+
+
+def alike(names: Iterable[str], refit_every: int, n_judges: int = 1) -> list[list[str]]:
+    """The rules that one program can run, list by list: fresh ones update the covariance between
+    refits, which the others would pay for. With a refit after every pick it makes no difference.
+    With several judges, the loop treats gains, other scores and rules for all judges differently.
+    """
+    lists: dict[Any, list[str]] = {}
+    for name in names:
+        rule = resolve(name)
+        kind = (type(rule), getattr(rule, "gain", True)) if n_judges > 1 else None
+        lists.setdefault((rule.fresh and refit_every > 1, kind), []).append(name)
+    return list(lists.values())

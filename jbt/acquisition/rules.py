@@ -24,13 +24,13 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import ndtri
 from jax.scipy.stats import norm
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from jbt.acquisition.views import View, contrast
 
@@ -232,33 +232,6 @@ def resolve(rule: str | Rule | Score) -> Rule:
     if not callable(rule):
         raise ValueError(f"a rule is a name or a function, got {rule!r}")
     return Rule(rule)
-
-
-def one_of(names: Sequence[str], number: Int[Array, ""]) -> Rule:
-    """The rule of this number, which is traced: one program runs any of them at about the cost of
-    that one, as long as the number is not batched (`vmap` would compute the scores of all).
-
-    Args:
-      names: rules that one program can run, see `alike`.
-
-    Raises:
-      ValueError: an unknown name.
-    """
-    listed = [resolve(name) for name in names]
-
-    def score(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
-        return jax.lax.switch(number, [rule.score for rule in listed], view, key)
-
-    return Rule(score, listed[0].fresh, tried=True)
-
-
-def alike(names: Iterable[str], refit_every: int) -> list[list[str]]:
-    """The rules that one program can run, list by list: fresh ones update the covariance between
-    refits, which the others would pay for. With a refit after every pick it makes no difference."""
-    lists: dict[bool, list[str]] = {}
-    for name in names:
-        lists.setdefault(resolve(name).fresh and refit_every > 1, []).append(name)
-    return list(lists.values())
 
 
 def check_shape(

@@ -319,6 +319,11 @@ class Group:
         """C."""
         return max(len(values) for values in self.conditions.values() if np.ndim(values))
 
+    @property
+    def fits_a_pool(self) -> float:
+        """Work of a pool in fits of 30 items: a fit's cost grows with the cube of them."""
+        return max(1.0, self.n_items / 30) ** 3 * self.fits * self.n_conditions
+
 
 # --- conditions and their labels
 

@@ -38,7 +38,7 @@ REPORTS = (
         PACKAGE / "experiments" / f"{name}.py"
         for name in (
             *("declare", "labelled_arrays", "paper", "plots", "provenance", "run", "store"),
-            *("table", "times", "units"),
+            *("table", "units"),
         )
     ),
     PACKAGE / "_moved.py",

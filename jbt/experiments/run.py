@@ -31,11 +31,11 @@ from typing import TYPE_CHECKING, Any
 from jbt import runtime
 from jbt.border import files, inputs, terminal
 from jbt.border.exits import exit_code
-from jbt.experiments import provenance, store, times
+from jbt.experiments import provenance, store
 from jbt.experiments.declare import PRESETS, Group, Sweep, check_groups
 from jbt.experiments.store import WHOLE, Store
 from jbt.experiments.table import Table
-from jbt.experiments.work import Work, computed, executor_of
+from jbt.experiments.work import Work, computed, executor_of, is_program_of
 from jbt.simulation.simulate import check_chunking, check_seed
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def fill(work: Work, folder: Path, place: Path | str, part: tuple[int, int] | No
     ]
     total = results.count(results.chunks(part or WHOLE))
     name = sweep.name if alone else f"{sweep.name} {sweep.part}"
-    print(_intention(name, sweep, left), file=sys.stderr)
+    print(_intention(name, left), file=sys.stderr)
     done = {"total": total, "initial": total - results.count(missing), "unit_scale": True}
     with (
         executor_of(sweep.executor, folder / JOBS) as (executor, at_once, tasks),
@@ -217,24 +217,24 @@ def _part(sweep: Sweep) -> tuple[int, int] | None:
     return int(index), int(count)
 
 
-def _intention(name: str, sweep: Sweep, left: Sequence[tuple[Group, int]]) -> str:
-    """What a run is about to do, and about how long, before its first chunk.
+def _intention(name: str, left: Sequence[tuple[Group, int]]) -> str:
+    """What a run is about to do, before its first chunk.
 
     Args:
       left: groups, and how many pools are left of each.
     """
-    left = [(group, pools) for group, pools in left if pools]
+    left, programs = [(group, pools) for group, pools in left if pools], []
+    for group, _ in left:
+        if not any(is_program_of(other, group) for other in programs):
+            programs.append(group)
     conditions = sorted({group.n_conditions for group, _ in left})
     counts = " or ".join(f"{c:,}" for c in conditions)
-    programs = f"{len(left)} program" + "s" * (len(left) != 1)
     groups = f" in {len(left)} groups" if len(left) > 1 else ""
     s = "s" if conditions != [1] else ""
-    measured = times.times_of(type(sweep))
-    work = sum(pools * times.fits_a_pool(group) for group, pools in left)
+    compiled = f"{len(programs)} program" + "s" * (len(programs) != 1)
     return (
         f"{name}: {sum(pools for _, pools in left):,} pools{groups} under {counts} condition{s} "
-        f"each, {programs} to compile; "
-        + (measured.said(sweep.preset, work) if measured else "some seconds of compiling each")
+        f"each, {compiled} to compile"
     )
 
 

@@ -21,7 +21,7 @@ import jax
 import numpy as np
 
 from jbt import runtime
-from jbt.experiments import provenance, times
+from jbt.experiments import provenance
 from jbt.experiments.declare import Group, Sweep
 from jbt.experiments.store import DONE, Chunk, Shapes
 from jbt.simulation.simulate import Simulation
@@ -67,7 +67,7 @@ class Work:
             group, sweep = self.groups[name], self.sweep
             chunk = sweep.chunk
             if chunk is None and jax.default_backend() == "cpu":
-                chunk = max(1, int(CALL_PROBLEMS / times.fits_a_pool(group)))
+                chunk = max(1, int(CALL_PROBLEMS / group.fits_a_pool))
             smoke = sweep.preset == "smoke"
             simulation = Simulation(
                 group.experiment,
@@ -82,7 +82,7 @@ class Work:
                 **({"optimise": False, "batch": -(-group.pools // 2)} if smoke else {}),
             )
             for other, of_other in self.groups.items():
-                if _is_program_of(group, of_other):
+                if is_program_of(group, of_other):
                     self._simulations[other] = simulation.under(of_other.conditions)
         return self._simulations[name]
 
@@ -148,7 +148,7 @@ class Work:
         return Computed(chunk, numbers, time.perf_counter() - begin, runtime.device_name())
 
 
-def _is_program_of(other: Group, group: Group) -> bool:
+def is_program_of(other: Group, group: Group) -> bool:
     """Whether the program of one group computes the other."""
     if other.experiment is not group.experiment or other.data is not group.data:
         return False

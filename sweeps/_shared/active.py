@@ -14,7 +14,8 @@ from jaxtyping import Array, Float, Key
 from jbt import stats, twins
 from jbt.acquisition import Loop, Task, panel_rules, reports, run
 from jbt.acquisition.loop import Queries
-from jbt.acquisition.rules import DEFAULT_RULES, alike, families, one_of
+from jbt.acquisition.panel_rules import alike, one_of
+from jbt.acquisition.rules import DEFAULT_RULES, families
 from jbt.acquisition.runs import check as check_run
 from jbt.experiments import declare
 from jbt.experiments.declare import Group
@@ -313,13 +314,15 @@ class Active(MapPrior, RunSettings, JudgeSettings):
 
 
 def shared(
-    experiment: Callable[[Loop, Key[Array, ""], Condition], Any], loops: Sequence[Loop]
+    experiment: Callable[[Loop, Key[Array, ""], Condition], Any],
+    loops: Sequence[Loop],
+    n_judges: int = 1,
 ) -> dict[str, tuple[Experiment, np.int32]]:
     """For each rule of loops that differ in their rules alone, `experiment(loop, key, condition)`
     without the loop, and the rule's number, which condition["rule"] must be. Rules that need the
     same arithmetic get one object, hence one program in groups of as many conditions."""
-    found = {}
-    for rules in alike([str(loop.rule) for loop in loops], loops[0].refit_every):
+    names, found = [str(loop.rule) for loop in loops], {}
+    for rules in alike(names, loops[0].refit_every, n_judges):
 
         def run_of(key: Key[Array, ""], condition: Condition, rules: list[str] = rules) -> Any:
             loop = replace(loops[0], rule=one_of(rules, condition["rule"]))

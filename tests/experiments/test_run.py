@@ -261,3 +261,15 @@ def test_a_finished_run_in_a_read_only_folder_is_printed_again(read_only, unpriv
     ):
         assert run.main(SMALLER, ["--out", str(read_only), *options]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_a_run_says_before_the_bar_how_many_programs_it_compiles(tmp_path, capsys):
+    """Groups of one experiment and as many conditions share one."""
+    kinds = [group("a", [1.0, 2.0]), group("b", [4.0, 3.0]), group("c", [5.0])]
+    sweep = sweep_of(*kinds, label="a")(out=tmp_path)
+    run.run(sweep)
+    said = capsys.readouterr().err
+    assert "15 pools in 3 groups under 1 or 2 conditions each, 2 programs to compile\n" in said
+    assert said.index("to compile") < said.index("pool/s")
+    run.run(sweep)  # it is finished
+    assert "to compile" not in capsys.readouterr().err

@@ -26,7 +26,8 @@ from jaxtyping import Array, Float
 from jbt import quick_compilation, runtime
 from jbt.acquisition import Loop, Task, reports, run
 from jbt.acquisition.loop import refit
-from jbt.acquisition.rules import alike, one_of, resolve
+from jbt.acquisition.panel_rules import alike, one_of
+from jbt.acquisition.rules import resolve
 from jbt.kernel import metrics
 from jbt.kernel.batching import CPU_PROBLEMS
 from jbt.own.fits.batch import LARGEST_COUNTS, Batch

@@ -132,12 +132,13 @@ def _pairs(given: GenericColumns, columns: Keys) -> Layout:
         found = [(stem, columns.pairs(stem)) for stem in COUNTS]
         counts = tuple((stem, *pairs[0]) for stem, pairs in found if len(pairs) == 1)
 
-    per_answer = counts and not given.wins and items in columns.pairs(*STEMS["items"])
-    by_row = answers or given.counts or per_answer
+    of_answers = given.counts or (
+        counts and not given.wins and items in columns.pairs(*STEMS["items"])
+    )
 
     def own_pool(row: Row) -> str:
         """Answers given, or counted, with their row form a pool of their own."""
-        return row.numbered() if by_row else ALL
+        return row.numbered() if answers or of_answers else ALL
 
     verdicts = Verdicts(given, columns, named, better)
     judge = given.judge_column or columns.one("judge")

@@ -67,8 +67,8 @@ def batched(f: Callable[..., Any], *arrays: Any, dtype: str, batch: int = CPU_PR
 
 
 def design_of(x: Any) -> Design:
-    """The design of items with one covariate [N], also of traced values."""
-    return Design(x[:, None], None, jnp.ones(len(x), bool), len(x))
+    """The design of items with one covariate [N], or several [N, D], also of traced values."""
+    return Design(x.reshape(len(x), -1), None, jnp.ones(len(x), bool), len(x))
 
 
 def key_of(number: Any) -> Any:
@@ -92,6 +92,7 @@ def fit(
     naive: bool = False,
     lam: float = LAM,
     solver: str = "newton",
+    covariates: int = 1,
     **drawn: Any,
 ) -> Run:
     """MAP of pools: theta, c and kappa; if `naive`, theta alone.
@@ -99,9 +100,12 @@ def fit(
     Args:
       lam: prior precision of quality.
       solver: newton, or lbfgs (jaxopt's).
+      covariates: D; those beyond the first are noise.
       drawn: further arguments of `problems.pools`.
     """
     pools, prior = problems.pools(count, n, **drawn), Prior(lam, LAM_B)
+    noise = np.random.default_rng(1).normal(size=(count, n, covariates - 1))
+    columns = np.concatenate([pools.x[..., None], noise], -1)
 
     def one(wins: Any, x: Any) -> Any:
         design, shown = design_of(x), 1 - jnp.eye(n, dtype=x.dtype)
@@ -110,7 +114,7 @@ def fit(
         beta = result.parameters.theta if naive else result.parameters.flat()
         return or_nan(beta, result.status)
 
-    return batched(one, pools.wins, pools.x, dtype=dtype)
+    return batched(one, pools.wins, columns, dtype=dtype)
 
 
 # --- the crossing experiment and the active loop

@@ -16,9 +16,9 @@ why, and the rest goes on.
 
 With `--old` the first side of each case also runs with the jbt of another checkout (`git worktree
 add CHECKOUT REVISION`). choix and evalica are optional: `pip install -e '.[reference]'`. arena-rank
-pins another JAX: it and scikit-learn need a Python of their own, to be named by `--arena-rank`,
-with `pip install arena-rank==0.1.1 scikit-learn`. For fit and device jax, numpy, scipy and the core
-of jbt suffice.
+pins another JAX: it, scikit-learn and glum need a Python of their own, to be named by
+`--arena-rank`, with `pip install arena-rank==0.1.1 scikit-learn glum`. For fit and device jax,
+numpy, scipy and the core of jbt suffice.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def started(side: dict[str, Any], python: str, answers: Path) -> Iterator[Callab
         yield turn
 
 
-ELSEWHERE = ("peers.arena_rank", "peers.sklearn_leaderboard")
+ELSEWHERE = ("peers.arena_rank", "peers.sklearn_leaderboard", "peers.glum_leaderboard")
 """What runs in the Python of `--arena-rank`."""
 
 

@@ -192,6 +192,16 @@ def sklearn_leaderboard(count: int, rows: int, lam: float = LAM, lam_b: float = 
     return run
 
 
+def glum_leaderboard(count: int, rows: int, lam: float = LAM, lam_b: float = LAM_B) -> Run:
+    """glum's iteratively reweighted least squares on the same matrix, at its default tolerance."""
+    from glum import GeneralizedLinearRegressor  # type: ignore[reportMissingImports]
+
+    z, won, precision = sparse_rows(rows, lam, lam_b)
+    settings: Any = {"family": "binomial", "l1_ratio": 0, "fit_intercept": False}
+    settings |= {"alpha": 1 / rows, "P2": precision}
+    return lambda: GeneralizedLinearRegressor(**settings).fit(z.tocsc(), won).coef_[None]
+
+
 def arena_rank(count: int, rows: int, reg: float, ftol: float, **prior: float) -> Run:
     """arena-rank 0.1.1, compiling included.
 

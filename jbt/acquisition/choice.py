@@ -22,18 +22,17 @@ def choose(
     """
     score = jnp.where(available & jnp.isfinite(score), score, -jnp.inf)
     tied = _near_the_best(score) & (score > -jnp.inf)
-    # Every pair gets a 32-bit code: its number in the low bits, random bits above them. The tied
-    # pair with the largest code is taken, and the low bits of that maximum are its number. (An
-    # argmax goes through the matrix entry by entry.) Of many pairs several have the same random
-    # bits: mixed with the salt, their numbers decide without favour for later items.
+    # Every pair gets a 32-bit code: its salted number in the low bits, random bits above them. The
+    # tied pair with the largest code is taken, and the low bits of that maximum are its number. (An
+    # argmax goes through the matrix entry by entry.) Where several of many pairs have the same
+    # random bits, salted numbers decide without favour for later items.
     n = score.shape[0]
     low_bits = jnp.uint32((1 << (n * n - 1).bit_length()) - 1)
-    number = jnp.arange(n * n, dtype=jnp.uint32).reshape(n, n)
-    mixed = salt & low_bits
-    code: Array = (scramble(number ^ salt) & ~low_bits) | (number ^ mixed)
+    salted = jnp.arange(n * n, dtype=jnp.uint32).reshape(n, n) ^ salt
+    code: Array = (scramble(salted) & ~low_bits) | (salted & low_bits)
     largest = jnp.where(tied, code, 0).max()
-    pair = ((largest & low_bits) ^ mixed).astype(jnp.int32)
-    return pair // n, pair % n, tied.any()
+    pair = ((largest ^ salt) & low_bits).astype(jnp.int32)
+    return pair // n, pair % n, score.max() > -jnp.inf
 
 
 def choose_judge(

@@ -6,7 +6,7 @@ NAME is a group (fit, crossing, active, leaderboard, study, memory, scaling, fir
 device) or a case of one; default all groups but device, which has as many problems as a GPU needs.
 Each side of a case runs in a process of its own, which first compiles and warms up; then all sides
 run in turn, once a round, on one core (`--cores`). Machines drift from day to day, the ratios
-within a round less.
+within a round less. With `--repeats 0` the run that compiles is what is measured.
 
 A line of the table says of a side how many problems a run has; the time a problem and its ratio to
 that of the first side, median and range over the rounds; how far the answers are from exact ones
@@ -128,7 +128,7 @@ def measure(case: dict[str, Any], repeats: int, old: Path | None, arena_rank: st
                         row["failed"] = str(error)
         answers = {name: np.load(file) for name, file in files.items() if file.exists()}
     for name, row in rows.items():
-        row["first"] = row["rounds"].pop(0) if row["rounds"] else {}
+        row["first"], row["rounds"] = (row["rounds"] or [{}])[0], row["rounds"][min(repeats, 1) :]
         row["answers"] = summary(answers[name], answers.get("exact")) if name in answers else {}
     rows.pop("exact", None)
     return rows

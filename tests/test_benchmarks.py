@@ -10,7 +10,7 @@ import pytest
 from benchmarks import same_numbers
 from benchmarks.calibration import means
 from benchmarks.speed import __main__ as speed
-from benchmarks.speed import ours, peers
+from benchmarks.speed import ours, pallas, peers
 
 
 def test_the_kernels_benchmarks_load_in_a_bare_jax_environment():
@@ -32,9 +32,16 @@ def test_every_side_of_a_case_can_be_called():
                 options = {"count": 1, **side}
                 module, function = options.pop("run").split(".")
                 signature = inspect.signature(
-                    getattr({"ours": ours, "peers": peers}[module], function)
+                    getattr({"ours": ours, "peers": peers, "pallas": pallas}[module], function)
                 )
                 signature.bind(**options)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(("dtype", "error"), [("float32", 2e-6), ("float64", 1e-9)])
+def test_a_pallas_kernel_finds_the_same_fit(dtype, error):
+    found, kernel = pallas.fit(3, dtype, interpret=True)(), ours.fit(3, dtype=dtype)()
+    np.testing.assert_allclose(found, kernel, atol=error)
 
 
 @pytest.fixture(scope="module")

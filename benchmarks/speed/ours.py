@@ -25,7 +25,7 @@ from benchmarks.speed.problems import BUDGET, LAM, LAM_B, REFIT, K, N
 from jbt import acquisition, estimators, runtime
 from jbt.acquisition import Loop, Task
 from jbt.acquisition.loop import look
-from jbt.kernel import metrics, model
+from jbt.kernel import cholesky, metrics, model
 from jbt.kernel.batching import CPU_PROBLEMS
 from jbt.kernel.fit import fit_map
 from jbt.simulation import judges, pairs
@@ -93,6 +93,7 @@ def fit(
     lam: float = LAM,
     solver: str = "newton",
     covariates: int = 1,
+    unrolled: int = cholesky.UNROLLED,
     **drawn: Any,
 ) -> Run:
     """MAP of pools: theta, c and kappa; if `naive`, theta alone.
@@ -101,8 +102,10 @@ def fit(
       lam: prior precision of quality.
       solver: newton, or lbfgs (jaxopt's).
       covariates: D; those beyond the first are noise.
+      unrolled: most parameters whose factorisation is no library's.
       drawn: further arguments of `problems.pools`.
     """
+    cholesky.UNROLLED = unrolled
     pools, prior = problems.pools(count, n, **drawn), Prior(lam, LAM_B)
     noise = np.random.default_rng(1).normal(size=(count, n, covariates - 1))
     columns = np.concatenate([pools.x[..., None], noise], -1)

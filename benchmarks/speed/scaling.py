@@ -1,0 +1,61 @@
+"""Draw how time grows with the size of a problem.
+
+    python -m benchmarks.speed scaling --json speed.json
+    python -m benchmarks.speed.scaling speed.json docs/figures/scaling.svg
+
+Prints for each kind of problem the exponent of its growth: the slope of log time against log size
+between the two largest.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from jbt.experiments import plots
+
+KINDS = {
+    "n": ("items of a pool", "a fit"),
+    "covariates": ("covariates", "a fit"),
+    "count": ("problems", "the crossing"),
+    "budget": ("verdicts of a run", "an active run"),
+    "rows": ("verdicts", "a leaderboard"),
+}
+"""What grows, by the argument of a side: the axis, and what is timed."""
+
+
+def main(measured: str, out: str) -> None:
+    """Draw a file of `benchmarks.speed scaling --json`."""
+    cases = [c for c in json.loads(Path(measured).read_text())["cases"] if c["group"] == "scaling"]
+    figure, axes = plots.new_figure(2, n_rows=3, width=3.6, height=2.6)
+    panels = list(np.ravel(axes))
+    for ax, (size, (axis, what)) in zip(panels, KINDS.items(), strict=False):
+        sides = [s for c in cases for s in c["sides"].values() if _grows(c["each"], s) == size]
+        x = np.array([side[size] for side in sides])
+        costs = np.array([[turn["seconds"] for turn in side["rounds"]] for side in sides])
+        if size != "count":  # of one problem
+            costs = costs / [[side.get("count", 1)] for side in sides]
+        middle, low, high = np.median(costs, 1), costs.min(1), costs.max(1)
+        slope = np.diff(np.log(middle[-2:]))[0] / np.diff(np.log(x[-2:]))[0]
+        memory = max(side["rounds"][-1]["megabytes"] for side in sides)
+        print(f"{what}, {axis} {x[0]:,} to {x[-1]:,}: exponent {slope:.2f}, {memory:,.0f} MB")
+        ax.errorbar(x, middle, [middle - low, high - middle], marker="o", capsize=3, color="black")
+        ax.set(xscale="log", yscale="log", xlabel=axis, ylabel=f"{what} (seconds)")
+        ax.set_title(f"grows with the power {slope:.1f}")
+        plots.ticks(ax, x=x.tolist())
+    for ax in panels[len(KINDS) :]:
+        ax.remove()
+    plots.save(figure, Path(out), kind=out.rsplit(".")[-1])
+
+
+def _grows(each: list[dict[str, float]], side: dict[str, float]) -> str:
+    """The argument in which the cases of one name differ."""
+    given = next(given for given in each if given.items() <= side.items())
+    return next(name for name in KINDS if name in given)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -120,7 +120,9 @@ class GatePlan(JudgedPlan):
             }
 
         ids, conditions = range(self.pools), {"rho": [self.rho]}
-        out = simulate(experiment, conditions, ids, seed=self.seed, progress=progress)
+        # So many pools run in less time than optimising their program takes.
+        options = {"seed": self.seed, "optimise": self.pools > 2048}
+        out = simulate(experiment, conditions, ids, progress=progress, **options)
         out = {name: values[:, 0] for name, values in out.items()}
         helped = out["bias_aware"] > out["naive"] + RISE
         classes = dict(zip(CLASSES, (helped, ~helped, out["agreement_harmed"]), strict=True))

@@ -117,6 +117,7 @@ class ReferencePlan(JudgedPlan):
             return {"alone": alone, **outcomes}
 
         ids, settings = range(self.pools), {"seed": self.seed, "dtype": "float64"}
+        settings |= {"optimise": self.pools > 128}  # fewer run in less time than that takes
         out = simulate(experiment, {"rho": [self.rho]}, ids, progress=progress, **settings)
         out = {name: values[:, 0] for name, values in out.items()}
         recall = out["recall"]

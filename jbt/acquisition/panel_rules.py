@@ -45,6 +45,8 @@ class PanelRule:
     score: PanelScore
     fresh: bool = False
     """Update the covariance by the Fisher term of every pick before the next one."""
+    tried: bool = False
+    """As a `Rule`'s."""
 
 
 def with_reference(
@@ -163,8 +165,7 @@ def one_of(names: Sequence[str], number: Int[Array, ""]) -> Rule | PanelRule:
     def score(view: Any, key: Key[Array, ""]) -> Array:
         return jax.lax.switch(number, [rule.score for rule in listed], view, key)
 
-    rule = dataclasses.replace(listed[0], score=score)
-    return dataclasses.replace(rule, tried=True) if isinstance(rule, Rule) else rule
+    return dataclasses.replace(listed[0], score=score, tried=True)
 
 
 def alike(names: Iterable[str], refit_every: int, n_judges: int = 1) -> list[list[str]]:

@@ -165,7 +165,7 @@ def check(design: Design, loop: Loop, budgets: np.ndarray, n_judges: int | None 
     rule = resolve(loop.rule)
     if rule in RULES.values() or (n_judges is not None and rule in PANEL_RULES.values()):
         return
-    if isinstance(rule, Rule) and rule.tried:
+    if rule.tried:
         return
     # In another thread, because this one may be in the middle of tracing.
     m = None if design.content is None else design.n_contents

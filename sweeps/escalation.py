@@ -183,7 +183,7 @@ class Escalation(Correlated, VaryingBias, Sweep):
             )
             conditions["conditions"]["rule"] = number
             return Group(
-                *(f"{strategy}-{price:g}", experiment),
+                *(strategy if np.isnan(price) else f"{strategy}-{price}", experiment),
                 **conditions,
                 n_items=self.n_items,
                 pools=self.pools,

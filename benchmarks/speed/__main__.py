@@ -3,7 +3,8 @@
     python -m benchmarks.speed [NAME ...] [--json FILE] [--repeats 5] [--old CHECKOUT]
 
 NAME is a group (fit, crossing, active, leaderboard, study, memory, scaling, first_wait, compiling,
-device) or a case of one; default all groups but device, which has as many problems as a GPU needs.
+device) or a case of one; default all groups but compiling and device, which has as many problems as
+a GPU needs.
 Each side of a case runs in a process of its own, which first compiles and warms up; then all sides
 run in turn, once a round, on one core (`--cores`). Machines drift from day to day, the ratios
 within a round less. With `--repeats 0` the run that compiles is what is measured.
@@ -192,7 +193,7 @@ def main() -> None:
     options = parser.parse_args()
     cases = read_cases()
     groups = dict.fromkeys(case["group"] for case in cases)
-    names = options.names or [group for group in groups if group != "device"]
+    names = options.names or [group for group in groups if group not in ("compiling", "device")]
     if unknown := set(names) - {name for c in cases for name in (c["group"], c["name"])}:
         parser.error(f"no group or case is called {' or '.join(unknown)}")
     if options.json and options.json.exists():

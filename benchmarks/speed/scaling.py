@@ -34,6 +34,7 @@ def main(measured: str, out: str) -> None:
     panels = list(np.ravel(axes))
     for ax, (size, (axis, what)) in zip(panels, KINDS.items(), strict=False):
         sides = [s for c in cases for s in c["sides"].values() if _grows(c["each"], s) == size]
+        sides = [side for side in sides if "failed" not in side]
         x = np.array([side[size] for side in sides])
         costs = np.array([[turn["seconds"] for turn in side["rounds"]] for side in sides])
         if size != "count":  # of one problem

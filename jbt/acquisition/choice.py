@@ -18,7 +18,8 @@ def choose(
     is never chosen.
 
     Returns:
-      The item shown first, the second, and whether any pair is available.
+      The item shown first, the second, and whether any pair is available; without one, the items
+      mean nothing.
     """
     score = jnp.where(available & jnp.isfinite(score), score, -jnp.inf)
     tied = _near_the_best(score) & (score > -jnp.inf)

@@ -203,8 +203,9 @@ def _for_judges(chain: Float[Array, "Q P ..."] | None) -> Float[Array, "Q P 1 ..
     return None if chain is None else chain[:, :, None]
 
 
-FARTHEST = {4: 40.0, 8: 300.0}
-"""Bytes of a float -> largest logit whose exponential can be squared and multiplied by counts."""
+FARTHEST = {4: 30.0, 8: 300.0}
+"""Bytes of a float -> largest logit whose exponential, squared, can be multiplied by a count of
+10^12 (float32)."""
 
 
 def _residual_and_weight(

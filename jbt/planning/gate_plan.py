@@ -120,8 +120,8 @@ class GatePlan(JudgedPlan):
             }
 
         ids, conditions = range(self.pools), {"rho": [self.rho]}
-        # So many pools run in less time than optimising their program takes.
-        options = {"seed": self.seed, "optimise": self.pools > 2048}
+        # Fewer run in less time than optimising their program takes.
+        options = {"seed": self.seed, "optimise": self.pools > 256}
         out = simulate(experiment, conditions, ids, progress=progress, **options)
         out = {name: values[:, 0] for name, values in out.items()}
         helped = out["bias_aware"] > out["naive"] + RISE

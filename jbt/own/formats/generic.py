@@ -45,6 +45,9 @@ SWAPPED = ("{}_swapped", "swapped_{}", "{}_reversed", "reversed_{}", "{}_swap")
 MAY_BE_GOLD = ("label", "preference", "preferred", "better")
 """Usual columns of a winner that beside a judge's scores may hold a label."""
 
+MODELS = ("model", "model_name", "generator", "system", "assistant")
+"""Stems of columns that name who wrote an answer, of `STEMS["items"]`."""
+
 RESULTS = {"1": 1.0, "true": 1.0, "0.5": 0.5, "0": 0.0, "false": 0.0}
 """Whether the chosen answer won."""
 
@@ -132,9 +135,7 @@ def _pairs(given: GenericColumns, columns: Keys) -> Layout:
         found = [(stem, columns.pairs(stem)) for stem in COUNTS]
         counts = tuple((stem, *pairs[0]) for stem, pairs in found if len(pairs) == 1)
 
-    of_answers = given.counts or (
-        counts and not given.wins and items in columns.pairs(*STEMS["items"])
-    )
+    of_answers = given.counts or (counts and not given.wins and items in columns.pairs(*MODELS))
 
     def own_pool(row: Row) -> str:
         """Answers given, or counted, with their row form a pool of their own."""

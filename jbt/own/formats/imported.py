@@ -398,7 +398,11 @@ class Imported:
         else:
             why = f"{self.format.title} do not record it"
         default = "; each is its own, pool/item" * bool(self.items["by_place"].any())
+        no_prompts = self.format.name == "generic" and "pool" not in self.used
         gaps = {
+            "prompt: no column names it, so each row is one of its own (--pool COLUMN)": (
+                no_prompts and counts["pools"] > 1
+            ),
             f"order shown of {unknown} of {counts['verdicts']} verdicts: {why}": unknown,
             "judge: all verdicts are taken for one judge's (--judge NAME)": not self.judges,
             f"lengths of {missing} of {counts['items']} items: no texts in these files": missing,

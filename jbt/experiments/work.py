@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -266,6 +267,8 @@ def executor_of(text: str | None, folder: Path) -> Iterator[tuple[Executor, int,
             name, _, value = pair.partition("=")
             options[name] = int(value) if value.isdecimal() else value
         jobs = options.pop("jobs", 16)
+        # Else it closes all handlers of logs that are there, and their streams with them.
+        os.environ.setdefault("SUBMITIT_LOG_LEVEL", "NOCONFIG")
         with _needed("slurm"):
             import submitit  # noqa: F401
         try:

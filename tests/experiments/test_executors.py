@@ -9,6 +9,7 @@ from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
+import absl.logging  # noqa: F401  its handler holds stderr, which submitit would close
 import pytest
 import xarray as xr
 from support import noise
@@ -157,7 +158,6 @@ def test_chunks_are_given_out_again_until_they_kill_too_many(capsys):
     ],
 )
 def test_wrong_options_end_with_one_line(tmp_path, capsys, options, message):
-    pytest.importorskip("absl.logging")  # its handler holds stderr; submitit would close both
     assert noise.SWEEP.main(["--out", str(tmp_path), *LINE, *options]) == 2
     error = capsys.readouterr().err.splitlines()
     assert message in error[-1]

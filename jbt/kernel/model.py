@@ -204,8 +204,8 @@ def _for_judges(chain: Float[Array, "Q P ..."] | None) -> Float[Array, "Q P 1 ..
 
 
 FARTHEST = {4: 30.0, 8: 300.0}
-"""Bytes of a float -> largest logit whose exponential, squared, can be multiplied by a count of
-10^12 (float32)."""
+"""Bytes of a float -> the largest exponent (logits) that `_residual_and_weight` takes of an item;
+its square, times a count of 10^12 or, in float64, more, stays finite."""
 
 
 def _residual_and_weight(

@@ -11,6 +11,7 @@ from scipy.stats import chi2
 from jbt import estimators, twins
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.run import run, table_of
+from jbt.experiments.work import is_program_of
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import simulate, stream
@@ -53,16 +54,20 @@ def test_the_table_has_benefits_and_their_crossings():
 
 @pytest.mark.heavy
 def test_methods_are_estimators_of_the_same_verdicts():
-    s = dataclasses.replace(SMALL, interaction=(0.5,))
+    s = dataclasses.replace(SMALL, interaction=(0.5,), pool=tuple(varying_bias.KINDS))
     by_name = {group.name: group for group in s.groups()}
-    group = by_name["gaussian-unpaired-naive-bias_aware-all"]  # of one program
+    group = by_name["gaussian-0.4-unpaired-naive-bias_aware-all"]
+    # Both kinds of pool are one program, and the models as well.
+    assert is_program_of(group, by_name["statement_bank-0-unpaired-naive-bias_aware-all"])
     found = simulate(group.experiment, group.conditions, range(3))
-    naive = 2
-    at = naive + group.n_conditions // 2
-    condition = {n: jax.numpy.asarray(v[at], "float32") for n, v in group.conditions.items()}
+    naive, at = 0, 1
+    condition = {
+        name: jax.numpy.asarray(v[at] if np.ndim(v) else v, "float32")
+        for name, v in group.conditions.items()
+    }
     for i in range(3):
         key = jax.random.fold_in(jax.random.key(0), i)
-        pool = varying_bias.drawn("gaussian", key, condition)
+        pool = varying_bias.gaussian(stream(key, "pool"), condition)
         oracle = twins.answers(key, pool, condition)
         verdicts = judges.reveal(oracle, pairs.every_pair(pool))
         recalls = []
@@ -82,7 +87,7 @@ def test_contents_in_both_forms_have_as_many_verdicts():
         **{"pair_noise": 0.0, "argmax": 0.0, "rho": 0.4},
     }
     condition = {name: jax.numpy.asarray(value) for name, value in condition.items()}
-    alone = varying_bias.drawn("gaussian", stream(key, "x"), condition)
+    alone = varying_bias.gaussian(stream(key, "x"), condition)
     both = pools.in_both_forms(alone)
     assert both.design.covariates[:, 0].tolist() == [0.0] * 30 + [1.0] * 30
     np.testing.assert_array_equal(both.quality, alone.quality)

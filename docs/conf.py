@@ -6,6 +6,7 @@ It opens from disk: no page asks another host for a script, a style, a font or a
 
 import enum
 import inspect
+import json
 import re
 import runpy
 import shutil
@@ -57,23 +58,36 @@ runpy.run_path(str(DOCS / "explorer.py"))["main"](
     ["page", "--out", str(DOCS / "_static" / "explorer.html")]
 )
 
+repository = ""
+"""OWNER/NAME of a public repository on GitHub: each notebook's page then links to it in Colab."""
+COLAB = (
+    "\n\n[Open in Colab](https://colab.research.google.com/github/{repository}/blob/main/{page}.ipynb)"
+    "; there, run `%pip install git+https://github.com/{repository}` first."
+)
+
 ENTRY = re.compile(r"^- \[(.*?)\]\((.*?)\)", re.MULTILINE)
 
 
 def from_the_list_of_pages(app, page, source):
-    """The index is docs/README.md, the list of pages on code hosts, with its sections as the
-    navigation. Links to and from notebooks lead to where the site has them."""
+    """The home page is the checkout's README up to its list of commands. The sections of
+    docs/README.md, the list of pages on code hosts, are the navigation. Links to and from
+    notebooks lead to where the site has them."""
     if page == "index":
-        app.env.note_dependency(DOCS / "README.md")
-        readme = (DOCS / "README.md").read_text()
-        source[0] = (Path(app.config.report).read_text() if app.config.report else "") + readme
-        for section in readme.split("\n## ")[1:]:
+        for readme in (DOCS / "README.md", DOCS.parent / "README.md"):
+            app.env.note_dependency(readme)
+        home = readme.read_text().partition("\n## Commands\n")[0].replace("](docs/", "](")
+        source[0] = (Path(app.config.report).read_text() if app.config.report else "") + home + "\n"
+        for section in (DOCS / "README.md").read_text().split("\n## ")[1:]:
             caption = section.partition("\n")[0]
             pages = "\n".join(f"{title} <{path}>" for title, path in ENTRY.findall(section))
             source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{pages}\n```\n"
     source[0] = re.sub(r"(\(|<)(?:\.\./)+(notebooks/\w+\.ipynb)", r"\1/\2", source[0])
     if page.startswith("notebooks/"):
         source[0] = source[0].replace("(../docs/", "(/")
+        if repository := app.config.repository:
+            notebook = json.loads(source[0])
+            notebook["cells"][0]["source"].append(COLAB.format(repository=repository, page=page))
+            source[0] = json.dumps(notebook)
 
 
 def as_restructured_text(app, what, name, obj, options, lines):
@@ -127,6 +141,7 @@ def as_one_page(app, config):
 
 def setup(app):
     app.add_config_value("report", "", "env")
+    app.add_config_value("repository", "", "env")
     app.connect("config-inited", as_one_page)
     app.connect("source-read", from_the_list_of_pages)
     app.connect("autodoc-process-docstring", as_restructured_text, priority=400)

@@ -35,10 +35,10 @@ CONTROLS = {
 }
 """Field of `sweeps.crossing.Crossing` -> values, in the order of the grid's axes."""
 LABELS = {
-    "bias": "bias c*, logits per unit of the covariate",
+    "bias": "bias c* of the judge, logits per unit of the covariate",
     "sd": "standard deviation of quality, logits",
-    "k": "size of the top set, k of 30",
-    "interaction": "growth of the bias with quality, gamma",
+    "k": "size k of the top set, of 30 answers",
+    "interaction": "growth gamma of the bias with quality",
 }
 RHO = tuple(round(0.1 * i, 1) for i in range(10))
 POOLS = 1000
@@ -120,19 +120,30 @@ const at = law[row];
 limit.location = at === null ? -1 : at;
 limit.visible = at !== null;
 const b = shown.benefit;
-let text = b[0] <= 0 ? "Correction does not pay at any correlation shown"
-                     : "Correction pays at every correlation shown";
+let text = b[0] <= 0 ? "Correction helps at no correlation shown"
+                     : "Correction helps at every correlation shown";
 for (let i = 1; i < n; i++) {
     if (b[i - 1] > 0 && b[i] <= 0) {
         const cross = rho[i - 1] + (rho[i] - rho[i - 1]) * b[i - 1] / (b[i - 1] - b[i]);
-        text = "Correction stops paying at a correlation of " + cross.toFixed(2);
+        text = "Correction stops helping at a correlation of " + cross.toFixed(2);
         break;
     }
 }
-if (at !== null) text += "; large noise-free pools: " + at.toFixed(2);
+if (at !== null) text += " (in large pools without noise: " + at.toFixed(2) + ")";
 answer.text = text;
 """
 """Shows the row of the grid that the sliders point at."""
+
+STYLE = """<meta name="viewport" content="width=device-width">
+<style>
+  html { color-scheme: light dark; background: white; }
+  @media (prefers-color-scheme: dark) {
+    html { background: #121212; }
+    body { color-scheme: light; color: black; filter: invert(0.93) hue-rotate(180deg); }
+  }
+</style>
+"""
+"""Where the reader's system is dark, so is the page: its colours are turned, hues kept."""
 
 
 def limits(controls: dict[str, Sequence[float]]) -> list[float | None]:
@@ -181,16 +192,17 @@ def page(grid: Grid, first: dict[str, float] | None = None) -> str:
     law = limits(grid.controls)
     now = {name: values[row * n : (row + 1) * n] for name, values in flat.items()}
     source = ColumnDataSource({"rho": list(grid.rho), **now})
+    blue, orange, black = (plots.COLOURS[c] for c in ("blue", "vermilion", "black"))
     sliders = [
         CategoricalSlider(
             categories=[f"{v:g}" for v in values],
             value=f"{values[place]:g}",
             title=LABELS[name],
             sizing_mode="stretch_width",
+            stylesheets=[f".noUi-handle {{ background: {blue}; }}"],
         )
         for place, (name, values) in zip(places, grid.controls.items(), strict=True)
     ]
-    blue, orange, black = (plots.COLOURS[c] for c in ("blue", "vermilion", "black"))
     common = {"sizing_mode": "stretch_width", "tools": "", "toolbar_location": None}
     common |= {"x_range": (grid.rho[0], grid.rho[-1])}
     k = "top k"
@@ -219,8 +231,9 @@ def page(grid: Grid, first: dict[str, float] | None = None) -> str:
     answer = Div(text="", styles={"font-weight": "bold", "font-size": "110%"})
     about = Div(
         text=f"{grid.made['pools']:,} simulated pools of {grid.made['n_items']} items at each "
-        "correlation, every ordered pair judged once; band: 95 % interval over pools; dashed: "
-        "where large noise-free pools cross, for a bias that does not grow."
+        "correlation, with every ordered pair judged once. The band is a 95 % interval over pools. "
+        "The dashed line shows where large pools without noise cross; there is none for a bias "
+        "that grows."
     )
     moved = CustomJS(
         args={
@@ -243,7 +256,8 @@ def page(grid: Grid, first: dict[str, float] | None = None) -> str:
     room = {"padding": "0 12px", "box-sizing": "border-box"}  # for the handles at either end
     document.add_root(column(*shown, sizing_mode="stretch_width", styles=room))
     document.js_on_event("document_ready", moved)
-    return file_html(document, INLINE, title="The crossing, by hand")
+    html = file_html(document, INLINE, title="The crossing, by hand")
+    return html.replace("<head>", f"<head>\n{STYLE}", 1)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

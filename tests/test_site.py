@@ -97,7 +97,7 @@ def test_sliders_choose_another_curve(tmp_path):
     path = tmp_path / "explorer.html"
     path.write_text(explorer["page"](explorer["Grid"].load(explorer["GRID"])), encoding="utf-8")
     with browser.browser() as started, browser.opened(started, path) as (tab, problems):
-        answer = tab.get_by_text("Correction stops paying at a correlation of")
+        answer = tab.get_by_text("Correction stops helping at a correlation of")
         before = answer.inner_text()
         tab.get_by_role("slider").first.press("ArrowRight")
         answer.get_by_text(before).wait_for(state="detached", timeout=1000)
@@ -106,7 +106,7 @@ def test_sliders_choose_another_curve(tmp_path):
     crossings = [
         float(re.findall(r"correlation of (\d\.\d+)", text)[0]) for text in (before, after)
     ]
-    assert crossings[1] > crossings[0]  # more bias: correction pays longer
+    assert crossings[1] > crossings[0]  # more bias: correction helps longer
 
 
 BAD = """<!doctype html><html><head><script src="https://example.org/a.js"></script>

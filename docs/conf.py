@@ -69,13 +69,13 @@ ENTRY = re.compile(r"^- \[(.*?)\]\((.*?)\)", re.MULTILINE)
 
 
 def from_the_list_of_pages(app, page, source):
-    """The home page is the checkout's README up to its list of commands. The sections of
+    """The home page is the checkout's README up to its section on GPUs. The sections of
     docs/README.md, the list of pages on code hosts, are the navigation. Links to and from
     notebooks lead to where the site has them."""
     if page == "index":
         for readme in (DOCS / "README.md", DOCS.parent / "README.md"):
             app.env.note_dependency(readme)
-        home = readme.read_text().partition("\n## Commands\n")[0].replace("](docs/", "](")
+        home = readme.read_text().partition("\n## On a GPU\n")[0].replace("](docs/", "](")
         source[0] = (Path(app.config.report).read_text() if app.config.report else "") + home + "\n"
         for section in (DOCS / "README.md").read_text().split("\n## ")[1:]:
             caption = section.partition("\n")[0]

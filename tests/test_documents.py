@@ -65,7 +65,14 @@ def check_printed(printed, shown, near=0.02):
 @documents
 @pytest.mark.parametrize(
     ("page", "count"),
-    [("judge", 1), ("own-verdicts", 1), ("identify", 3), ("leaderboard", 2), ("gate", 2)],
+    [
+        ("../README", 1),
+        ("judge", 1),
+        ("own-verdicts", 1),
+        ("identify", 3),
+        ("leaderboard", 2),
+        ("gate", 2),
+    ],
 )
 def test_commands_print_what_their_page_shows(page, count, readers_folder, jbt, request):  # noqa: F811
     if page in ("judge", "own-verdicts", "leaderboard"):

@@ -36,26 +36,28 @@ HEAD = """# Do the intervals cover?
 **Answer.** {answer}
 
 Intervals and rates that jbt prints are simulated where their assumptions hold and where they fail.
-**Coverage** is the share of printed intervals that hold the truth (for `jbt gate`: of decisions
-that enable nothing falsely), from the least to the largest of all settings; the target is the
-promised level ± .02, and a setting misses it where the coverage's own 95 % interval lies wholly
-outside. A guarantee (≥) may cover more. The files linked have every setting, and how often jbt
+**Coverage** is the share of printed intervals that contain the truth (for `jbt gate`: of decisions
+without a false enable). The table shows the lowest and the highest of all settings. The target is
+the promised level ± .02. A setting misses it if the coverage's own 95 % interval lies wholly
+outside. A guarantee (≥) may cover more. The linked files have every setting, and how often jbt
 prints the interval instead of withholding it with a reason (`printed`).
 
-A target that a few hundred studies cannot miss says little, so three columns judge the criterion.
-**Below** is the number of settings whose coverage lies significantly below the promise: one in
-forty does by chance. **z** is the distance of the coverage of all settings together from the
-promise, in standard errors; settings of one study depend on each other, so beyond 3 it is more
-than chance. **Power** is the chance that an interval with a true coverage of .04 less than promised
-is called a miss. Settings in which an assumption is known to fail, and guarantees, count for none
-of them.
+A target that a few hundred studies cannot miss says little, so three columns show how strict it is.
+They leave out guarantees and settings in which an assumption is known to fail.
+
+- **Below** is the number of settings whose coverage is significantly below the promise. One in
+  forty is so by chance.
+- **z** is the distance of the coverage of all settings together from the promise, in standard
+  errors. Settings of one study depend on each other, so only a z beyond 3 is more than chance.
+- **Power** is the probability that an interval with a true coverage of .04 less than promised is
+  called a miss.
 
 | what | intervals | settings | promised | coverage | on target | below | z | power |
 |---|---|---|---|---|---|---|---|---|"""
 
 ANSWER = (
-    "{right:,} of {every:,} settings are on target; {missed} miss, mostly where "
-    "an assumption fails."
+    "Of {every:,} simulated settings, {right:,} are on target: intervals cover the truth about as "
+    "often as promised.\n{missed} miss, mostly where an assumption fails."
 )
 
 MISSED = """
@@ -67,11 +69,11 @@ MISSED = """
 FOOT = """
 **Not simulated:** differences between judges without a trusted one, theta and P(top k) of joint
 fits, joint leaderboards without `--judge-aware`, and fits with `--lam`. Rows on one comparison
-(`--one-comparison`) are of few studies: the report has them all together.
+(`--one-comparison`) have few studies; the report has them all together.
 
 **Drawn from the prior** (`python -m benchmarks.sbc`, 20,000 pools of ten items): P(top 3) is right
-within .02 in each of ten classes. 95 % of a pool's Laplace posterior hold theta in .94, but c in
-.905 and kappa in .881, as large biases leave few verdicts in doubt.
+within .02 in each of ten classes. The 95 % region of a pool's Laplace posterior contains theta in
+.94 of pools, but c in .905 and kappa in .881, because large biases leave few verdicts in doubt.
 
 `python -m benchmarks.calibration NAME --keep` simulates a row again and makes this page. A row for
 another interval is [a function](extending.md#an-intervals-coverage).
@@ -81,12 +83,13 @@ another interval is [a function](extending.md#an-intervals-coverage).
 
 REASONS = {
     r".*jbt gate: the bound": "labels wrong with two rates, or not independently",
-    r"with few verdicts": "few verdicts: the profile is approximate",
-    r"few studies print|withheld in most": "printed in few studies only",
+    r"with few verdicts": "with few verdicts the profile is approximate",
+    r"few studies print|withheld in most": "the interval is printed in few studies only",
     r"at one standard|0\.3 lies near": "the prior shrinks towards its mean",
-    r"the report says": "widely spread qualities; the report says so",
+    r"the report says": "qualities are widely spread; the report says so",
     r"promised ": "a planned half-width is approximate",
-    r"slopes are first order": "few pools, or a target near its maximum: slopes are first order",
+    r"slopes are first order": "few pools, or a target near its maximum: the error of "
+    "the twin's calibration is of first order",
     r"$": "none known",
 }
 """Beginning of a note -> the reason that the page gives; any other note is its own reason."""

@@ -40,6 +40,11 @@ if TYPE_CHECKING:
 RUNS = 30
 """Pools a point of the paper's figure and table (count)."""
 Covariate = Literal["continuous", "binary", "binary_latent"]
+BARS = (
+    r"crossing $\rho$ (marks: 95 % over pools;"
+    f"\nwide bars: 95 % of studies of {RUNS} pools a point)"
+)
+"""Label of the axis of `Varied.forest`."""
 STYLE: dict[Covariate, tuple[str, str]] = {
     "continuous": ("blue", "continuous"),
     "binary": ("orange", "binary"),
@@ -124,16 +129,12 @@ class Varied(Sweep):
         names: list[str],
         offsets: Sequence[float],
         width: int,
-        *,
-        few: str = "",
-        many: str = "{}",
     ) -> np.ndarray:
         """Draw crossings one below the other, each covariate's a little apart, above wide bars that
         hold 95 % of studies of the paper's size; return the rows' places.
 
         Args:
           names: of the rows; rows of one name have one place.
-          few, many: labels of the bars and of the crossings, around the covariate's.
         """
         order = list(dict.fromkeys(names))
         places = np.array([order.index(name) for name in names])
@@ -144,9 +145,7 @@ class Varied(Sweep):
             # An open end is one where studies of this size need not cross on the grid.
             low = crossings.replicate_low.fillna(ends[kind][0])
             high = crossings.replicate_high.fillna(ends[kind][-1])
-            wide = {"alpha": 0.25, "lw": width, "label": few.format(label)}
-            ax.hlines(y, low, high, colors=plots.COLOURS[colour], **wide)
-            label = many.format(label)
+            ax.hlines(y, low, high, colors=plots.COLOURS[colour], alpha=0.25, lw=width)
             plots.points(ax, crossings, y, colour=colour, label=label, horizontal=True)
         ax.set_yticks(range(len(order)), order)
         ax.invert_yaxis()
@@ -158,12 +157,13 @@ class Varied(Sweep):
 CHOICES = ("sd", "position", "link", "completeness")
 """Choices that are simulated, beside the covariate; `every` only thins the grid."""
 SIGNS = {
-    "sd": "sd",
-    "position": r"$\kappa^*$",
-    "link": "link",
-    "completeness": "collected",
-    "every": r"$\rho$ thinned, every",
+    "sd": "sd of quality {}",
+    "position": "first shown preferred by {} logit",
+    "link": "{} link of the judge",
+    "completeness": "share of verdicts collected {}",
+    "every": r"grid of $\rho$ {} times as coarse",
 }
+"""Choice -> name of a value."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +186,7 @@ class Choices(PoolKind, Varied):
         "link": "of the judge",
         "completeness": "1 (probability that a verdict was collected)",
     }
-    panel_size = {"height": 5.2}
+    panel_size = {"height": 4.6}
 
     covariate: tuple[Covariate, ...] = tuple(STYLE)
     """continuous: rho is its correlation with quality. binary: a median split whose own correlation
@@ -268,7 +268,7 @@ class Choices(PoolKind, Varied):
             if row[name] != value:
                 changed = row[name]
                 changed = changed if isinstance(changed, str) else f"{changed:g}"
-                return f"{SIGNS[name]} = {changed}"
+                return SIGNS[name].format(changed)
         return "baseline"
 
     def panels(self, table):
@@ -276,7 +276,7 @@ class Choices(PoolKind, Varied):
 
         def papers(ax):
             for value in sorted(crossings.paper.dropna().unique()):
-                plots.reference(ax, value, f"paper, {value:g}", colour="vermilion")
+                plots.reference(ax, value, f"the paper, {value:g}", colour="purple")
 
         def choices(ax):
             names = [self.named(row) for _, row in crossings.iterrows()]
@@ -285,13 +285,13 @@ class Choices(PoolKind, Varied):
 
         curves = (
             plots.RHO_LABEL,
-            "benefit: top-5 recall, bias-aware minus naive",
-            "The baseline, by what the covariate is",
+            "share of the true top 5 found: with correction\n"
+            "minus without (bands: 95 % over pools)",
+            "With a binary covariate\ncorrection hurts earlier",
         )
-        bars = r"crossing $\rho$ (wide bars: 95 % of studies of 30 fresh runs)"
         lines = [Line({"covariate": k}, STYLE[k][1], STYLE[k][0]) for k in self.covariate]
         of_baseline = {"quantity": "benefit", **self.baseline}
-        one = (bars, "", "One choice at a time")
+        one = (BARS, "", "The other open choices\nhardly move the crossing")
         return [
             Panel("rho", of_baseline, lines, curves, legend=8, after=papers, level=0.0),
             Panel(labels=one, legend=0, after=choices),
@@ -307,12 +307,12 @@ def small_crossings(benefit: xr.DataArray, seed: int) -> np.ndarray:
 # --- the paper's factors
 
 FACTORS: dict[Any, str] = {
-    "bias": "c* = {:g}",
-    "n_items": "N = {:g}",
-    "sd": "sd = {:g}",
-    "lam": r"$\lambda$ = {:g}",
-    "lam_b": r"$\lambda_b$ = {:g}",
-    "k": "k = {:g}",
+    "bias": "bias c* {:g} logits",
+    "n_items": "{:g} items",
+    "sd": "sd of quality {:g} logits",
+    "lam": r"prior of quality, $\lambda$ {:g}",
+    "lam_b": r"prior of bias, $\lambda_b$ {:g}",
+    "k": "top {:g} wanted",
 }
 """Factor -> name of a value."""
 COLLAPSE = "collapse"
@@ -337,7 +337,7 @@ class Factors(PoolKind, VaryingBias, Varied):
         "full": {"pools": 2048},
     }
     units = Crossing.units
-    panel_size = {"height": 6.4}
+    panel_size = {"height": 5.6, "below": {"ncols": 4, "fontsize": 9}}
 
     covariate: tuple[pools.CovariateKind, ...] = ("continuous", "binary")
     """Kinds of covariate: continuous (variance 1), binary (median split, in {0, 1}, whose
@@ -406,34 +406,34 @@ class Factors(PoolKind, VaryingBias, Varied):
         crossings = where(table, quantity="crossing")
         is_collapse = crossings.factor.str.startswith(COLLAPSE)
         factors, collapse = crossings[~is_collapse], crossings[is_collapse]
+        values = factors[["factor", "value"]].itertuples(index=False)
+        factors = factors[[getattr(Crossing, factor, 0) != value for factor, value in values]]
 
         def one_by_one(ax):
             values = zip(factors.factor, factors.value, strict=True)
             names = [str(FACTORS.get(factor, factor)).format(value) for factor, value in values]
-            few = f"{{}}, studies of {self.runs} fresh pools a point (95 %)"
-            many = f"{{}}, {self.pools:,} pools (95 %)"
-            y = self.forest(ax, factors, names, (-0.18, 0.18), 6, few=few, many=many)
-            vermilion = plots.COLOURS["vermilion"]
-            ax.plot(factors.paper, y, "x", color=vermilion, label="paper")
-            ax.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3)
+            y = self.forest(ax, factors, names, (-0.18, 0.18), 6)
+            ax.plot(factors.paper, y, "x", color="black", label="the paper")
 
         def law(ax):
             r = np.geomspace(collapse.value.min() / 1.5, collapse.value.max() * 1.5, 200)
-            label = r"law: $2r\rho^3 + (2r^2+1)\rho^2 = r^2$"
+            label = "law of large pools without noise"
             ax.plot(r, [theory.crossing_law(v) for v in r], color="black", label=label)
-            ax.axhline(2**-0.5, color="black", linestyle=":", linewidth=0.8, label=r"$1/\sqrt{2}$")
             sizes = np.array([n for n, *_ in self.collapsed()])
-            for i, (colour, n) in enumerate(zip(plots.CYCLE, np.unique(sizes), strict=False)):
+            for i, (colour, n) in enumerate(zip(plots.CYCLE[2:], np.unique(sizes), strict=False)):
                 rows = collapse[sizes == n]
                 aside = 1 + 0.03 * (i - 1)  # pools of one r, side by side
-                plots.points(ax, rows, rows.value * aside, colour=colour, label=f"N = {n}")
+                plots.points(ax, rows, rows.value * aside, colour=colour, label=f"{n} items")
 
-        crossing = "crossing: " + plots.RHO_LABEL
-        one = (crossing, "", "One factor at a time")
-        spread = r"$r = c^* \, sd_x / sd$ (bias in units of the quality spread)"
-        many = (spread, crossing, "Continuous: crossings approach the law as N grows")
-        shown = {"log": "x", "ticks": {"x": (0.2, 0.5, 1, 2, 4)}, "legend": 8}
+        one = (BARS, "", "Bias and spread of quality\nmove the crossing most")
+        spread = "bias in units of the spread of quality\n" r"$r = c^* \, sd_x / sd$"
+        many = (
+            spread,
+            r"crossing $\rho$ (95 % over pools)",
+            "The larger the pools, the nearer the\ncrossing is to its law",
+        )
+        shown = {"log": "x", "ticks": {"x": (0.2, 0.5, 1, 2, 4)}}
         return [
-            Panel(labels=one, legend=0, after=one_by_one),
+            Panel(labels=one, after=one_by_one),
             Panel(labels=many, after=law, **shown),
         ]

@@ -55,7 +55,7 @@ class Acquisition(Active):
         },
         "paper": {"pools": 10, "n_seeds": 8, "n_samples": 1500, "membership": "counted"},
     }
-    panel_size = {"height": 5.0}
+    panel_size = {"below": {"ncols": 4, "fontsize": 9}}
 
     budget: tuple[int, ...] = (32, 60, 120, 200, 320, 600, 870)
     """Budgets of the table (verdicts); curves end at the largest, at most N (N - 1)."""
@@ -143,17 +143,23 @@ class Acquisition(Active):
         t = Table(self.columns, self)
         t.means("recall", by_seed(ds["recall"], self.n_seeds))
         naive = {"rule": REFERENCE, "model": "naive"}
-        of_naive = Line(naive, f"{REFERENCE}, naive model", "black", {"linestyle": ":"})
+        label = "the paper's rule without correction"
+        table, judge = t.frame(), {"judge": own_judge(ds)}
+        last = where(table, rule=REFERENCE, **judge).groupby("model").estimate.last()
         return Panel(
             "budget",
-            {"judge": own_judge(ds)},
-            [*self.lines(self.drawn, model="bias_aware"), of_naive],
+            judge,
+            [
+                *self.lines(self.drawn, model="bias_aware"),
+                Line(naive, label, "black", {"linestyle": ":"}),
+            ],
             (
-                "budget, verdicts",
-                f"recall of the top {self.k}",
-                f"Frozen judge, {self.pools:,} pools (95 % bands)",
+                "verdicts asked for in a pool",
+                f"share of the true top {self.k} found\n(bands: 95 % over {self.pools:,} pools)",
+                f"In the end {last['bias_aware']:.2f} of the top {self.k} are found\n"
+                f"with correction for bias, {last['naive']:.2f} without",
             ),
-            table=t.frame(),
+            table=table,
         )
 
     def differences(self, table: pd.DataFrame) -> Panel:
@@ -161,23 +167,23 @@ class Acquisition(Active):
         budget = self.budget_of_tests
         rows = where(table, quantity="delta", budget=budget, model="bias_aware")
         rows = rows[rows.judge != "unbiased"].sort_values("estimate", ascending=False)
+        rules = rows.rule.drop_duplicates().tolist()
+        simulated, paper = rows.drop_duplicates("rule"), rows.dropna(subset="paper")
 
         def draw(ax):
-            rules = rows.rule.drop_duplicates().tolist()
-            label = f"{self.pools:,} pools (95 %)"
-            simulated = rows.drop_duplicates("rule")
-            places = range(len(rules))
-            plots.points(ax, simulated, places, colour="blue", label=label, horizontal=True)
-            if (paper := rows.dropna(subset="paper")).size:
-                at = [rules.index(rule) for rule in paper.rule]
-                vermilion = plots.COLOURS["vermilion"]
-                ax.plot(paper.paper, at, "x", color=vermilion, label="paper (10 pools)")
+            places, at = range(len(rules)), [rules.index(rule) for rule in paper.rule]
+            plots.points(ax, simulated, places, colour="black", label="_", horizontal=True)
+            if at:
+                ink = plots.COLOURS["vermilion"]
+                ax.plot(paper.paper, at, "x", color=ink, label="number of the paper")
             ax.axvline(0, color="black", linewidth=0.8)
-            ax.set_yticks(places, rules)
+            ax.set_yticks(places, map(plots.rule_name, rules))
             ax.invert_yaxis()
 
-        labels = (f"recall minus that of {REFERENCE}, B = {budget}", "", "Rules against Eq. acq")
-        return Panel(labels=labels, legend=8, after=draw)
+        x = f"share found minus that of the paper's rule\n(95 % over {self.pools:,} pools)"
+        behind = f"{(simulated.ci_high < 0).sum()} of {len(rules)} rules find less\n"
+        title = f"{behind}than the paper's after {budget} verdicts"
+        return Panel(labels=(x, "", title), legend=9, after=draw)
 
     def allocation(self, ds: xr.Dataset) -> Panel:
         """Showings of an item by its distance from the boundary, 1 if spent evenly."""
@@ -189,16 +195,11 @@ class Acquisition(Active):
         t = Table(("rule", "distance"), self)
         t.means("showings", share * xr.DataArray(self.n_items / items, dims="distance"))
         labels = (
-            "distance from the boundary, places in true quality",
-            "showings of an item, 1 = spent evenly",
-            f"Where the budget goes, B = {budget}",
+            f"places of an item from the boundary of the top {self.k}",
+            "showings of an item, 1 if all are equal\n(bands: 95 % over pools)",
+            f"The paper's rule shows items near the\nboundary most (first {budget} verdicts)",
         )
-
-        def evenly(ax):
-            ax.axhline(1, color="black", linestyle=":", linewidth=0.8)
-
-        drawn = self.lines([rule for rule in self.rule if rule in self.drawn])
-        return Panel("distance", {}, drawn, labels, after=evenly, table=t.frame())
+        return Panel("distance", {}, self.lines(self.drawn), labels, level=1, table=t.frame())
 
 
 SWEEP = Acquisition

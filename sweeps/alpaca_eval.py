@@ -37,8 +37,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jbt import estimators, identifiability, stats
+from jbt.experiments import plots
 from jbt.experiments.declare import Group, RecordedSweep
-from jbt.experiments.plots import CYCLE, Line, Panel
+from jbt.experiments.plots import Line, Panel
 from jbt.kernel import model
 from jbt.kernel.fit import fit_map
 from jbt.types import Design, Fit, Prior, Rows, Variant
@@ -54,6 +55,12 @@ NOTHING, BOTH = "nothing", "both"
 """Sources of c beside the covariates."""
 RATES = ("win_rate", "length_controlled")
 """Published shares of wins."""
+SHOWN = {
+    NOTHING: ("nothing", "orange"),
+    VARIATION: ("lengths over prompts", "blue"),
+    RENDERINGS: ("prompted versions", "vermilion"),
+}
+"""Source of c -> its name and colour in the figure."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +73,6 @@ class AlpacaEval(MapPrior, RecordedSweep):
     columns = ("c_from", "content")
     index = "c_from"
     presets = {"smoke": {"pools": 40}, "paper": {}}
-    panel_size = {"width": 5.4, "height": 4.6}
     units = {
         "c_from": "name",
         "c": "logits per e-fold of 1 + words (tanh: per unit)",
@@ -198,58 +204,47 @@ class AlpacaEval(MapPrior, RecordedSweep):
 
     def panels(self, table):
         published = table[table.quantity == RATES[1]].set_index("content").estimate
-        found = [*table.c_from.dropna().unique()]
-        measured, shown = ([s for s in found if s not in out] for out in ((NOTHING, TANH), (TANH,)))
         families = sorted(table[table.quantity == "spread"].content.unique())
-        turned = {"rotation": 25, "ha": "right"}
+        shown, style = {"c_from": list(SHOWN)}, {"ms": 3, "elinewidth": 0.8}
 
         def diagonal(ax):
             ax.plot([0.01, 0.8], [0.01, 0.8], color="black", linewidth=0.8)
             ax.set(xscale="logit", yscale="logit")
+            rates = 0.01, 0.03, 0.1, 0.3, 0.7
+            plots.ticks(ax, x=rates, y=rates)
 
         return [
             Panel(
                 lambda rows: published[rows.content],
                 {"quantity": "expected_win_rate"},
                 [
-                    Line({"c_from": source}, label, colour, {"ms": 3, "elinewidth": 0.8}, False)
-                    for source, colour, label in (
-                        (NOTHING, "orange", "c = 0"),
-                        (VARIATION, "blue", "c from variation over prompts"),
-                        (RENDERINGS, "vermilion", "c from prompted renderings"),
-                    )
+                    Line({"c_from": source}, f"corrected by {label}", colour, style, False)
+                    for source, (label, colour) in SHOWN.items()
                 ],
                 (
-                    "published length-controlled win rate",
-                    *("expected win rate at equal length (95 %)", ""),
+                    "length-controlled win rate, as published",
+                    "win rate at equal length (95 % over prompts)",
+                    "Corrected win rates of the models\nare near the published ones",
                 ),
-                legend=8,
+                legend=9,
                 after=diagonal,
             ),
             Panel(
-                "c_from",
-                {"quantity": "c", "c_from": measured},
-                [Line({}, "_", "blue", joined=False)],
-                ("what c is taken from", "c, logits per e-fold of 1 + words (95 %)", ""),
-                names=measured,
-                name_style=turned,
-                legend=0,
-                level=0.0,
-            ),
-            Panel(
-                "c_from",
-                {"quantity": "spread", "c_from": shown},
+                lambda rows: rows.c_from.map([*SHOWN].index),
+                {"quantity": "spread", **shown},
                 [
-                    Line({"content": family}, family, CYCLE[i], joined=False, shift=0.15 * i)
-                    for i, family in enumerate(families)
+                    Line({"content": family}, family, colour, joined=False, shift=0.1 * i)
+                    for i, (family, colour) in enumerate(
+                        zip(families, ("green", "purple"), strict=False)
+                    )
                 ],
                 (
-                    *("", "largest less smallest quality, logits (95 %)"),
-                    "The versions of one model",
+                    "what the correction is taken from",
+                    "best minus worst quality of three versions\n(logits; 95 % over prompts)",
+                    "Correction brings versions that differ\nin length nearer to each other",
                 ),
-                names=shown,
-                name_style=turned,
-                legend=8,
+                names=[label for label, _ in SHOWN.values()],
+                legend=9,
                 after=lambda ax: ax.set_ylim(bottom=0),
             ),
         ]

@@ -47,6 +47,7 @@ class Crossing(Correlated, VaryingBias, Sweep):
         "paper": {"pools": 30},
     }
     units = dict.fromkeys(("naive_agreement", "bias_aware_agreement"), "1 (share of pairs)")
+    panel_size = {"width": 8.0, "height": 4.6}
 
     pools: int = 8192
     """Pools simulated at every condition (count, at most 2^32)."""
@@ -146,30 +147,42 @@ class Crossing(Correlated, VaryingBias, Sweep):
         t.add("crossing_limit", self.crossing_limit(), covariate=self.covariate)
 
     def panels(self, table):
-        simulated = f"simulated, N = {self.n_items}, {self.pools:,} pools (95 % interval)"
+        rows = table[table.quantity == "crossing"]
+        at, low, high = rows[["estimate", "ci_low", "ci_high"]].iloc[0]
+        title = f"Correction helps up to a correlation of {at:.2f} and hurts beyond"
         labels = (
-            plots.RHO_LABEL,
-            f"benefit: top-{self.k} recall, bias-aware minus naive",
-            f"{self.covariate} covariate, c* = {self.bias:g}, sd = {self.sd:g}",
+            f"{plots.RHO_LABEL} ({self.covariate})",
+            f"share of the true top {self.k} found:\nwith correction minus without",
+            "What correction gains" if np.isnan(at) else title,
         )
+        simulated = f"{self.pools:,} pools of {self.n_items} answers (band: 95 % over pools)"
         lines = [plots.Line({}, simulated, "blue")]
 
         def limit(ax):
             if self.has_limit:
                 rho = np.linspace(self.grid[0], self.grid[-1], 60)
                 share = self.k / self.n_items
-                at = [theory.limit_benefit(self.ratio, r, share, self.covariate) for r in rho]
-                label = r"noise-free limit, $N \to \infty$"
-                ax.plot(rho, at, "--", color="black", label=label)
+                gain = [theory.limit_benefit(self.ratio, r, share, self.covariate) for r in rho]
+                ax.plot(rho, gain, "--", color="black", label="limit of large pools without noise")
 
-        def crossings(ax):
-            plots.crossing(ax, table, colour="vermilion")
-            for paper in table[table.quantity == "crossing"].paper.dropna():
-                plots.reference(ax, paper, f"paper, {paper:g}", colour="orange")
+        def sides(ax):
+            ax.margins(x=0)
+            for paper in rows.paper.dropna():
+                plots.reference(ax, paper, f"crossing in the paper, {paper:g}", colour="purple")
+            if np.isnan(at):
+                return
+            label = f"crossing here, {at:.3f} [{low:.3f}, {high:.3f}]"
+            style = {"ms": 6, "capsize": 4, "zorder": 5}
+            plots.points(ax, rows[:1], [0], colour="black", label=label, horizontal=True, **style)
+            for end, side, colour in ((0, "HELPS", "green"), (-1, "HURTS", "vermilion")):
+                ends, ink = sorted((self.grid[end], at)), plots.COLOURS[colour]
+                ax.axvspan(*ends, color=ink, alpha=0.1, linewidth=0)
+                place = {"xycoords": ax.get_xaxis_transform(), "ha": "center", "va": "top"}
+                ax.annotate(f"correction {side}", (np.mean(ends), 0.97), color=ink, **place)
 
-        of_benefit = {"quantity": "benefit"}
+        of_benefit, legend = {"quantity": "benefit"}, {"framealpha": 1, "fontsize": 9}
         panel = plots.Panel(
-            "rho", of_benefit, lines, labels, legend=8, before=limit, after=crossings, level=0.0
+            "rho", of_benefit, lines, labels, legend=legend, before=limit, after=sides, level=0.0
         )
         return [panel]
 

@@ -55,7 +55,14 @@ ALL = "all"
 """Name of all judges together in the table."""
 CORRELATIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 """Correlations of quality and the covariate that sways the judge."""
-COLOUR: dict[str, str] = dict(zip(LABELS, ("blue", "orange", "green", "vermilion"), strict=True))
+KINDS = {
+    "pairs": ("any pair", "blue"),
+    "disputed": ("disputed pairs", "orange"),
+    "swaps": ("swaps", "green"),
+    "members": ("single items", "vermilion"),
+}
+"""Kind of label -> its name and colour in the figure, where it stands for the sign test."""
+PAPERS = "any pair, the paper's rule"
 
 
 class Cell(NamedTuple):
@@ -101,7 +108,7 @@ class Gate(Correlated, VaryingBias, Sweep):
         "wrong": "disputed untied pairs",
         **{f"{m}_member": "1 (chance of a draw)" for m in ("right", "wrong")},
     }
-    panel_size = {"n_columns": 2, "height": 4.0}
+    panel_size = {"below": {"ncols": 3, "fontsize": 9}}
 
     pools: int = 1000
     pool: str = "gaussian"
@@ -334,9 +341,9 @@ class Gate(Correlated, VaryingBias, Sweep):
     def panels(self, table):
         """Enable rates and recall along rho, and the largest rate in harmed pools."""
         n, a, joined = self.n_anchors[len(self.n_anchors) // 2], self.alpha[0], True
-        x, names = plots.RHO_LABEL, None
+        x = plots.RHO_LABEL
         if self.legitimate == "covariate":  # at 0 another covariate
-            x, names, joined = f"{x}; 0: the judge's own", 7, False
+            x, joined = f"{x}; 0: the judge's own", False
 
         def along(label: str, colour: str, ls: str = "-", **rows: Any) -> plots.Line:
             marker = {"-": "o", "--": "s", ":": "^"}[ls]
@@ -345,79 +352,48 @@ class Gate(Correlated, VaryingBias, Sweep):
 
         def signs(**rows: Any) -> list[plots.Line]:
             of_test = {**rows, "rule": "sign", "alpha": a, "n_anchors": n}
-            return [along(f"sign, {k}", COLOUR[k], **of_test, labels=k) for k in LABELS]
+            return [along(*KINDS[k], **of_test, labels=k) for k in LABELS]
 
         everyone = {"judge": ALL, "pool_class": "all"}
-        at_least = {"labels": "pairs", "rule": "at_least"}
-        enabled = [*signs(), along("at least as well, pairs", "black", "--", **at_least)]
+        enabled = {"labels": "pairs", "rule": "at_least"}
         recalls = [
-            along(label, colour, ls, quantity=f"{label.replace('-', '_')}_recall")
-            for label, colour, ls in (
-                ("naive", "black", ":"),
-                ("bias-aware", "black", "--"),
-                ("best", "purple", "-"),
+            along(label, colour, ls, quantity=f"{name}_recall")
+            for name, label, colour, ls in (
+                ("naive", "never corrected", "black", ":"),
+                ("bias_aware", "always corrected", "black", "--"),
+                ("best", "the better in each pool", "purple", "-"),
             )
         ]
         return [
             plots.Panel(
                 "rho",
                 {**everyone, "quantity": "enable_rate", "n_anchors": n},
-                enabled,
+                [*signs(), along(PAPERS, "blue", "--", **enabled)],
                 (
                     x,
-                    "share of pools enabled",
-                    f"How often the correction is switched on, K = {n}",
+                    "share of pools that are corrected\n(bands: 95 % over pools)",
+                    f"The stronger the correlation, the more\nrarely {n} labels allow correction",
                 ),
-                legend=names,
             ),
             plots.Panel(
                 "rho",
                 everyone,
                 [*recalls, *signs(quantity="gated_recall")],
-                (x, f"top-{self.k} recall", f"Recall behind the gate, K = {n}"),
-                legend=names,
+                (
+                    x,
+                    f"share of the true top {self.k} found\n(bands: 95 % over pools)",
+                    f"{n} labels of single items come\nnearest to the best choice",
+                ),
             ),
             plots.Panel(
                 labels=(
-                    "K, trusted labels (members: draws)",
-                    "largest share of harmed pools enabled,\nalong " + r"$\rho$",
-                    rf"Switched on where it harms (solid: bounded by {a:g})",
+                    "labels",
+                    "largest share of harmed pools that are\ncorrected, over " + r"$\rho$ (95 %)",
+                    f"A sign test rarely harms what it\ntests (line: its promise, {a:g})",
                 ),
                 after=lambda ax: draw_harm(ax, table, a),
             ),
         ]
-
-    def panels_of(self, ds, table):
-        power = plots.Panel(
-            labels=(
-                "trusted labels bought (mean)",
-                "share of helped pools enabled",
-                rf"Labels it takes at $\rho$ = {self.rho[0]:g} (dotted: one at a time)",
-            ),
-            log="x",
-            after=lambda ax: self.draw_power(ax, ds),
-        )
-        return [*self.panels(table), power]
-
-    def draw_power(self, ax: Axes, ds: xr.Dataset) -> None:
-        """Draw enable rates in helped pools against labels bought, at the least correlation."""
-        part = where(ds, noise_kind="none", rho=self.rho[0])
-        helped = part["bias_aware_recall"] > part["naive_recall"] + 1e-6
-        for (rule, ls), labels in product(zip(TESTS, "-:", strict=True), LABELS):
-            at = {"decision": self.decisions.index(f"{rule}@{self.alpha[0]:g}")}
-            x, y = (
-                np.concatenate(
-                    [
-                        part[prefix + name].sel(labels=labels).isel(at).where(helped)
-                        .mean(("condition", "pool"))
-                        for prefix in (("", "many_") if self.many else ("",))
-                    ]
-                )
-                for name in ("labels_used", "enable_rate")
-            )  # fmt: skip
-            label, colour = labels if rule == "sign" else None, plots.COLOURS[COLOUR[labels]]
-            ax.plot(x, y, color=colour, linestyle=ls, marker=".", label=label)
-        ax.axhline(self.power, color="black", linewidth=0.8, linestyle=":")
 
 
 def with_another_covariate(key: Key[Array, ""], pool: Pool, condition: Condition) -> Pool:
@@ -446,23 +422,20 @@ def worst(table: pd.DataFrame) -> pd.Series:
 def draw_harm(ax: Axes, table: pd.DataFrame, alpha: float) -> None:
     """Draw the largest rate over correlations in harmed pools, against K."""
     series = [
-        ("sign", "pairs", HARMED[0], "-"),
-        ("sign", "disputed", HARMED[0], "-"),
-        ("sign", "members", HARMED[1], "-"),
-        ("sign", "disputed", HARMED[1], ":"),
-        ("sign", "swaps", HARMED[1], ":"),
-        ("at_least", "pairs", HARMED[0], "--"),
+        ("pairs", HARMED[0], "-", KINDS["pairs"][0]),
+        ("disputed", HARMED[0], "-", KINDS["disputed"][0]),
+        ("members", HARMED[1], "-", KINDS["members"][0]),
+        ("disputed", HARMED[1], ":", "disputed pairs, recall harmed"),
+        ("pairs", HARMED[0], "--", PAPERS),
     ]
-    for rule, labels, name, ls in series:
-        of_rule = {"rule": rule} | ({"alpha": alpha} if rule == "sign" else {})
+    for labels, name, ls, label in series:
+        of_rule = {"rule": "at_least"} if label == PAPERS else {"rule": "sign", "alpha": alpha}
         rows = where(table, quantity="enable_rate", judge=ALL, labels=labels, **of_rule)
         rows = where(rows, pool_class=name)
         if rows.empty:
             continue
         rows = rows.loc[rows.groupby("n_anchors").estimate.idxmax()]
-        shown = "at least as well" if rule == "at_least" else rule
-        label = f"{shown}, {labels}: {name.replace('_', ' ')}"
-        plots.line(ax, rows, "n_anchors", colour=COLOUR[labels], label=label, linestyle=ls)
+        plots.line(ax, rows, "n_anchors", colour=KINDS[labels][1], label=label, linestyle=ls)
     ax.axhline(alpha, color="black", linewidth=0.8)
     ax.set_yscale("symlog", linthresh=0.01)
     ax.set_ylim(0, 1.5)

@@ -25,10 +25,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jbt import runtime
-from jbt.experiments import plots
 from jbt.experiments.declare import Group, RecordedSweep
 from jbt.experiments.labelled_arrays import where
-from jbt.experiments.plots import CYCLE
+from jbt.experiments.plots import COLOURS, Line, Panel
 from jbt.kernel.fit import fit_map
 from jbt.types import Design, Prior, Rows, Variant, check_count
 
@@ -36,7 +35,6 @@ from ._shared.recorded import Answers, read
 
 if TYPE_CHECKING:
     import xarray as xr
-    from matplotlib.axes import Axes
 
 
 SUBSETS = ("Natural", "Neighbor", "GPTInst", "GPTOut", "Manual")
@@ -61,6 +59,7 @@ class LLMBar(RecordedSweep):
     data_name = "llmbar"
     columns = ("subset", "judge", "training", "features", "lam")
     index = "judge"
+    panel_size = {"below": {"ncols": 3, "fontsize": 9}}
     presets = {
         "smoke": {"pools": 80, "n_seeds": 2},
         "paper": {"n_seeds": 1},
@@ -164,51 +163,57 @@ class LLMBar(RecordedSweep):
         shown = table.index.isin(where(table, **after, features=SHOWN).index)
         return table[before | shown | table.paper.notna()]
 
-    def figure(self, ds, table):
-        fig, (longer, *corrected) = plots.facets(3, width=5.6, height=4.6)
-        subsets = [name for name in SUBSETS if name in ds["subset"].values]
-        places = [*(str(judge) for judge in ds["judge"].values), PAPER_JUDGE]
+    def panels(self, table):
+        subsets = [name for name in SUBSETS if name in table.subset.values]
+        judges = [judge for judge in table.judge.dropna().unique() if judge != PAPER_JUDGE]
+        after = {"quantity": "agreement_corrected", "training": "subset"}
 
-        def mean(ax: Axes, style: str, label: str, **rows: Any) -> None:
-            """Draw the mean over judges across the width of each subset."""
-            means = where(table, **rows).groupby("subset").estimate.mean()
-            for i, name in enumerate(subsets):
-                at = (i - 0.45, i + 0.4)
-                ax.plot(at, [means[name]] * 2, style, color="black", label="_" if i else label)
+        def panel(labels: tuple[str, str], mean: Line, *series: Line) -> Panel:
+            """Judges beside each other in each subset, and what does not depend on the judge
+            across its width; crosses for a judge that only the paper has."""
+            lines = []
+            for one, (j, judge) in product(series, enumerate(judges)):
+                name, shift = "_" if j else one.label, 0.8 * (j / len(judges) - 0.5)
+                of_judge = {**one.where, "judge": judge}
+                lines.append(Line(of_judge, name, one.colour, joined=False, shift=shift))
 
-        def draw(ax: Axes, quantity: str, hollow: bool = False, **rows: Any) -> None:
-            """Draw a quantity by subset, judges beside each other; crosses for numbers that only
-            the paper has, which does not say which pairs it learned from."""
-            style = {"mfc": "white", "alpha": 0.6} if hollow else {}
-            for j, judge in enumerate(places):
-                one = where(table, quantity=quantity, judge=judge, subset=subsets)
-                if judge != PAPER_JUDGE or rows.get("training") == "all":
-                    one = where(one, **rows)
-                at = [subsets.index(name) + 0.8 * (j / len(places) - 0.5) for name in one.subset]
-                if judge == PAPER_JUDGE:
-                    marker, colour = ("+", "grey") if hollow else ("x", "black")
-                    ax.plot(at, one.paper, marker, color=colour, label=f"{judge} (paper)")
-                else:
-                    colour, label = CYCLE[j % len(CYCLE)], "_" if hollow else judge
-                    plots.points(ax, one, at, colour=colour, label=label, **style)
+            def others(ax):
+                means, at = where(table, **mean.where), np.arange(len(subsets))
+                means = means.groupby("subset").estimate.mean()[subsets]
+                ax.hlines(means, at - 0.45, at + 0.4, colors=mean.colour, label=mean.label)
+                for one in series:
+                    paper = where(table, judge=PAPER_JUDGE, quantity=one.where["quantity"])
+                    at = [subsets.index(name) + 0.4 for name in paper.subset]
+                    ink, label = COLOURS[one.colour], f"{PAPER_JUDGE}, {one.label} (the paper)"
+                    ax.plot(at, paper.paper, "x", color=ink, label=label)
+                ax.set_ylim(0, 1)
 
-        mean(longer, "-", "gold labels", quantity="gold_longer")
-        draw(longer, "prefers_longer")
-        longer.set(title="How often the longer answer is preferred", ylabel="share of pairs (95 %)")
-        for ax, (training, whose) in zip(corrected, TRAINING.items(), strict=True):
-            after: dict[str, Any] = {"quantity": "agreement_corrected", "training": training}
-            alone = "length and format alone, no judge"
-            mean(ax, ":", alone, features=WITHOUT_JUDGE, **after)
-            draw(ax, "agreement", hollow=True)
-            draw(ax, features=SHOWN, **after)
-            title = "Agreement with gold: before (hollow) and after\ncorrection by labels "
-            ax.set(title=title + whose, ylabel="share of pairs, ties as halves (95 %)")
-        for ax in fig.axes:
-            ax.set_xticks(range(len(subsets)), subsets)
-            ax.set_ylim(0, 1)
-            ax.axhline(0.5, color="grey", linewidth=0.5)
-        plots.legend_below(fig, fontsize=9)
-        return fig
+            x, named = "subset of LLMBar", {"names": subsets, "after": others}
+            return Panel("subset", {"subset": subsets}, lines, (x, *labels), **named)
+
+        gold = Line({"quantity": "gold_longer"}, "people's labels", "black")
+        alone = Line({**after, "features": WITHOUT_JUDGE}, "length and format, no judge", "grey")
+        raw, longer = ({"quantity": name} for name in ("agreement", "prefers_longer"))
+        corrected = Line({**after, "features": SHOWN}, "corrected by labels", "blue")
+        return [
+            panel(
+                (
+                    "share of pairs with the longer preferred\n(a mark a judge; 95 % over pairs)",
+                    "Most judges prefer the longer answer\nmore often than people do",
+                ),
+                gold,
+                Line(longer, "judges as they are", "orange"),
+            ),
+            panel(
+                (
+                    "share of pairs judged as people do\n(a mark a judge; 95 % over pairs)",
+                    "Correction by labels brings agreement,\nlargely without the judge",
+                ),
+                alone,
+                Line(raw, "judges as they are", "orange"),
+                corrected,
+            ),
+        ]
 
 
 def experiment(key: Any, condition: dict[str, Any], pair: Answers) -> dict[str, Any]:

@@ -37,7 +37,13 @@ MODELS = ("naive", "bias_aware", "measured")
 """measured: c by maximum likelihood, or by MAP where none exists, then quality given that c."""
 SURE = 0.95
 """Share of pools in which the MLE of c must exist for a design to count as identifying c."""
-COLOUR = {"all": "blue", "across": "green", "within": "orange", "mixed": "vermilion"}
+CHOICES = {
+    "all": ("all pairs alike", "blue"),
+    "across": ("different answers only", "green"),
+    "within": ("the two lengths of one answer", "orange"),
+    "mixed": ("half of the verdicts so", "vermilion"),
+}
+"""Choice of comparisons -> its name and colour in the figure."""
 
 
 class Cell(NamedTuple):
@@ -69,7 +75,6 @@ class PartialPairing(Profiled):
     units = {
         "covered": "1 if the interval holds c*",
     }
-    panel_size = {"height": 4.0}
 
     n_contents: Annotated[int, partial(check_count, least=2)] = 30
     """Contents of a pool of which only some are rendered twice (count)."""
@@ -196,30 +201,23 @@ class PartialPairing(Profiled):
     def panels(self, table):
         most = max(self.budget)
         widths = [
-            plots.Line(
-                {"comparisons": comparisons, "budget": budget},
-                f"{comparisons}, {budget:,} verdicts",
-                COLOUR[comparisons],
-                {"ls": "-" if budget == most else "--"},
-                scale=0.5,
-            )
-            for comparisons, budget in product(self.comparisons, self.budget)
+            plots.Line({"comparisons": name}, *CHOICES[name], scale=0.5)
+            for name in self.comparisons
         ]
-        none = {"n_twice": 0, "model": "bias_aware"}
-        gains = [plots.Line(none, "none twice: the prior's choice", "black")]
-        for m, colour in zip(self.recall_n_twice, plots.CYCLE, strict=False):
-            for model, what, ls in (("measured", "measured", "-"), ("bias_aware", "by MAP", "--")):
-                rows = {"n_twice": m, "comparisons": "all", "model": model}
-                gains.append(plots.Line(rows, f"{m} twice, c {what}", colour, {"ls": ls}))
+        gains = [
+            plots.Line({"n_twice": m}, f"{m or 'none'} in two lengths", colour)
+            for m, colour in zip((0, *self.recall_n_twice), plots.CYCLE, strict=False)
+        ]
         of_widths = plots.Panel(
             "n_twice",
-            {"quantity": "c_interval_width"},
+            {"quantity": "c_interval_width", "budget": most},
             widths,
             (
-                f"contents rendered twice, of {self.n_contents}",
-                "half-width of the 95 % interval of c\n(logits per unit of the covariate)",
-                "How many must be rendered twice?",
+                f"answers shown in two lengths, of {self.n_contents}",
+                "half-width of the 95 % interval of the\nbias (logits; bands: 95 % over pools)",
+                f"{most:,} verdicts measure the bias better\nthe more answers are in two lengths",
             ),
+            legend=9,
             level=self.half_width,
             level_style=":",
             log="xy",
@@ -227,13 +225,14 @@ class PartialPairing(Profiled):
         )
         of_gains = plots.Panel(
             "rho",
-            {"quantity": "benefit", "budget": most},
+            {"quantity": "benefit", "budget": most, "model": "bias_aware", "comparisons": "all"},
             gains,
             (
                 plots.RHO_LABEL,
-                f"top-{self.k} recall gained over\ncounting wins, none twice",
-                f"{most:,} verdicts, all pairs alike",
+                f"share of the true top {self.k} found: minus\nthat without correction (95 %)",
+                "The more in two lengths, the later\nthe correction begins to hurt",
             ),
+            legend=9,
             level=0.0,
         )
         return [of_widths] * bool(self.n_twice) + [of_gains] * bool(self.recall_n_twice)

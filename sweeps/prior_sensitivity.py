@@ -30,8 +30,30 @@ from jbt.types import Comparisons, Design, Pool, Prior, check_count
 
 from .paired import DESIGNS, LAM, LAM_B, Profiled
 
-LEARNED = ("fixed_point", "fixed_point_c", "evidence", "horseshoe")
-"""fixed_point learns one tau^2 for c and kappa, fixed_point_c one for c alone."""
+LEARNED = {
+    "fixed_point": "one for both",
+    "fixed_point_c": "one for c alone",
+    "evidence": "by evidence",
+    "horseshoe": "horseshoe",
+}
+"""Prior that is learned -> its name in the figure. fixed_point learns one tau^2 for c and kappa,
+fixed_point_c one for c alone."""
+NAMES = {
+    "llama": "Llama",
+    "qwen": "Qwen",
+    "phi": "Phi-4",
+    "coder": "Coder, prefers x = 0",
+    "unbiased": "unbiased",
+    "unbiased_first": "unbiased, prefers the first shown",
+}
+"""Judge -> its name in the figure."""
+TITLES = {
+    ("c_hat", "unpaired"): "Each answer in one length:\nthe prior moves the estimated bias",
+    ("c_hat", "paired"): "Each answer in two lengths:\nthe prior moves it less",
+    ("benefit", "unpaired"): "One length: correction gains\nwhat the prior allows",
+    ("benefit", "paired"): "Two lengths: correction\nis hardly needed",
+}
+"""Quantity and design -> title of its panel."""
 STUDY = 10
 """Most pools in the paper's studies of one judge (count)."""
 HORSESHOE = 1.0
@@ -74,7 +96,7 @@ class PriorSensitivity(Profiled):
         "paper": {"pools": 10},
     }
     units = {"c_hat": "logits for x = 1 over x = 0", "tau2": "prior variance of c, logits^2"}
-    panel_size = {"width": 5.2, "below": {"ncols": 6, "fontsize": 8}}
+    panel_size = {"below": {"ncols": 6, "fontsize": 9}}
 
     design: Annotated[
         tuple[Literal["unpaired", "paired"], ...], partial(declare.check_listed, known=DESIGNS)
@@ -208,7 +230,7 @@ class PriorSensitivity(Profiled):
         others = [i for i, p in enumerate(self.priors) if p.lam == LAM and i != paper]
         change = benefit.isel(prior=others) - benefit.isel(prior=paper, drop=True)
         t.means("benefit_change", change, STUDY)
-        learned = where(ds["tau2"], prior=LEARNED[:-1])
+        learned = where(ds["tau2"], prior=[*LEARNED][:-1])
         t.means("log_tau2", learned.copy(data=np.log(learned.values)))
         t.means("profile_range", ds["profile_range"], **PAPER._asdict())
         for prior in ("normal", *LEARNED):
@@ -222,64 +244,39 @@ class PriorSensitivity(Profiled):
         return table[table.paper.notna() | everywhere | learned]
 
     def panels(self, table):
-        """c_hat and benefit against lam_b at lam = 1, with learned priors at the right."""
+        """c_hat and benefit of each design against lam_b at lam = 1, with learned priors at the
+        right."""
         ends = {prior: max(self.lam_b) * 4 ** (i + 1) for i, prior in enumerate(LEARNED)}
-        ticks = {v: f"{v:g}" for v in self.lam_b} | {at: prior for prior, at in ends.items()}
+        ticks = {v: f"{v:g}" for v in self.lam_b} | {ends[p]: LEARNED[p] for p in LEARNED}
         lines = []
         for judge, colour in zip(self.judge, plots.CYCLE, strict=False):
-            for design in [d for d in DESIGNS if d in self.design]:
-                rows = {"judge": judge, "design": design}
-                ls, fmt, face = ("--", "s", "white") if design == "paired" else ("-", "o", colour)
-                style = {"capsize": 0, "fmt": fmt, "mfc": face}
-                of_normal, label = rows | {"prior": "normal"}, f"{judge}, {design}"
-                of_learned = rows | {"prior": list(LEARNED)}
-                lines.append(plots.Line(of_normal, label, colour, {"ls": ls}))
-                lines.append(plots.Line(of_learned, "", colour, style, joined=False))
+            rows, style = {"judge": judge}, {"capsize": 0}
+            lines.append(plots.Line(rows | {"prior": "normal"}, NAMES[judge], colour))
+            rows["prior"] = list(LEARNED)
+            lines.append(plots.Line(rows, "", colour, style, joined=False))
 
-        def scale(ax):
-            ax.set_xscale("log")
-            ax.set_xticks(list(ticks), list(ticks.values()), rotation=60, fontsize=7)
+        def scale(quantity, ax):
+            rows = where(table, quantity=quantity, lam=LAM)  # one scale for both designs
+            ax.set(xscale="log", ylim=(rows.ci_low.min(), rows.ci_high.max()))
+            ax.set_xticks(list(ticks), list(ticks.values()), rotation=60, ha="right", fontsize=8)
             ax.minorticks_off()
 
-        x = r"prior precision of c and kappa, $\lambda_b$ (1/logit$^2$), or how it is learned"
+        x = r"prior precision of the biases, $\lambda_b$ (1/logit$^2$), or learned"
+        y = {
+            "c_hat": r"estimated bias $\hat c$, logits (95 % over pools)",
+            "benefit": f"share of the top {self.k} found: with\ncorrection minus without (95 %)",
+        }
         return [
             plots.Panel(
                 lambda rows: rows.prior.map(ends).fillna(rows.lam_b),
-                {"quantity": quantity, "lam": LAM},
+                {"quantity": quantity, "design": design, "lam": LAM},
                 lines,
-                (x, label, rf"$\lambda$ = {LAM:g}"),
-                level=level,
-                after=scale,
+                (x, label, TITLES[quantity, design]),
+                level=0.0,
+                after=partial(scale, quantity),
             )
-            for quantity, label, level in (
-                ("c_hat", r"mean $\hat c$ (logits)", None),
-                ("benefit", f"top-{self.k} recall, bias-aware minus naive", 0.0),
-            )
+            for (quantity, label), design in product(y.items(), self.design)
         ]
-
-    def panels_of(self, ds, table):
-        """The panels, and the spread of c_hat over priors against the comparisons' evidence, a
-        point a pool."""
-
-        def spread(ax):
-            for i, (design, judge) in enumerate(product(self.design, self.judge)):
-                ax.plot(
-                    np.maximum(ds["profile_range"].values[i], 1e-15),
-                    np.ptp(ds["c_hat"].values[i], axis=0),
-                    "." if design == "unpaired" else "+",
-                    color=plots.CYCLE[self.judge.index(judge) % len(plots.CYCLE)],
-                    markersize=3,
-                    alpha=0.5,
-                    rasterized=True,
-                )
-
-        labels = (
-            "range of the profile log-likelihood of c\nover its MAP $\\pm$ 1 (nats)",
-            r"spread of $\hat c$ over all priors (logits)",
-            "No prior finds what the likelihood does not hold\n(dots: unpaired, crosses: paired)",
-        )
-        panel = plots.Panel(labels=labels, log="x", after=spread)
-        return [*self.panels(table), panel]
 
 
 SWEEP = PriorSensitivity

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jbt.experiments import plots
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import Panel
 
@@ -26,7 +25,7 @@ DISCRIMINATION = 1.2140772217302545
 expected share of 0.43, with all other options at their defaults."""
 SHOWN = (
     *(REFERENCE, "thompson", "lucb", "global_uncertainty", "round_robin"),
-    *("top_k_aware_fresh", "entropy_reduction_fresh", "top_two"),
+    *("top_k_aware_fresh", "entropy_reduction_fresh"),
 )
 
 
@@ -46,7 +45,7 @@ class StochasticJudge(Active):
         },
         "paper": {"pools": 10, "n_seeds": 6, "n_samples": 1500, "membership": "counted"},
     }
-    panel_size = {"width": 6.0, "height": 5.0}
+    panel_size = {"below": {"ncols": 4, "fontsize": 9}}
 
     refit_every: tuple[int, ...] = (2, 8)
     """R, verdicts between refits (count)."""
@@ -75,25 +74,22 @@ class StochasticJudge(Active):
         """Mean recall against the budget, with the paper's."""
         shown = {"quantity": "recall", "refit_every": refit_every}
         paper = where(table, **shown).dropna(subset="paper")
+        budget = self.budget_of_tests
+        at = where(table, **shown, rule=REFERENCE, budget=budget)
 
         def papers(ax):
+            ax.sharey(ax.figure.axes[0])
             if len(paper):
-                label = f"paper, {REFERENCE} (its own judge)"
+                label = "the paper's rule and judge, as printed"
                 ax.plot(paper.budget, paper.paper, "x", color="black", label=label)
 
-        every = f"Fresh verdicts, refit after every {refit_every}, {self.pools:,} pools (95 %)"
-        labels = ("budget, verdicts", f"recall of the top {self.k}", every)
-        lines = self.lines(SHOWN)
-        return Panel("budget", shown, lines, labels, legend=0, after=papers)
-
-    def figure(self, ds, table):
-        fig = super().figure(ds, table)
-        for ax in fig.axes[1:]:
-            ax.sharey(fig.axes[0])
-        fig.axes[0].autoscale(axis="y")
-        for ax in fig.axes:
-            plots.label_ends(ax)
-        return fig
+        labels = (
+            "verdicts asked for in a pool",
+            f"share of the true top {self.k} found\n(bands: 95 % over {self.pools:,} pools)",
+            f"Fitted again after every {refit_every} verdicts, the paper's\n"
+            f"rule finds {at.estimate.iloc[0]:.2f} of the top {self.k} by {budget} verdicts",
+        )
+        return Panel("budget", shown, self.lines(SHOWN), labels, before=papers)
 
 
 SWEEP = StochasticJudge

@@ -51,13 +51,17 @@ FITTED = (*JOINT, "mixed")
 ALONE = ("naive", "bias_aware")
 """Models of the cheap judge's verdicts."""
 LABELS = {
-    "reference_bias": "bias {:g}",
-    "reference_position": "position {:g}",
+    "reference_bias": "bias {:g} logits",
+    "reference_position": "prefers the first by {:g}",
     "reference_discrimination": "discrimination {:g}",
-    "noise": "{:.0%} turned around",
-    "assumed_discrimination": "taken for discrimination {:g}",
+    "noise": "{:.0%} of verdicts reversed",
+    "assumed_discrimination": "assumed discrimination {:g}",
 }
 """Properties of the reference that are varied, one at a time, as the figure names them."""
+PLACES = {"boundary": "near the boundary", "disputed": "disputed", "random": "random"}
+"""Placement -> its name in the figure."""
+PRIORS = {"joint": "the paper's prior", "correlated": "prior with correlation"}
+"""Model of both judges -> its name in the figure."""
 DEFAULT = dict(zip(LABELS, (0.0, 0.0, 2.0, 0.0, 2.0), strict=True))
 increasing = declare.check_increasing
 
@@ -108,7 +112,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         **{f"{m}_c": "logits per unit of the covariate" for m in FITTED},
         **{f"status_{m}": "jbt.types.Status" for m in (*ALONE, *FITTED)},
     }
-    panel_size = {"n_columns": 2, "height": 4.0}
+    panel_size = {"height": 4.4}
 
     pools: int = 2048
     rho: Annotated[tuple[float, ...], partial(increasing, length=2)] = (
@@ -291,47 +295,50 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         correlation."""
         model, place = JOINT[-1], self.placement[0]
         numbers = [n for n in self.n_reference if n]
+        shown, rho = numbers[1::2] or numbers, self.factor_rho[len(self.factor_rho) // 2]
 
-        def of(
-            n: int | None, model: str, label: str, colour: str, ls: str = "-", place: str = place
-        ) -> plots.Line:
-            rows = {**DEFAULT, "placement": place, "model": model}
-            rows |= {} if n is None else {"n_reference": n}
+        def of(label: str, colour: str, ls: str = "-", **rows: Any) -> plots.Line:
+            rows = {**DEFAULT, "placement": place, "model": model, **rows}
             return plots.Line(rows, label, colour, {"linestyle": ls})
 
-        benefit = []
-        for i, n in enumerate(numbers):
-            shade = 0.85 - 0.75 * (i + 1) / len(numbers)
-            benefit.append(of(n, model, f"{n} reference verdicts", str(shade)))
-        for name, label, colour, ls in (
-            ("bias_aware", "bias-aware, no reference", "blue", "-"),
-            ("perfect_gate", "perfect gate", "green", "--"),
-        ):
-            rows = {"model": name, "n_reference": 0}
-            benefit.append(plots.Line(rows, label, colour, {"linestyle": ls}))
-        benefit.append(of(numbers[-1], "mixed", f"mixed as one judge, {numbers[-1]}", "orange"))
+        benefit = [
+            of(f"{n} verdicts of a reference", str(0.6 * (1 - i / len(shown))), n_reference=n)
+            for i, n in enumerate(shown)
+        ]
+        last = {"n_reference": shown[-1]}
+        alone = {"n_reference": 0}
+        benefit += [
+            of(f"{shown[-1]}, taken for one judge's", "orange", model="mixed", **last),
+            plots.Line({"model": "bias_aware", **alone}, "no reference, corrected", "blue"),
+            plots.Line(
+                {"model": "perfect_gate", **alone},
+                "no reference, perfect gate",
+                "green",
+                {"ls": "--"},
+            ),
+        ]
         margins = [
-            of(None, name, f"{name}, {place}", colour, ls, place)
+            of(f"{PLACES[place]}, {PRIORS[name]}", colour, ls, placement=place, model=name)
             for name, ls in zip(JOINT, ("--", "-"), strict=True)
             for place, colour in zip(self.placement, plots.CYCLE, strict=False)
         ]
-        shown = list(dict.fromkeys([numbers[len(numbers) // 3], numbers[-1]]))
-        biases = [of(0, "joint", "no reference", "blue")]
-        for name, colour in zip(JOINT, ("orange", "green"), strict=True):
-            for n, ls in zip(shown, ("--", "-"), strict=False):
-                biases.append(of(n, name, f"{name}, {n} verdicts", colour, ls))
-        rho = self.factor_rho[len(self.factor_rho) // 2]
-        below = {"fontsize": 7, "loc": "upper center", "bbox_to_anchor": (0.5, -0.13), "ncols": 2}
+        biases = [of("no reference", "blue", model="joint", **alone)]
+        biases += [
+            of(f"{shown[-1]} verdicts, {PRIORS[name]}", colour, model=name, **last)
+            for name, colour in zip(JOINT, ("orange", "green"), strict=True)
+        ]
+        correlation = plots.RHO_LABEL
         return [
             plots.Panel(
                 "rho",
                 {"quantity": "benefit"},
                 benefit,
                 (
-                    plots.RHO_LABEL,
-                    f"benefit: top-{self.k} recall minus naive",
-                    f"Fit with {model} quality, asked at the {place}",
+                    correlation,
+                    f"share of the true top {self.k} found: minus\nthat without correction (95 %)",
+                    "A few verdicts of a reference\ndelay or remove the crossing",
                 ),
+                legend=8,
                 level=0.0,
             ),
             plots.Panel(
@@ -339,19 +346,20 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                 {"quantity": "worst_margin"},
                 margins,
                 (
-                    "verdicts of the reference asked for",
-                    "least advantage over the better of\nnaive and bias-aware, along " + r"$\rho$",
-                    "Verdicts until no crossing is left (above 0)",
+                    "verdicts of the reference",
+                    "least gain over the better of correcting\nand not, at any correlation (95 %)",
+                    "Above 0 the reference helps at\nevery correlation",
                 ),
+                legend=8,
                 level=0.0,
             ),
             plots.Panel(
                 labels=(
-                    f"top-{self.k} recall at " + rf"$\rho$ = {rho:g}",
+                    f"share of the true top {self.k} found\n(correlation {rho:g}; 95 % over pools)",
                     "",
-                    f"References of other kinds ({model} quality)",
+                    "Imperfect references help too",
                 ),
-                legend=below,
+                legend=8,
                 after=lambda ax: self.draw_references(ax, where(table, rho=rho), model),
             ),
             plots.Panel(
@@ -359,18 +367,19 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                 {"quantity": "c_hat"},
                 biases,
                 (
-                    plots.RHO_LABEL,
-                    "bias of the cheap judge, MAP\n(logits per unit of the covariate)",
-                    "What is learned of the cheap judge's bias",
+                    correlation,
+                    "estimated bias of the cheap judge\n(logits; 95 % over pools)",
+                    "A prior with correlation finds the\ntrue bias at every correlation",
                 ),
-                after=lambda ax: ax.axhline(self.bias, color="black", ls=":", label="true"),
+                legend=8,
+                after=lambda ax: ax.axhline(self.bias, color="black", ls=":", label="truth"),
             ),
         ]
 
     def draw_references(self, ax: Axes, table: pd.DataFrame, model: str) -> None:
         """Draw recall with each reference at one correlation, for two numbers of verdicts."""
         recall = where(table, quantity="recall")
-        kinds = {"unbiased, discrimination 2": {**DEFAULT, "placement": self.factor_placement}}
+        kinds = {"as in the other panels": {**DEFAULT, "placement": self.factor_placement}}
         kinds |= {LABELS[n].format(v): self.varying(n, v) for n, v in self.varied}
         series = []
         numbers = [n for n in self.n_reference if n][-2:]
@@ -378,11 +387,12 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
             of_n = where(recall, model=model, n_reference=n)
             rows = [where(of_n, **kind).iloc[0] for kind in kinds.values()]
             ends = (np.array([r[c] for r in rows]) for c in ("estimate", "ci_low", "ci_high"))
-            series.append((f"{n} reference verdicts", colour, *ends))
+            series.append((f"{n} verdicts of a reference", colour, *ends))
         plots.forest(ax, list(kinds), series)
         for name, ls in zip(ALONE, (":", "--"), strict=True):
             value = where(recall, n_reference=0, model=name).estimate.iloc[0]
-            ax.axvline(value, color="black", linestyle=ls, lw=1, label=f"{name}, no reference")
+            label = "no reference, " + name.replace("_", "-")
+            ax.axvline(value, color="black", linestyle=ls, lw=1, label=label)
 
 
 def reference_answers(key: Key[Array, ""], pool: Pool, condition: Condition) -> Array:

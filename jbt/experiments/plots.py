@@ -22,11 +22,11 @@ __all__ = [
     "COLOURS",
     "CYCLE",
     "RHO_LABEL",
+    "RULE_NAMES",
     "RULE_STYLES",
     "Line",
     "Panel",
     "band",
-    "crossing",
     "draw",
     "facets",
     "forest",
@@ -36,6 +36,7 @@ __all__ = [
     "new_figure",
     "points",
     "reference",
+    "rule_name",
     "rule_style",
     "save",
     "ticks",
@@ -47,7 +48,7 @@ RULE_STYLES = {
     "lucb": ("green", "-"),
     "global_uncertainty": ("purple", "-"),
     "round_robin": ("sky", "-"),
-    "random": ("yellow", "-"),
+    "random": ("black", "-"),
     "no_variance": ("sky", ":"),
     "no_informativeness": ("purple", ":"),
     "entropy_only": ("green", ":"),
@@ -56,9 +57,26 @@ RULE_STYLES = {
     "entropy_reduction_fresh": ("vermilion", "--"),
     "top_two": ("black", "--"),
 }
-"""Colour and line style of each acquisition rule; a rule without an entry is black and dotted."""
+"""Colour and line style of each acquisition rule; for a rule without an entry see `rule_style`."""
 
-RHO_LABEL = r"corr(quality, covariate), $\rho$"
+RULE_NAMES = {
+    "top_k_aware": "the paper's rule",
+    "thompson": "Thompson",
+    "lucb": "LUCB",
+    "global_uncertainty": "D-optimality",
+    "no_variance": "paper's without variance",
+    "no_informativeness": "paper's without p(1 - p)",
+    "entropy_only": "paper's entropy alone",
+    "top_k_aware_fresh": "paper's rule, updated",
+    "entropy_reduction_fresh": "entropy reduction, updated",
+}
+"""Acquisition rule -> its name in figures; other rules are named as in code, without underscores.
+An updated rule takes every pick into account before the next one."""
+
+_others: dict[str, int] = {}
+"""Rules in the order in which their styles were asked for."""
+
+RHO_LABEL = r"correlation of quality and covariate, $\rho$"
 
 
 def line(ax: Axes, rows: Any, x: str, *, colour: str, label: str, **style: Any) -> Axes:
@@ -95,7 +113,7 @@ class Line:
     def of_rule(cls, rule: str, **where: Any) -> Line:
         """The line of an acquisition rule, with its name, in its style."""
         style = rule_style(rule)
-        return cls({"rule": rule, **where}, rule, style.pop("colour"), style)
+        return cls({"rule": rule, **where}, rule_name(rule), style.pop("colour"), style)
 
 
 @dataclass(frozen=True)
@@ -157,6 +175,7 @@ class Panel:
         if self.names:
             ax.set_xticks(range(len(self.names)), self.names, **self.name_style)
         ax.set(**dict(zip(("xlabel", "ylabel", "title"), self.labels, strict=True)))
+        ax.title.set_size(11)
         if named and self.legend is None:
             label_ends(ax)
         elif named and self.legend and ax.get_legend_handles_labels()[0]:
@@ -204,31 +223,29 @@ def ticks(ax: Axes, *, x: Sequence[int | float] = (), y: Sequence[int | float] =
 
 
 def rule_style(rule: str) -> dict[str, Any]:
-    """The `colour` and `linestyle` with which `line` draws an acquisition rule."""
-    colour, linestyle = RULE_STYLES.get(rule, ("black", ":"))
+    """The `colour` and `linestyle` with which `line` draws an acquisition rule. Rules without an
+    entry in `RULE_STYLES` have short dashes, each in a colour of its own."""
+    number = _others.setdefault(rule, len(_others))
+    colour, linestyle = RULE_STYLES.get(rule, (CYCLE[number % len(CYCLE)], (0, (1.5, 0.8))))
     return {"colour": colour, "linestyle": linestyle}
 
 
-def crossing(ax: Axes, table: Any, *, colour: str) -> Axes:
-    """Draw a table's crossing on the zero line, if it has one."""
-    rows = table[(table.quantity == "crossing") & np.isfinite(table.estimate)][:1]
-    for row in rows.itertuples():
-        label = f"crossing {row.estimate:.3f} [{row.ci_low:.3f}, {row.ci_high:.3f}]"
-        style = {"ms": 6, "capsize": 4, "zorder": 5}
-        points(ax, rows, [0.0], colour=colour, label=label, horizontal=True, **style)
-    return ax
+def rule_name(rule: str) -> str:
+    """The name of an acquisition rule in figures."""
+    return RULE_NAMES.get(rule, rule.replace("_", " "))
 
 
 def facets(
-    n: int, n_columns: int | None = None, *, width: float = 6.4, height: float = 4.4
+    n: int, n_columns: int | None = None, *, width: float = 5.0, height: float = 4.0
 ) -> tuple[Figure, list[Axes]]:
     """A figure of n panels, row by row, and their Axes [n].
 
     Args:
-      n_columns: panels of a row, default all; places of the last row may stay empty.
+      n_columns: panels of a row, default at most two, which are legible at the width of a page;
+        places of the last row may stay empty.
       width, height: of a panel (inches).
     """
-    n_columns = n_columns or n
+    n_columns = n_columns or min(n, 2)
     n_rows = -(-n // n_columns)
     figure, axes = new_figure(n_columns, n_rows=n_rows, width=width, height=height)
     panels = list(np.ravel(axes))
@@ -237,7 +254,7 @@ def facets(
     return figure, panels[:n]
 
 
-LABEL_SIZE = 8
+LABEL_SIZE = 9
 """Of the labels of `label_ends` (points)."""
 
 INSIDE = 0.8
@@ -272,7 +289,7 @@ def label_ends(ax: Axes) -> Axes:
             xytext=(5, 0),
             xycoords="axes fraction",
             textcoords="offset points",
-            color=_ink(line.get_color()),
+            color=line.get_color(),
             fontsize=LABEL_SIZE,
             va="center",
             path_effects=[withStroke(linewidth=2, foreground="white")],  # on other lines
@@ -287,7 +304,7 @@ def label_ends(ax: Axes) -> Axes:
             xy=(x, y),
             xytext=(1.03, label_y),
             xycoords="axes fraction",
-            color=_ink(line.get_color()),
+            color=line.get_color(),
             fontsize=LABEL_SIZE,
             va="center",
             annotation_clip=False,
@@ -296,11 +313,6 @@ def label_ends(ax: Axes) -> Axes:
     for line in lines:
         line.set_label(f"_{line.get_label()}")  # none is named again, by a legend or here
     return ax
-
-
-def _ink(colour: Any) -> Any:
-    """The colour of a text about what is drawn in a colour: yellow is darker."""
-    return "#8A7F00" if colour == COLOURS["yellow"] else colour
 
 
 def _apart(wanted: list[float], gap: float) -> list[float]:

@@ -8,10 +8,9 @@ the share of uncertain pairs, and the judge's preference among answers of equal 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +36,6 @@ from . import rows
 
 if TYPE_CHECKING:
     import pandas as pd
-    import xarray as xr
     from matplotlib.axes import Axes
 
 ESTIMATORS = {
@@ -57,11 +55,8 @@ TOP, LARGE, LARGE_TOP = 5, 100, 10
 LARGE_JUDGE = "llama"
 UNITS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 """Factors on all logits, which leave the likelier verdict unchanged."""
-LEVELS = (-6, -4, -2, 0, 2, 4, 6)
-"""Possible qualities (true less false statements)."""
 AXES = {
     "recall": {"model": list(MODELS), "k": list(K)},
-    "boundary": {"elaborated": [0, 1], "quality": list(LEVELS)},
     "unit_flip_rate": {"unit": list(UNITS)},
     "unit_uncertain": {"unit": list(UNITS)},
     **calibration.AXES,
@@ -83,14 +78,12 @@ class Judges(Sweep):
         "kappa_hat": "logits",
         **dict.fromkeys(rows.CORRELATIONS, "1 (correlation within the pool)"),
         "unit_flip_rate": "share of ordered pairs, expected",
-        "boundary": "logits above the k-th largest naive estimate, mean",
-        "quality": "statements, true less false",
         **dict.fromkeys(rows.PROBES, "share of verdicts"),
         "unit_uncertain": "share of ordered pairs with 0.2 < p < 0.8",
         "unit": "factor on logits",
         **calibration.UNITS,
     }
-    panel_size = {"n_columns": 2, "height": 4.8}
+    panel_size = {"height": 4.8}
 
     pools: int = 4096
     """Pools simulated of every judge (count)."""
@@ -193,9 +186,6 @@ class Judges(Sweep):
             return jnp.where(other, values, 0).sum((-2, -1)) / other.sum()
 
         louder = jax.nn.sigmoid(jnp.array(UNITS)[:, None, None] * jnp.log(p / (1 - p)))
-        above = theta["naive"] - metrics.kth_largest(theta["naive"], k)
-        elaborated = x == jnp.array([0, 1])[:, None, None]
-        kind = elaborated & (pool.quality == jnp.array(LEVELS)[:, None])
         aware = fits["bias_aware"].parameters
         return {
             "recall": jnp.array(recall),
@@ -208,7 +198,6 @@ class Judges(Sweep):
             "uncertain": share(_in_doubt(p)),
             "unit_flip_rate": share(jnp.minimum(louder, 1 - louder)),
             "unit_uncertain": share(_in_doubt(louder)),
-            "boundary": jnp.where(kind, above, 0).sum(-1) / kind.sum(-1),
             **_probes(key, condition, self.n_probes),
             "status": jnp.stack([fit.status for fit in fits.values()]).max(),
         }
@@ -224,35 +213,26 @@ class Judges(Sweep):
 
     # --- the figure
 
-    def panels_of(self, ds, table):
-        def panel(draw: Callable[[Axes], Any], *labels: str, **legend: Any) -> Panel:
-            x, y, title = labels
-            legend["fontsize"] = 7
-            return Panel(labels=(x, y, title), legend=legend, after=draw)
-
+    def panels(self, table):
         return [
-            panel(
-                partial(self.draw_judges, table),
-                *("recall of the top 5", "", "The paper's judges, N = 30"),
-                loc="center left",
+            Panel(
+                labels=(
+                    f"share of the true top {TOP} found\n"
+                    "(bars: 95 % of studies of the paper's size)",
+                    "",
+                    "Correction finds more with biased judges\nand changes little with the others",
+                ),
+                legend=8,
+                after=partial(self.draw_judges, table),
             ),
-            panel(
-                partial(self.draw_capability, table),
-                "naive recall of the top 5",
-                "gain: bias-aware minus naive recall",
-                "Where correction helps",
-            ),
-            panel(
-                partial(draw_boundary, ds["boundary"].isel(condition=0)),
-                "true quality, statements (true less false)",
-                "naive estimate above the cut-off, logits",
-                f"Elaborated answers cross the boundary: {PUBLISHED[self.judge[0]].model}",
-            ),
-            panel(
-                partial(draw_sizes, where(table, quantity="recall", judge=rows.BIASED)),
-                "k, size of the top set asked for",
-                "recall of the top k",
-                "The same pools at other k, mean of the five biased judges",
+            Panel(
+                labels=(
+                    f"share of the true top {TOP} found without correction",
+                    "gain by the correction\n(bars: 95 % of studies of the paper's size)",
+                    "Above guessing, the better the judge,\nthe less correction gains",
+                ),
+                legend=8,
+                after=partial(self.draw_capability, table),
             ),
         ]
 
@@ -266,11 +246,11 @@ class Judges(Sweep):
         both = [self.of_judges(table, "recall", model) for model in MODELS[:2]]
         series = []
         for recalls, colour, label in (
-            (both[0], "orange", "naive (calibrated)"),
-            (both[1], "blue", "bias-aware"),
+            (both[0], "orange", "without correction (calibrated)"),
+            (both[1], "blue", "with correction"),
         ):
             numbers = recalls[["estimate", "replicate_low", "replicate_high"]].to_numpy().T
-            series.append((f"{label}, twins; studies of its size (95 %)", colour, *numbers))
+            series.append((label, colour, *numbers))
         plots.forest(ax, [PUBLISHED[name].model for name in self.judge], series)
         for i, recalls in enumerate(both):
             y = np.arange(len(recalls)) + 0.3 * (i - 0.5)
@@ -281,43 +261,16 @@ class Judges(Sweep):
         """Gain against competence, ours and the paper's."""
         naive = self.of_judges(table, "recall", "naive")
         gain = self.of_judges(table, "benefit", "bias_aware")
-        colour, label = plots.COLOURS["blue"], "twins; studies of its size (95 %)"
+        colour, label = plots.COLOURS["blue"], "simulated judges"
         ax.axhline(0, color="black", linewidth=0.8)
         # Where almost no pool gains, the mean itself may lie outside the range of small studies.
         low, high = gain.replicate_low, gain.replicate_high
         ax.vlines(naive.estimate, low, high, color=colour, label=label)
         ax.plot(naive.estimate, gain.estimate, "o", ms=4, color=colour)
         ax.plot(naive.paper, gain.paper, "x", color="black", label="paper")
-        named = [name for name in self.judge if PUBLISHED[name].naive_recall < 0.95]
-        style = {"textcoords": "offset points", "fontsize": 7}
-        for i, name in enumerate(named):
-            at = naive.estimate[name], gain.estimate[name]
-            if np.isfinite(at[0]):
-                aside = (4, 4 + 10 * (i % 2))  # some lie close together
-                ax.annotate(PUBLISHED[name].model, at, xytext=aside, **style)
 
 
 SWEEP = Judges
-
-
-def draw_boundary(boundary: xr.DataArray, ax: Axes) -> None:
-    """Naive estimates of terse and elaborated items by quality, for the first judge."""
-    boundary = boundary.transpose("elaborated", "quality", "pool")
-    for x, colour, label in ((0, "green", "terse"), (1, "vermilion", "elaborated")):
-        pools = boundary.sel(elaborated=x).values.astype(float)
-        low, middle, high = np.nanquantile(pools, [0.025, 0.5, 0.975], axis=-1)
-        label = f"{label}: median of pools' means, 95 % of pools"
-        plots.band(ax, boundary["quality"].values, middle, low, high, colour=colour, label=label)
-    ax.axhline(0, color="black", linestyle=":", label="naive cut-off")
-
-
-def draw_sizes(recall: pd.DataFrame, ax: Axes) -> None:
-    """Recall at k, mean over the biased judges."""
-    for model, colour in (("naive", "orange"), ("bias_aware", "blue")):
-        chosen, ink = where(recall, model=model), plots.COLOURS[colour]
-        if len(chosen):
-            plots.points(ax, chosen, chosen.k, colour=colour, label=f"{model}, twins", ls="-")
-            ax.plot(chosen.k, chosen.paper, "x", color=ink, label=f"{model}, paper")
 
 
 def _correlation(a: Array, b: Array) -> Array:

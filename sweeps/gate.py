@@ -387,9 +387,9 @@ class Gate(Correlated, VaryingBias, Sweep):
             ),
             plots.Panel(
                 labels=(
-                    "labels",
+                    "trusted labels (count)",
                     "largest share of harmed pools that are\ncorrected, over " + r"$\rho$ (95 %)",
-                    f"A sign test rarely harms what it\ntests (line: its promise, {a:g})",
+                    f"Sign tests (solid) correct harmed pools\nmore rarely than promised (line, {a:g})",
                 ),
                 after=lambda ax: draw_harm(ax, table, a),
             ),

@@ -202,7 +202,7 @@ class LLMBar(RecordedSweep):
                     "Most judges prefer the longer answer\nmore often than people do",
                 ),
                 gold,
-                Line(longer, "judges as they are", "orange"),
+                Line(longer, "uncorrected", "orange"),
             ),
             panel(
                 (
@@ -210,7 +210,7 @@ class LLMBar(RecordedSweep):
                     "Correction by labels brings agreement,\nlargely without the judge",
                 ),
                 alone,
-                Line(raw, "judges as they are", "orange"),
+                Line(raw, "uncorrected", "orange"),
                 corrected,
             ),
         ]

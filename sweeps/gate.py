@@ -389,7 +389,8 @@ class Gate(Correlated, VaryingBias, Sweep):
                 labels=(
                     "trusted labels (count)",
                     "largest share of harmed pools that are\ncorrected, over " + r"$\rho$ (95 %)",
-                    f"Sign tests (solid) correct harmed pools\nmore rarely than promised (line, {a:g})",
+                    "Sign tests (solid) correct harmed pools\n"
+                    f"more rarely than promised (line, {a:g})",
                 ),
                 after=lambda ax: draw_harm(ax, table, a),
             ),

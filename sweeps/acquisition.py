@@ -35,7 +35,7 @@ NAIVE = (*ABLATED, "random")
 WASTE = (REFERENCE, "global_uncertainty", "round_robin", "random")
 """Rules that are also run with the naive model, with an unbiased judge."""
 SHOWN = (
-    *(REFERENCE, "thompson", "lucb", "global_uncertainty", "round_robin", "random"),
+    *(REFERENCE, "thompson", "lucb", "global_uncertainty", "round_robin"),
     "entropy_reduction_fresh",
 )
 

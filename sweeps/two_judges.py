@@ -369,7 +369,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                 (
                     correlation,
                     "estimated bias of the cheap judge\n(logits; 95 % over pools)",
-                    "A prior with correlation finds the\ntrue bias at every correlation",
+                    "A prior with correlation comes near\nthe true bias at every correlation",
                 ),
                 legend=8,
                 after=lambda ax: ax.axhline(self.bias, color="black", ls=":", label="truth"),
@@ -389,9 +389,9 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
             ends = (np.array([r[c] for r in rows]) for c in ("estimate", "ci_low", "ci_high"))
             series.append((f"{n} verdicts of a reference", colour, *ends))
         plots.forest(ax, list(kinds), series)
-        for name, ls in zip(ALONE, (":", "--"), strict=True):
+        for name, ls, label in zip(ALONE, (":", "--"), ("not corrected", "corrected"), strict=True):
             value = where(recall, n_reference=0, model=name).estimate.iloc[0]
-            label = "no reference, " + name.replace("_", "-")
+            label = f"no reference, {label}"
             ax.axvline(value, color="black", linestyle=ls, lw=1, label=label)
 
 

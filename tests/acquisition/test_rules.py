@@ -87,7 +87,13 @@ def test_each_rule_has_a_family_and_a_line_of_its_own_in_figures():
     assert {colour for colour, _ in plots.RULE_STYLES.values()} <= set(plots.COLOURS)
     assert len(set(plots.RULE_STYLES.values())) == len(plots.RULE_STYLES)
     assert plots.rule_style("lucb") == {"colour": "green", "linestyle": "-"}
-    assert plots.rule_style("widest") == {"colour": "black", "linestyle": ":"}
+    assert set(plots.RULE_NAMES) <= set(rules.RULES)
+    names = [plots.rule_name(rule) for rule in (*rules.RULES, "your_rule")]
+    assert len(set(names)) == len(names)
+    assert not any("_" in name for name in names)
+    others = [tuple(plots.rule_style(rule).values()) for rule in ("widest", "your_rule")]
+    assert len({*others, *plots.RULE_STYLES.values()}) == 2 + len(plots.RULE_STYLES)
+    assert plots.rule_style("widest") == plots.rule_style("widest")
 
 
 # --- what single rules do

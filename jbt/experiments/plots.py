@@ -257,6 +257,9 @@ def facets(
 LABEL_SIZE = 9
 """Of the labels of `label_ends` (points)."""
 
+LEADER = {"arrowstyle": "-", "lw": 0.5, "shrinkB": 1, "relpos": (0, 0.5)}
+"""The thin line that joins the left of a label, which it never crosses, to the end of a line."""
+
 INSIDE = 0.8
 """A line that ends left of this share of the panel's width is labelled inside the panel."""
 
@@ -308,7 +311,7 @@ def label_ends(ax: Axes) -> Axes:
             fontsize=LABEL_SIZE,
             va="center",
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": line.get_color(), "lw": 0.5, "shrinkB": 1},
+            arrowprops={**LEADER, "color": line.get_color()},
         )
     for line in lines:
         line.set_label(f"_{line.get_label()}")  # none is named again, by a legend or here

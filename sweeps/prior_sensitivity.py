@@ -31,8 +31,8 @@ from jbt.types import Comparisons, Design, Pool, Prior, check_count
 from .paired import DESIGNS, LAM, LAM_B, Profiled
 
 LEARNED = {
-    "fixed_point": "one for both",
-    "fixed_point_c": "one for c alone",
+    "fixed_point": "one τ² for both",
+    "fixed_point_c": "τ² for c alone",
     "evidence": "by evidence",
     "horseshoe": "horseshoe",
 }
@@ -257,11 +257,13 @@ class PriorSensitivity(Profiled):
 
         def scale(quantity, ax):
             rows = where(table, quantity=quantity, lam=LAM)  # one scale for both designs
-            ax.set(xscale="log", ylim=(rows.ci_low.min(), rows.ci_high.max()))
+            low, high = rows.ci_low.min(), rows.ci_high.max()
+            aside = 0.05 * (high - low)
+            ax.set(xscale="log", ylim=(low - aside, high + aside))
             ax.set_xticks(list(ticks), list(ticks.values()), rotation=60, ha="right", fontsize=8)
             ax.minorticks_off()
 
-        x = r"prior precision of the biases, $\lambda_b$ (1/logit$^2$), or learned"
+        x = r"prior precision of the biases, $\lambda_b$ (1/logit$^2$); right: learned"
         y = {
             "c_hat": r"estimated bias $\hat c$, logits (95 % over pools)",
             "benefit": f"share of the top {self.k} found: with\ncorrection minus without (95 %)",

@@ -54,6 +54,9 @@ class Loop:
     content in their top k; it takes some 20 times as many draws."""
     fresh_normals: bool = False
     """Draw new normals at every refit, instead of keeping the same throughout the run."""
+    parallel: bool = False
+    """Whether the verdicts of a block arrive together at its end. Until then rules count half a win
+    for each of them; by default they see every verdict, and only the posterior waits."""
 
     def __post_init__(self) -> None:
         panel_rules.resolve(self.rule)
@@ -173,7 +176,9 @@ def step(
     """Run one block: R picks (or `picks`) by the posterior of the last fit, then a refit."""
     view, rule = look(state, task, loop), panel_rules.resolve(loop.rule)
     times = state.asked + jnp.arange(loop.refit_every if picks is None else picks)
-    comparisons, undefined, queries = ask(view, rule, state.key, times, task, loop.protocol)
+    comparisons, undefined, queries = ask(
+        view, rule, state.key, times, task, loop.protocol, parallel=loop.parallel
+    )
     parameters, status = refit(comparisons, state.parameters, task)
     state = dataclasses.replace(
         state,

@@ -54,12 +54,15 @@ def ask(
     times: Int[Array, " R"],
     task: Task,
     protocol: str,
+    *,
+    parallel: bool = False,
 ) -> tuple[Comparisons, Bool[Array, ""], Queries]:
     """Pick a pair at each of these times, ask it, absorb the verdict.
 
     Args:
       view: at the first time.
       key: of the run; each pick folds it with its time.
+      parallel: see `Loop.parallel`.
 
     Returns:
       The counts afterwards; whether a score was not finite; what was asked.
@@ -77,15 +80,42 @@ def ask(
         for_rule, for_judge, for_ties = pick_keys(key, time)
         query, not_finite = pick(view, rule, for_rule, for_ties)
         won = _answer(for_judge, task, protocol, query)
-        view = absorb(view, query, won, rule, task.panelists, protocol)
+        known = jnp.full_like(won, 0.5) if parallel else won
+        view = absorb(view, query, known, rule, task.panelists, protocol)
         return (view, undefined | not_finite), (query, won)
 
-    (view, undefined), (query, won) = jax.lax.scan(one, (view, jnp.array(False)), times)
+    start = view
+    (view, undefined), (query, won) = jax.lax.scan(one, (start, jnp.array(False)), times)
     queries = Queries(query.first, query.second, won, query.judge)
+    if parallel:
+        before, new = counts_of(start), bought(queries, query.first >= 0, task)
+        counts = Comparisons(before.shown + new.shown, before.wins + new.wins)
+        return counts, undefined, queries
+    return counts_of(view), undefined, queries
+
+
+def counts_of(view: View | PanelView) -> Comparisons:
+    """The counts that a view shows, in the form of `Task.verdicts`."""
     if isinstance(view, View):
-        return Comparisons(view.shown, view.wins), undefined, queries
+        return Comparisons(view.shown, view.wins)
     counts = (jnp.moveaxis(count, 0, -1) for count in (view.views.shown, view.views.wins))
-    return Comparisons(*counts), undefined, queries
+    return Comparisons(*counts)
+
+
+def bought(queries: Queries, which: Bool[Array, " B"], task: Task) -> Comparisons:
+    """The counts of some of the queries."""
+    items, dtype = jnp.arange(task.design.n_items), task.design.dtype
+    # One row a query, zero where no pair was asked.
+    first = ((queries.first[:, None] == items) & which[:, None]).astype(dtype)
+    second = (queries.second[:, None] == items).astype(dtype)
+
+    def counts(first: Float[Array, "B N"]) -> Comparisons:
+        return Comparisons(first.T @ second, (first * queries.won[:, None]).T @ second)
+
+    if queries.judge is None:
+        return counts(first)
+    by_judge = queries.judge[:, None] == jnp.arange(task.n_judges)
+    return jax.vmap(lambda asked: counts(first * asked[:, None]), in_axes=1, out_axes=-1)(by_judge)
 
 
 def pick_keys(key: Key[Array, ""], time: Int[Array, ""]) -> Key[Array, " 3"]:

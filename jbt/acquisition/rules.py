@@ -24,18 +24,22 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import ndtri
+from jax.scipy.special import ndtri, xlogy
 from jax.scipy.stats import norm
 from jaxtyping import Array, Bool, Float, Key
 
+from jbt.acquisition import peers
 from jbt.acquisition.views import View, contrast
 
 WIDTH = 2.0
 """Half-width of the bounds of `lucb`, in posterior standard deviations."""
+
+WARM = 28
+"""Verdicts of round-robin before the rule `warm_entropy` (count)."""
 
 CHALLENGERS = 8
 """Draws in which `top_two` looks for a top set that differs from the leader's."""
@@ -182,7 +186,50 @@ def entropy_reduction(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
     return 0.5 * w * squared / (1 + w * view.logit_variance())
 
 
-RULES: Mapping[str, Rule] = {
+def warm(rule: Rule, verdicts: int) -> Rule:
+    """The rule after a start of round-robin: its first `verdicts` picks are `round_robin`'s."""
+
+    def score(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
+        started = view.shown.sum() >= verdicts
+        return jnp.where(started, rule.score(view, key), round_robin(view, key))
+
+    return dataclasses.replace(rule, score=score, gain=False)
+
+
+def any_order(rule: Rule) -> Rule:
+    """The rule without its choice of order: both orders of a pair have the larger of its two
+    scores, and the tie-break draws one."""
+
+    def score(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
+        score = rule.score(view, key)
+        return jnp.maximum(score, score.T)
+
+    return dataclasses.replace(rule, score=score)
+
+
+def both_orders(rule: Rule) -> Rule:
+    """The rule in pairs of verdicts: every pair is asked in its other order before the next."""
+
+    def score(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
+        owed = (view.shown < view.shown.T) & view.available
+        return prefer(owed, rule.score(view, key))
+
+    return dataclasses.replace(rule, score=score, gain=False)
+
+
+def pivot(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
+    """The lowest of the estimated top k against each other item in turn, whichever pair is least
+    settled by its own verdicts: what `jbt.acquisition.anytime` needs, asked in both orders."""
+    theta = view.posterior.mean.theta
+    top = view.is_top(theta)
+    lowest = top & (theta == jnp.where(top, theta, jnp.inf).min())
+    won, met = peers.tallies(view)
+    share = won / jnp.maximum(met, 1)
+    settled = met * (jnp.log(2.0) + xlogy(share, share) + xlogy(1 - share, 1 - share))
+    return prefer(view.across(lowest, ~lowest), -settled)
+
+
+RULES: dict[str, Rule] = {
     "top_k_aware": Rule(top_k_aware, False, "paper"),
     # the rules that the paper compares it with
     "thompson": Rule(thompson, False, "baselines", gain=False),
@@ -202,7 +249,17 @@ RULES: Mapping[str, Rule] = {
 """Every rule by its name: score, fresh, family."""
 
 DEFAULT_RULES: tuple[str, ...] = tuple(RULES)
-"""The rules that comparisons run by default; those that a user adds run if asked for."""
+"""The rules that the paper's experiments run by default; others run if asked for."""
+
+RULES |= {
+    name: Rule(getattr(peers, name), False, "arena", gain=False)
+    for name in (
+        *("swiss", "knockout", "insertion", "active_ranking", "accept_reject"),
+        *("double_thompson", "eubo", "asap_fast", "asap", "knowledge_gradient"),
+    )
+}
+RULES["pivot"] = both_orders(Rule(pivot, False, "arena"))
+RULES["warm_entropy"] = warm(Rule(entropy_reduction, True, "arena"), WARM)
 
 
 def families() -> dict[str, tuple[str, ...]]:

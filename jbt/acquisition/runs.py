@@ -17,12 +17,12 @@ from concurrent.futures import ThreadPoolExecutor
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Float, Int, Key
 
 from jbt import runtime
 from jbt.acquisition.loop import Loop, State, init, look, recall, refit, step
 from jbt.acquisition.panel_rules import PANEL_RULES, PanelRule, resolve
-from jbt.acquisition.picks import Queries, scores
+from jbt.acquisition.picks import Queries, bought, scores
 from jbt.acquisition.rules import RULES, Rule, name_of
 from jbt.acquisition.task import Task
 from jbt.acquisition.views import View
@@ -121,22 +121,6 @@ def run(
         state.parameters,
         _cost(queries, budgets, task),
     )
-
-
-def bought(queries: Queries, which: Bool[Array, " B"], task: Task) -> Comparisons:
-    """The counts of some of the queries."""
-    items, dtype = jnp.arange(task.design.n_items), task.design.dtype
-    # One row a query, zero where no pair was asked.
-    first = ((queries.first[:, None] == items) & which[:, None]).astype(dtype)
-    second = (queries.second[:, None] == items).astype(dtype)
-
-    def counts(first: Float[Array, "B N"]) -> Comparisons:
-        return Comparisons(first.T @ second, (first * queries.won[:, None]).T @ second)
-
-    if queries.judge is None:
-        return counts(first)
-    by_judge = queries.judge[:, None] == jnp.arange(task.n_judges)
-    return jax.vmap(lambda asked: counts(first * asked[:, None]), in_axes=1, out_axes=-1)(by_judge)
 
 
 def _cost(queries: Queries, budgets: np.ndarray, task: Task) -> Float[Array, " T"]:

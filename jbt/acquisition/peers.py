@@ -1,0 +1,371 @@
+"""Rules that others use, as score functions of a `View` (see `jbt.acquisition.rules`).
+
+Most look at counts alone: who beat whom, in either order. They treat items as competitors, whatever
+content they share, and know neither covariates nor the order of showing; a bias of the judge is
+quality to them. Each docstring says what the rule assumes beyond that. Those that the authors
+state for the best item or for a whole ranking are used here as they are, or with the boundary of
+the top k in place of the winner where the docstring says so.
+
+A tournament that is over begins again: every pair then needs one more verdict before the majority
+counts as its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.stats import norm
+from jaxtyping import Array, Bool, Float, Int, Key, Shaped
+
+from jbt.acquisition.views import View
+
+ERROR = 0.1
+"""Delta, the chance of a wrong result that `active_ranking` allows."""
+WIDTH = 0.51
+"""Alpha of the bounds of `double_thompson`, as its authors set it."""
+SKILL_VARIANCE = 0.5
+"""Prior variance of a skill in `asap`, in units of the noise of one comparison (its authors')."""
+MESSAGES = 4
+"""Rounds of message passing of `asap`, its authors' number; 2 after an imagined verdict."""
+NODES = 9
+"""Gauss-Hermite nodes behind an imagined verdict of `knowledge_gradient`."""
+DRAWS = 64
+"""Draws behind the memberships of `knowledge_gradient`."""
+
+Verdicts = Int[Array, "N N"]
+
+
+def tallies(view: View) -> tuple[Float[Array, "N N"], Float[Array, "N N"]]:
+    """How often item i beat item j, a tie one half, and how often they met, in either order."""
+    return view.wins + (view.shown - view.wins).T, view.shown + view.shown.T
+
+
+def least(value: Shaped[Array, " N"], mask: Bool[Array, " N"]) -> Float[Array, ""]:
+    """The smallest value of the masked items."""
+    return jnp.where(mask, value, jnp.inf).min()
+
+
+# --- tournaments
+
+
+def swiss(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
+    """Swiss system: everybody plays once a round, against whom they have met least, and among
+    those against whoever has won about as often. It learns a whole ranking, not a boundary."""
+    won, met = tallies(view)
+    points, games = won.sum(1), met.sum(1)
+    late = games - least(games, view.design.item_mask)
+    gap = jnp.abs(points[:, None] - points)
+    return -(late[:, None] + late) - 0.5 * met / (1 + met) - 1e-3 * gap / (1 + gap)
+
+
+def knockout(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
+    """Knockout tournaments for one place after the other: whoever has lost to nobody who is still
+    in plays on, those with the fewest victories first; the last one takes the place, and those
+    who lost to nobody else come back. One verdict decides a match, as if it were never wrong."""
+    return _tournament(view, _knockout)
+
+
+def insertion(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
+    """Sorted insertion: item after item is inserted into the list of the k best so far by binary
+    search. One verdict decides a comparison, as if it were never wrong."""
+    return _tournament(view, _insertion)
+
+
+def _tournament(
+    view: View, play: Callable[[View, Verdicts], tuple[Bool[Array, "N N"], Array]]
+) -> Float[Array, "N N"]:
+    """Play a tournament on the verdicts so far, and score its next matches: 1 and below, those of
+    pairs that met least first; 0 elsewhere.
+
+    Args:
+      play: of the view and results [N, N], 1 where i beat j, -1 where j beat i and 0 if open: the
+        matches that are due, none if the tournament is over; and what is subtracted from their
+        scores, below 1/2 in differences.
+    """
+    won, met = tallies(view)
+
+    def due(rounds: Int[Array, ""]):
+        return play(view, jnp.sign(2 * won - met).astype(int) * (met >= rounds))
+
+    def over(state):
+        return ~state[1][0].any() & (state[0] < met.max() + 2)
+
+    def again(state):
+        return state[0] + 1, due(state[0] + 1)
+
+    first = jnp.array(1)
+    _, (matches, later) = jax.lax.while_loop(over, again, (first, due(first)))
+    return jnp.where(matches, 1 - 0.5 * met / (1 + met) - later, 0)
+
+
+def _knockout(view: View, result: Verdicts):
+    beats = result > 0
+    victories = beats.sum(1)
+
+    def place(_, state):
+        left, contenders = state
+        losses = (beats & left[:, None] & left).sum(0)
+        # In a circle everybody has lost: those with the fewest losses play on.
+        best = left & (losses == least(losses, left))
+        decided = best.sum() <= 1
+        due = jnp.where(contenders.any(), contenders, best & ~decided)
+        return jnp.where(decided & ~contenders.any(), left & ~best, left), due
+
+    mask = view.design.item_mask
+    state = mask, jnp.zeros_like(mask)
+    _, contenders = jax.lax.fori_loop(0, view.k, place, state)
+    rank = (victories / (1 + victories.max())).astype(view.shown.dtype)
+    return contenders[:, None] & contenders, 0.1 * (rank[:, None] + rank)
+
+
+def _insertion(view: View, result: Verdicts):
+    n, k = result.shape[0], view.k
+    steps = k.bit_length()
+    masked = jnp.where(view.design.item_mask, _item_priority(view), jnp.inf)
+    queue = jnp.argsort(masked)
+
+    def insert(turn, state):
+        ranked, length, pending = state
+        item = queue[turn]
+
+        def halve(_, bounds):
+            low, high, open_ = bounds
+            middle = (low + high) // 2
+            outcome = result[item, ranked[middle]]
+            searching = (low < high) & (open_ < 0)
+            open_ = jnp.where(searching & (outcome == 0), ranked[middle], open_)
+            low = jnp.where(searching & (outcome < 0), middle + 1, low)
+            high = jnp.where(searching & (outcome > 0), middle, high)
+            return low, high, open_
+
+        at, _, open_ = jax.lax.fori_loop(0, steps, halve, (0, length, jnp.array(-1)))
+        place = jnp.arange(k)
+        inserted = jnp.where(place == at, item, ranked[jnp.maximum(place - (place > at), 0)])
+        active = (pending[0] < 0) & view.design.item_mask[item]
+        done, waits = active & (open_ < 0), active & (open_ >= 0)
+        return (
+            jnp.where(done, inserted, ranked),
+            jnp.where(done, jnp.minimum(length + 1, k), length),
+            jnp.where(waits, jnp.stack([item, open_]), pending),
+        )
+
+    start = jnp.zeros(k, int), jnp.array(0), jnp.full(2, -1)
+    *_, pair = jax.lax.fori_loop(0, n, insert, start)
+    items = jnp.arange(n)
+    match = (items == pair[0])[:, None] & (items == pair[1])
+    return match | match.T, 0.0
+
+
+def _item_priority(view: View) -> Float[Array, " N"]:
+    """A random order of the items, without ties: the contents', then as they are numbered."""
+    n = view.design.n_items
+    return view.design.of_items(view.priority) + jnp.arange(n) / n * (
+        view.design.content is not None
+    )
+
+
+# --- counts with guarantees
+
+
+def _borda(view: View) -> tuple[Float[Array, " N"], Float[Array, " N"]]:
+    """Share of its own turns that each item won, one half before the first; and these turns. In its
+    own turn an item is shown first, against any other one."""
+    turns, won = view.shown.sum(1), view.wins.sum(1)
+    return jnp.where(turns > 0, won / jnp.maximum(turns, 1), 0.5), turns
+
+
+def _distance(view: View) -> Float[Array, " N"]:
+    """Distance of each item's share from the boundary: for those inside the top k the best share
+    outside, for the others the worst inside. Padding is infinitely far."""
+    share, _ = _borda(view)
+    ranked = jnp.where(view.design.item_mask, share, -jnp.inf)
+    descending = -jnp.sort(-ranked)
+    inside, outside = descending[view.k - 1], descending[view.k]
+    distance = jnp.where(ranked >= inside, ranked - outside, inside - ranked)
+    return jnp.where(view.design.item_mask, distance, jnp.inf)
+
+
+def active_ranking(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
+    """Heckel et al. (arXiv:1606.08842): every undecided item in turn against a random opponent,
+    until its share of wins is four confidence widths from the boundary. If opponents are random and
+    the judge unbiased, all decisions are right with probability 1 - `ERROR`, whatever the model;
+    here decisions are made anew from all turns at every pick."""
+    _, turns = _borda(view)
+    u = jnp.maximum(turns, 1)
+    width = jnp.sqrt(jnp.log(125 * turns.shape[0] * jnp.log(1.12 * u) / ERROR) / u)
+    undecided = (_distance(view) <= 4 * width) & view.design.item_mask
+    score = undecided / (1 + turns)
+    return jnp.broadcast_to(score[:, None], view.shown.shape)
+
+
+def accept_reject(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
+    """Successive accepts and rejects (Bubeck et al. 2013) without a horizon: the item with the r-th
+    smallest distance from the boundary is entitled to turns in proportion to 1 / max(r, 2), as its
+    phases give; the item furthest behind is compared with a random opponent."""
+    _, turns = _borda(view)
+    distance = _distance(view)
+    tied = (distance == distance[:, None]) & (_item_priority(view) < _item_priority(view)[:, None])
+    rank = ((distance < distance[:, None]) | tied).sum(1) + 1
+    spent = jnp.where(view.design.item_mask, turns * jnp.maximum(rank, 2), jnp.inf)
+    return jnp.broadcast_to(1 / (1 + spent[:, None]), view.shown.shape)
+
+
+def double_thompson(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
+    """Double Thompson sampling (Wu and Liu 2016): the candidate for the best item that wins most in
+    one draw of the probabilities of all pairs, against its strongest plausible rival in another. It
+    looks for the best item alone."""
+    won, met = tallies(view)
+    total = jnp.maximum(met.sum() / 2, 2)
+    margin = jnp.where(met > 0, jnp.sqrt(WIDTH * jnp.log(total) / jnp.maximum(met, 1)), jnp.inf)
+    share = jnp.where(met > 0, won / jnp.maximum(met, 1), 0.5)
+    mask = view.design.item_mask
+    others = mask[:, None] & mask & ~jnp.eye(len(mask), dtype=bool)
+    plausible = ((share + margin > 0.5) & others).sum(1)
+    place = jnp.argsort(jnp.argsort(_item_priority(view)))  # so that numbers do not matter
+
+    def draw(key: Key[Array, ""]) -> Float[Array, "N N"]:
+        """Beta(1 + won, 1 + lost), as a normal of the same mean and variance."""
+        mean = (1 + won) / (2 + met)
+        sd = jnp.sqrt(mean * (1 - mean) / (3 + met))
+        z = jax.random.normal(key, met.shape, met.dtype)[place][:, place]
+        return mean + sd * (z - z.T) / 2**0.5
+
+    for_first, for_second = jax.random.split(key)
+    first_draw = ((draw(for_first) > 0.5) & others).sum(1)
+    candidate = mask & (plausible == jnp.where(mask, plausible, -1).max())
+    victories = jnp.where(candidate, first_draw + 0.5 * _item_priority(view) / len(mask), -1)
+    first = victories.argmax()
+    second = draw(for_second)[:, first]
+    rival = jnp.where((share - margin)[:, first] <= 0.5, second, second - 1)
+    score = jnp.where((jnp.arange(len(mask)) == first)[:, None], rival, -1)
+    return jnp.maximum(score, score.T)
+
+
+# --- information
+
+
+def asap_fast(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
+    """ASAP's fast form (Mikhailiuk et al. 2020, "approx"): expected information about all skills by
+    one more verdict, which is taken to change those of its two items alone. A verdict is the sign
+    of a difference of skills with noise of variance 1; the top k plays no part."""
+    won, _ = tallies(view)
+    mean, variance = true_skill(won, MESSAGES)
+    spread = jnp.sqrt(1 + variance[:, None] + variance)
+    z = (mean[:, None] - mean) / spread
+
+    def gain(z: Float[Array, "N N"]) -> Float[Array, "N N"]:
+        """Divergence of the skills of both items after the first has won."""
+        v = jnp.exp(norm.logpdf(z) - norm.logcdf(z))
+        w = v * (v + z)
+
+        share = variance[:, None] / spread**2  # the first item's, of the variance of a verdict
+        shares = jnp.stack([share, share.T])
+        return 0.5 * (shares * (v**2 - w) - jnp.log1p(-shares * w)).sum(0)
+
+    p = norm.cdf(z)
+    return p * gain(z) + (1 - p) * gain(-z)
+
+
+def asap(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
+    """ASAP (Mikhailiuk et al. 2020), one pair at a time: as `asap_fast`, but messages are passed
+    among all items after each imagined verdict. It costs N^4: for 20 items at most."""
+    won, _ = tallies(view)
+    before = true_skill(won, MESSAGES)
+
+    def gain(i: Int[Array, ""], j: Int[Array, ""]) -> Float[Array, ""]:
+        """Divergence of all skills after i has beaten j."""
+        mean, variance = true_skill(won.at[i, j].add(1), 2 * MESSAGES)
+        ratio = variance / before[1]
+        shift = (mean - before[0]) ** 2 / before[1]
+        return 0.5 * (ratio - 1 - jnp.log(ratio) + shift).sum()
+
+    items = jnp.arange(won.shape[0])
+    gains = jax.lax.map(lambda i: jax.vmap(gain, (None, 0))(i, items), items)
+    mean, variance = before
+    p = norm.cdf((mean[:, None] - mean) / jnp.sqrt(1 + variance[:, None] + variance))
+    return p * gains + (1 - p) * gains.T
+
+
+def true_skill(
+    won: Float[Array, "N N"], rounds: int
+) -> tuple[Float[Array, " N"], Float[Array, " N"]]:
+    """Means and variances of skills by expectation propagation, all messages of a round at once.
+
+    Args:
+      won: how often i beat j; a verdict is the sign of the difference of skills plus N(0, 1).
+    """
+    shape = won.shape
+    mean = jnp.zeros(shape[0], won.dtype)
+    precision = mean + 1 / SKILL_VARIANCE
+
+    def one(_, state):
+        mean, precision, to_winner, to_loser = state
+        # The messages of one (winner, loser) pair; `won` of them are alike.
+        (p_i, m_i), (p_j, m_j) = to_winner, to_loser
+        winner = precision[:, None] - p_i, (precision * mean)[:, None] - p_i * m_i
+        loser = precision - p_j, precision * mean - p_j * m_j
+        variance = 1 + 1 / winner[0] + 1 / loser[0]
+        difference = winner[1] / winner[0] - loser[1] / loser[0]
+        z = difference / jnp.sqrt(variance)
+        v = jnp.exp(norm.logpdf(z) - norm.logcdf(z))
+        w = v * (v + z)
+        # Of the difference with noise: precision and mean of the verdict's own message.
+        own = w / (variance * (1 - w))
+        at = difference + jnp.sqrt(variance) / jnp.maximum(v + z, 1e-6)
+        to_winner = 1 / (1 + 1 / own + 1 / loser[0]), at + loser[1] / loser[0]
+        to_loser = 1 / (1 + 1 / own + 1 / winner[0]), winner[1] / winner[0] - at
+        pull = (won * to_winner[0]).sum(1) + (won * to_loser[0]).sum(0)
+        where = (won * to_winner[0] * to_winner[1]).sum(1) + (won * to_loser[0] * to_loser[1]).sum(
+            0
+        )
+        precision = 1 / SKILL_VARIANCE + pull
+        return where / precision, precision, to_winner, to_loser
+
+    silent = jnp.zeros_like(won), jnp.zeros_like(won)
+    mean, precision, *_ = jax.lax.fori_loop(0, rounds, one, (mean, precision, silent, silent))
+    return mean, 1 / precision
+
+
+def eubo(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
+    """Expected utility of the best option (Lin et al. 2022), of preferential Bayesian optimisation:
+    E max(theta_i, theta_j) under the posterior. It looks for the best item alone."""
+    mean = view.design.of_items(view.posterior.mean.theta)
+    sd = jnp.sqrt(jnp.maximum(view.difference_variance(), 1e-12))
+    z = (mean[:, None] - mean) / sd
+    return mean[:, None] * norm.cdf(z) + mean * norm.cdf(-z) + sd * norm.pdf(z)
+
+
+def knowledge_gradient(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
+    """Expected number of the true top k among the k of highest membership after one more verdict,
+    by enumeration of pairs and outcomes: the yardstick for rules that look one verdict ahead. An
+    outcome changes the Gaussian posterior to the moments of its logit. It costs N^4: for 20 items
+    at most. Memberships are from `DRAWS` draws of the last refit, the same for all pairs: refit
+    after every verdict."""
+    m, mean = view.design.n_contents, view.posterior.mean.flat()
+    root = view.posterior.root
+    draws = jax.random.normal(key, (DRAWS, root.shape[0]), mean.dtype) @ root
+    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    weights = weights / weights.sum()
+    variances = view.logit_variance()
+
+    def value(i: Int[Array, ""], j: Int[Array, ""]) -> Float[Array, ""]:
+        z = view.design_vector(i, j)
+        sd = jnp.sqrt(jnp.maximum(variances[i, j], 1e-12))
+        first = jax.nn.sigmoid(mean @ z + sd * nodes)
+        along = view.covariance @ z / sd
+        expected = 0.0
+        for chance in (first, 1 - first):
+            mass = weights @ chance
+            centre = weights @ (chance * nodes) / mass
+            width = jnp.sqrt(weights @ (chance * (nodes - centre) ** 2) / mass)
+            logit = draws @ z / sd
+            moved = mean + draws + (centre + (width - 1) * logit)[:, None] * along
+            top = jax.vmap(view.is_top)(moved[:, :m]).mean(0)
+            expected += mass * jax.lax.top_k(top, view.k)[0].sum()
+        return expected
+
+    items = jnp.arange(view.design.n_items)
+    return jax.lax.map(lambda i: jax.vmap(value, (None, 0))(i, items), items)

@@ -1,0 +1,359 @@
+"""The arena: every acquisition rule on a fixed set of scenarios, the same pools for all.
+
+A scenario is a question that somebody has: so many answers, a top k, a judge with its faults, and
+the way in which verdicts arrive. All rules choose pairs for the same model in the loop, the
+bias-aware one, so that a rule's own estimates, where it makes any, only choose pairs. What is
+measured is the share of the true top k that the model finds, eight times on the way: its mean, the
+area under the curve; the verdicts after which it has .8 and .9 of what one verdict on every ordered
+pair gives; and the quality that the chosen top k lacks at the end.
+
+A rule of your own joins by `--rule-file FILE`, every public function `(view, key) -> scores` of
+which is a rule.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import runpy
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from jbt import stats
+from jbt.acquisition import RULES, Loop, Rule, run
+from jbt.acquisition.runs import check as check_run
+from jbt.experiments import plots
+from jbt.experiments.declare import Group, Sweep, check_listed
+from jbt.experiments.labelled_arrays import where
+from jbt.experiments.plots import Panel
+from jbt.kernel import metrics
+from jbt.kernel.fit import fit_map
+from jbt.simulation import judges, pairs, pools
+from jbt.simulation.simulate import Condition, stream
+from jbt.types import Comparisons, Pool
+
+from ._shared.active import design_of, shared, task_of
+from ._shared.scenario import MapPrior
+
+LOOKS = 8
+"""Reports of a run (count)."""
+SHARES = (0.8, 0.9)
+"""Of the recall with all ordered pairs, for `verdicts_to`."""
+REFERENCE = "entropy_reduction_fresh"
+"""The rule from whose area that of the others is subtracted."""
+SMALL = 12
+"""Most items with which rules that cost N^4 are run (count)."""
+COSTLY = ("asap", "knowledge_gradient")
+KINDS = ("statement_bank", "gaussian")
+"""Kinds of pool, by whether `Scenario.bank` is 1."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Pools, a judge, and how its verdicts arrive. What is a float is traced."""
+
+    rho: float = 0.0
+    """Correlation of quality and the binary covariate."""
+    bias: float = 1.5
+    position: float = 0.35
+    discrimination: float = 1.0
+    interaction: float = 0.0
+    pair_noise: float = 0.0
+    """Standard deviation of what the judge holds for or against a pair (logits): its preferences
+    are then not transitive."""
+    ties: float = 0.0
+    """Log-odds below which the judge calls a tie, with frozen verdicts."""
+    sd: float = 1.25
+    n_items: int = 30
+    k: int = 5
+    bank: float = 0.0
+    """1 if pools are the paper's, answers made of statements; 0 if qualities are normal."""
+    refit_every: int = 8
+    """R, verdicts between refits (count)."""
+    parallel: bool = False
+    """The R verdicts arrive together."""
+    aware: float = 1.0
+    """1 if the model in the loop is bias-aware, 0 if it is naive."""
+    protocol: str = "stochastic"
+    step: int = 56
+    """Verdicts between two looks (count)."""
+    share: float = 1.0
+    """Of the sweep's pools that are simulated."""
+
+    STATIC: ClassVar[tuple[str, ...]] = (
+        *("n_items", "k", "refit_every", "parallel", "protocol", "step"),
+    )
+
+    @property
+    def budgets(self) -> list[int]:
+        """Verdicts at each look."""
+        return [self.step * look for look in range(1, LOOKS + 1)]
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """What a program depends on."""
+        return tuple(getattr(self, name) for name in self.STATIC)
+
+    def loop(self, rule: Any) -> Loop:
+        """The loop of one of the rules."""
+        how = {"refit_every": self.refit_every, "parallel": self.parallel}
+        return Loop(rule, self.k, protocol=self.protocol, **how)
+
+
+FAIR: dict[str, Any] = {"bias": 0.0, "position": 0.0, "aware": 0.0}
+FROZEN: dict[str, Any] = {"protocol": "frozen"}
+TEN: dict[str, Any] = {"n_items": 10, "k": 3, "refit_every": 1, "step": 16}
+SCENARIOS: dict[str, Scenario] = {
+    "fair judge": Scenario(**FAIR),
+    "biased judge": Scenario(),
+    "biased, correlated": Scenario(rho=0.3),
+    "biased, strongly correlated": Scenario(rho=0.7),
+    "bias grows with quality": Scenario(interaction=0.5),
+    "position bias": Scenario(bias=0.0, position=2.4),
+    "noisy judge": Scenario(discrimination=0.4, bias=0.6),
+    "sure judge": Scenario(discrimination=3.0, bias=4.5),
+    "not transitive": Scenario(pair_noise=1.0),
+    "near ties": Scenario(sd=0.5),
+    "made of statements": Scenario(bank=1.0, sd=1.5),
+    "one verdict a pair, fair": Scenario(**FAIR, **FROZEN),
+    "one verdict a pair": Scenario(**FROZEN),
+    "one verdict, with ties": Scenario(ties=0.5, **FROZEN),
+    "best of 30": Scenario(k=1),
+    "best half": Scenario(k=15),
+    "batches of 56": Scenario(refit_every=56, parallel=True),
+    "ten answers, fair": Scenario(**FAIR, **TEN),
+    "ten answers": Scenario(**TEN),
+    "a hundred answers": Scenario(n_items=100, k=10, refit_every=32, step=192, share=1 / 16),
+    "300 answers, top 50": Scenario(n_items=300, k=50, refit_every=144, step=288, share=1 / 64),
+}
+"""Version 1 of the set: name -> scenario. A changed scenario gets another name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arena(MapPrior, Sweep):
+    """Every acquisition rule on a fixed set of scenarios, the same pools for all."""
+
+    name = "arena"
+    columns = ("scenario", "rule", "budget", "share")
+    presets = {
+        "smoke": {
+            "pools": 8,
+            "scenario": ("ten answers", "ten answers, fair"),
+            "rule": (REFERENCE, "random", "swiss"),
+        },
+        "paper": {"pools": 30},
+    }
+    units = {"look": "index of the report", "shortfall": "logits", "full": "share of k"}
+    panel_size = {"width": 11.0, "height": 8.5}
+
+    pools: int = 256
+    scenario: tuple[str, ...] = tuple(n for n in SCENARIOS if SCENARIOS[n].n_items <= 100)
+    """Scenarios, by name; by default all but that of 300 answers, where a run takes minutes."""
+    rule: tuple[str, ...] = tuple(name for name in RULES if RULES[name].family != "ablations")
+    """Acquisition rules, entropy_reduction_fresh among them; those that cost the fourth power of
+    the number of items run on small pools alone."""
+    rule_file: str | None = None
+    """A Python file: its public functions (view, key) -> scores [N, N] are rules too."""
+
+    def decided(self):
+        if self.rule_file is None:
+            return self
+        own = own_rules(Path(self.rule_file))
+        RULES.update(own)
+        return type(self)(**(vars(self) | {"rule": tuple(dict.fromkeys((*self.rule, *own)))}))
+
+    def digests(self):
+        if self.rule_file is None:
+            return {}
+        return {"rule_file": hashlib.sha256(Path(self.rule_file).read_bytes()).hexdigest()[:16]}
+
+    def check(self):
+        super().check()
+        check_listed("scenario", self.scenario, list(SCENARIOS))
+        check_listed("rule", self.rule, list(RULES))
+        if REFERENCE not in self.rule:
+            raise ValueError(f"rule must include {REFERENCE}, with which the others are compared")
+        for name in self.scenario:
+            scenario = SCENARIOS[name]
+            for rule in self.rules_of(scenario):
+                budgets = np.array(scenario.budgets)
+                check_run(design_of(scenario.n_items), scenario.loop(rule), budgets)
+
+    def rules_of(self, scenario: Scenario) -> list[str]:
+        """The rules that run on a scenario."""
+        small = scenario.n_items <= SMALL
+        return [rule for rule in self.rule if small or rule not in COSTLY]
+
+    def groups(self):
+        programs: dict[Any, Any] = {}
+        found = []
+        for name in self.scenario:
+            scenario = SCENARIOS[name]
+            if scenario.shape not in programs:
+                loops = [scenario.loop(rule) for rule in self.rules_of(scenario)]
+                programs[scenario.shape] = shared(partial(self.experiment, scenario), loops)
+            numbers = {n: np.array([v]) for n, v in vars(scenario).items() if isinstance(v, float)}
+            for rule, (experiment, number) in programs[scenario.shape].items():
+                group = Group(
+                    f"{name}-{rule}",
+                    experiment,
+                    numbers | {"rule": number},
+                    {"scenario": [name], "rule": [rule]},
+                    scenario.n_items,
+                    max(2, round(self.pools * scenario.share)),
+                    {"recall": {"look": range(1, LOOKS + 1)}},
+                    fits=scenario.budgets[-1] // scenario.refit_every,
+                )
+                found.append(group)
+        return found
+
+    def experiment(self, scenario, loop, key, condition):
+        """One rule on one pool."""
+        pool, probability, once = drawn(scenario, key, condition)
+        every = pairs.every_pair(pool)
+        answers = once if scenario.protocol == "frozen" else probability
+        task = task_of(pool, answers, condition, self.prior)
+        trace = run(stream(key, "acquisition"), task, loop, scenario.budgets)
+        full = fit_map(Comparisons(every, every * once), pool.design, self.prior, task.variant)
+        at = np.searchsorted(np.asarray(trace_budgets(scenario)), scenario.budgets)
+        best = jax.lax.top_k(pool.quality, scenario.k)[0].mean()
+        chosen = jax.lax.top_k(trace.parameters.theta, scenario.k)[1]
+        return {
+            "recall": trace.recall[at],
+            "full": metrics.top_k_recall(full.parameters.theta, pool.quality, scenario.k),
+            "shortfall": best - pool.quality[chosen].mean(),
+            "status": trace.status.max(),
+        }
+
+    def table(self, ds, t):
+        for name in self.scenario:
+            scenario = SCENARIOS[name]
+            of_scenario = where(ds, scenario=name).dropna("pool", how="all")
+            recall = of_scenario["recall"].assign_coords(budget=("look", scenario.budgets))
+            t.means("recall", recall)
+            area = recall.mean("look")
+            t.means("area", area)
+            t.means("shortfall", of_scenario["shortfall"])
+            t.means("full", where(of_scenario["full"], rule=REFERENCE), rule=None)
+            self.compare(area, t)
+            full = where(of_scenario["full"], rule=REFERENCE).isel(condition=0)
+            for share in SHARES:
+                for c in range(recall.sizes["condition"]):
+                    lacking = share * full.reset_coords(drop=True) - recall.isel(condition=c)
+                    over = lacking.swap_dims(look="budget")
+                    t.crossing(over, "budget", share=share)
+
+    def compare(self, area, t):
+        """Add the area of each rule minus that of the reference, pool by pool, and its p-value,
+        corrected over the rules of the scenario by Holm."""
+        others = where(area, rule=[rule for rule in self.rule if rule != REFERENCE])
+        base = where(area, rule=REFERENCE).isel(condition=0).reset_coords(drop=True)
+        lead = others - base
+        t.means("lead", lead)
+        p = stats.holm(stats.paired_permutation(lead.values.astype(float), seed=t.seed))
+        for rule, value in zip(lead["rule"].values, p, strict=True):
+            row = {"scenario": str(lead["scenario"].values[0]), "rule": str(rule)}
+            t.add("p_holm", value, n_pools=lead.sizes["pool"], **row)
+
+    def answer(self, table):
+        """The rules with the largest area over the scenarios that all rules ran on."""
+        leads = where(table, quantity="lead")
+        mean = leads.groupby("rule").estimate.agg(["mean", "count"])
+        mean = mean[mean["count"] == mean["count"].max()]["mean"]
+        best = mean.idxmax()
+        return (
+            f"Of the other rules {best} comes nearest to {REFERENCE}: in the mean over "
+            f"{len(self.scenario)} scenarios the area under its curve differs by {mean[best]:+.3f}"
+        )
+
+    def headline(self, table):
+        """Rows to print: areas and what stands beside them."""
+        return table[table.quantity.isin(["area", "lead", "crossing", "shortfall"])]
+
+    def panels(self, table):
+        areas = where(table, quantity="area").pivot(
+            index="rule", columns="scenario", values="estimate"
+        )
+        areas = areas[list(self.scenario)]
+        behind = areas - areas.max()
+        order = behind.mean(axis=1, skipna=True).sort_values(ascending=False).index
+        behind = behind.loc[order]
+
+        def draw(ax):
+            shown = ax.imshow(behind, cmap="cividis", vmin=-0.2, vmax=0, aspect="auto")
+            for (row, column), value in np.ndenumerate(behind.to_numpy()):
+                if np.isfinite(value):
+                    ink = "black" if value > -0.08 else "white"
+                    text = "best" if value == 0 else f"{100 * value:.0f}"
+                    ax.text(column, row, text, ha="center", va="center", color=ink, fontsize=7)
+            ax.set_xticks(range(len(behind.columns)), behind.columns, rotation=45, ha="right")
+            ax.set_yticks(range(len(behind.index)), map(plots.rule_name, behind.index))
+            ax.tick_params(labelsize=8)
+            label = "mean recall on the way, minus the best rule's"
+            ax.figure.colorbar(shown, ax=ax, label=label, fraction=0.03)
+
+        title = "Points of recall behind the best rule of each scenario"
+        return [Panel(labels=("", "", title), legend=0, after=draw)]
+
+
+SWEEP = Arena
+
+
+def drawn(
+    scenario: Scenario, key: Key[Array, ""], condition: Condition
+) -> tuple[Pool, Float[Array, "N N"], Float[Array, "N N"]]:
+    """A pool of the scenario, the judge's probability that the first shown wins, and one verdict on
+    every ordered pair."""
+    sizes = {"n_items": scenario.n_items, "k": scenario.k, "covariate": "binary"}
+    numbers = {"sd": condition["sd"], "rho": condition["rho"]}
+    kinds = [pools.POOLS[n](stream(key, n), **sizes, **numbers) for n in KINDS]
+    pool = jax.tree.map(partial(jnp.where, condition["bank"] > 0), *kinds)
+    noise = judges.pair_preference(stream(key, "preference"), pool)
+    judge = judges.of_condition(condition)
+    logits = judges.verdict_logits(pool, judge, condition["pair_noise"] * noise)
+    probability = jax.nn.sigmoid(logits)
+    uniform = jax.random.uniform(stream(key, "verdicts"), logits.shape, logits.dtype)
+    tie = jnp.abs(logits) < condition["ties"]
+    once = jnp.where(tie, 0.5, (uniform < probability).astype(logits.dtype))
+    return pool, probability, once
+
+
+def trace_budgets(scenario: Scenario) -> np.ndarray:
+    """The budgets that a run of the scenario reports on."""
+    return np.arange(1, scenario.budgets[-1] // scenario.refit_every + 1) * scenario.refit_every
+
+
+def own_rules(file: Path) -> dict[str, Rule]:
+    """The rules in a file of the user's: its public functions of (view, key), and its `Rule`s.
+
+    Raises:
+      ValueError: the file cannot be run, has no rule, or one with the name of a rule of jbt.
+    """
+    try:
+        names = runpy.run_path(str(file))
+    except Exception as error:
+        raise ValueError(f"{file} cannot be run: {type(error).__name__}: {error}") from error
+    own: dict[str, Rule] = {}
+    for name, value in names.items():
+        here = inspect.isfunction(value) and value.__code__.co_filename == str(file)
+        if here and not name.startswith("_"):
+            if [*inspect.signature(value).parameters] == ["view", "key"]:
+                own[name] = Rule(value)
+        elif isinstance(value, Rule) and value not in RULES.values():
+            own[name] = value
+    if not own:
+        raise ValueError(f"{file} has no function (view, key) -> scores")
+    if taken := sorted(own.keys() & RULES.keys()):
+        raise ValueError(f"{file} has a rule {taken[0]}, as jbt has: give it another name")
+    return own
+
+
+if __name__ == "__main__":
+    raise SystemExit(SWEEP.main())

@@ -1,0 +1,185 @@
+"""Two stops on the scenarios of the arena: how often is the top k wrong, and what does each cost?
+
+`posterior` stops at the first look at which P(the estimated top k is right) is at least .95, on the
+runs of the rule that leads (`entropy_reduction_fresh`). `anytime` stops when tests of single pairs
+show it (`jbt.acquisition.anytime`), on runs that ask for these tests (`pivot`). Contents within the
+zone of each other are equally right. Right is meant twice: of quality, and of what the judge
+prefers, its bias included, which is all that the second stop promises.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jbt.acquisition import anytime, init, step
+from jbt.acquisition.loop import look
+from jbt.acquisition.stopping import certainty, top_set
+from jbt.experiments.declare import Group, NotNegative, Sweep, check_listed
+from jbt.experiments.labelled_arrays import where
+from jbt.experiments.plots import Line, Panel
+from jbt.simulation.simulate import stream
+
+from ._shared.active import shared, task_of
+from ._shared.scenario import MapPrior
+from .arena import SCENARIOS, drawn
+
+RULES_OF = {"posterior": "entropy_reduction_fresh", "anytime": "pivot"}
+"""Stop -> the rule whose runs it ends."""
+STOPPED = {
+    name: scenario
+    for name, scenario in SCENARIOS.items()
+    if scenario.protocol == "stochastic" and scenario.n_items <= 30 and not scenario.parallel
+}
+"""The scenarios in which a pair can be asked again and a run is short."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArenaStops(MapPrior, Sweep):
+    """When to stop, on the scenarios of the arena: errors and costs of two stops."""
+
+    name = "arena_stops"
+    columns = ("scenario", "stop", "of")
+    presets = {
+        "smoke": {"pools": 8, "scenario": ("ten answers, fair",), "budget": 256},
+        "paper": {"pools": 30},
+    }
+    units = {
+        "verdicts": "verdicts",
+        "stopped": "share of runs",
+        "wrong_quality": "share of runs",
+        "wrong_preference": "share of runs",
+    }
+    panel_size = {"width": 5.6, "height": 5.5}
+
+    pools: int = 1000
+    scenario: tuple[str, ...] = tuple(STOPPED)
+    """Scenarios, by name."""
+    budget: int = 4096
+    """Most verdicts of a run (count), a multiple of 64."""
+    level: float = 0.95
+    """Certainty at which `posterior` stops; `anytime` errs in at most the rest."""
+    zone: NotNegative = 0.2
+    """Logits within which contents count as equally right."""
+    looked_every: int = 64
+    """Verdicts between looks (count)."""
+
+    def check(self):
+        super().check()
+        check_listed("scenario", self.scenario, list(STOPPED))
+        if self.budget % self.looked_every or self.looked_every % 8:
+            raise ValueError("budget must be a multiple of looked_every, and that of 8")
+        if not 0 < self.level < 1:
+            raise ValueError(f"level must lie between 0 and 1, got {self.level:g}")
+
+    def groups(self):
+        programs: dict[Any, Any] = {}
+        found = []
+        for name in self.scenario:
+            scenario = SCENARIOS[name]
+            numbers = {n: np.array([v]) for n, v in vars(scenario).items() if isinstance(v, float)}
+            for stop, rule in RULES_OF.items():
+                key = (stop, scenario.shape)
+                if key not in programs:
+                    experiment = partial(self.experiment, scenario, stop)
+                    programs[key] = shared(experiment, [scenario.loop(rule)])[rule]
+                experiment, number = programs[key]
+                conditions = numbers | {"rule": number}
+                labels = {"scenario": [name], "stop": [stop]}
+                sizes = {"n_items": scenario.n_items, "pools": self.pools}
+                group = Group(f"{name}-{stop}", experiment, conditions, labels, **sizes, fits=500)
+                found.append(group)
+        return found
+
+    def experiment(self, scenario, stop, loop, key, condition):
+        """A run on one pool, as one of the stops ends it."""
+        pool, probability, _ = drawn(scenario, key, condition)
+        task = task_of(pool, probability, condition, self.prior)
+        blocks = self.looked_every // loop.refit_every
+        preference = jnp.log(probability) - jnp.log1p(-probability)
+        # Without the position: the mean of both orders.
+        better = (preference - preference.T) / 2
+        quality = pool.design.of_items(pool.quality)
+
+        def one_look(carry, _):
+            state, evidence = carry
+            state, asked = jax.lax.scan(lambda s, _: step(s, task, loop), state, length=blocks)
+            asked = jax.tree.map(jnp.ravel, asked)
+            if stop == "anytime":
+                alpha = 1 - self.level
+                evidence = anytime.absorb(evidence, asked, zone=self.zone, alpha=alpha)
+                top, sure = anytime.top_set(evidence, loop.k)
+            else:
+                view = look(state, task, loop)
+                top = view.design.of_items(top_set(view))
+                sure = certainty(view, self.zone) >= self.level
+            across = top[:, None] & ~top
+            wrong = (across & (quality - quality[:, None] >= self.zone)).any()
+            against = (across & (self.zone <= better.T)).any()
+            status = state.status
+            return (state, evidence), (sure, wrong, against, status)
+
+        none = anytime.Evidence.none(scenario.n_items, task.design.dtype)
+        start = init(stream(key, "acquisition"), task, loop), none
+        looks = self.budget // self.looked_every
+        _, (sure, wrong, against, status) = jax.lax.scan(one_look, start, length=looks)
+        stopped, at = sure.any(), sure.argmax()
+        return {
+            "stopped": stopped * 1.0,
+            "verdicts": jnp.where(stopped, (at + 1.0) * self.looked_every, self.budget),
+            "wrong_quality": (stopped & wrong[at]) * 1.0,
+            "wrong_preference": (stopped & against[at]) * 1.0,
+            "status": status.max(),
+        }
+
+    def table(self, ds, t):
+        t.shares("stopped", ds["stopped"])
+        t.means("verdicts", ds["verdicts"])
+        for of in ("quality", "preference"):
+            t.shares("wrong", ds[f"wrong_{of}"], of=of)
+
+    def answer(self, table):
+        wrong = where(table, quantity="wrong", of="preference").set_index(["stop", "scenario"])
+        worst = {stop: wrong.estimate[stop].idxmax() for stop in RULES_OF}
+        said = [
+            f"{stop} stops with a wrong top k in at most {wrong.estimate[stop][name]:.3f} ({name})"
+            for stop, name in worst.items()
+        ]
+        return f"Of what the judge prefers, {'; '.join(said)}"
+
+    def panels(self, table):
+        labels = list(self.scenario)
+        styles = {"posterior": ("blue", -0.1), "anytime": ("vermilion", 0.1)}
+
+        def panel(where: dict[str, Any], title: str, unit: str) -> Panel:
+            lines = [
+                Line({"stop": stop}, stop, colour, {"fmt": "o"}, joined=False, shift=shift)
+                for stop, (colour, shift) in styles.items()
+            ]
+            rotated = {"rotation": 45, "ha": "right", "fontsize": 8}
+            return Panel(
+                "scenario",
+                where,
+                lines,
+                ("", unit, title),
+                names=labels,
+                name_style=rotated,
+                legend=8,
+            )
+
+        of = {"quantity": "wrong", "of": "preference"}
+        error = panel(of, "How often a stop is wrong", "share of runs (95 %)")
+        cost = panel({"quantity": "verdicts"}, "What it costs", "verdicts, mean (95 %)")
+        return [error, cost]
+
+
+SWEEP = ArenaStops
+
+
+if __name__ == "__main__":
+    raise SystemExit(SWEEP.main())

@@ -63,22 +63,22 @@ JUDGES: dict[str, dict[str, float]] = {
 }
 """Judge -> what differs from a fair one."""
 JUDGE_ALONE = ("naive", "bias_aware", "davidson", "length_controlled", "joint", "judge_aware")
+NAMES = (
+    *("fair judge", "prefers\nlength", "prefers\nlength, sees\nlittle quality"),
+    *("prefers length,\nof good models\nmore", "favours\none model", "labels prefer\nlength too"),
+    *("prefers length,\nmany ties", "prefers length,\nclear pairs\nlabelled"),
+)
+"""Of the judges in the figure."""
 SHOWN = {
     ("naive", False): ("naive", "orange", "o"),
-    ("bias_aware", False): ("bias-aware", "blue", "o"),
-    ("length_controlled", False): ("length-controlled", "sky", "o"),
-    ("judge_aware", False): ("judge-aware, three judges", "purple", "o"),
-    ("judge_aware", True): ("judge-aware with labels", "purple", "s"),
+    ("bias_aware", False): ("corrected for length", "blue", "o"),
+    ("judge_aware", True): ("three judges and labels", "purple", "s"),
     ("labels", True): ("labels alone", "black", "s"),
     ("ppi", True): ("prediction-powered", "vermilion", "s"),
 }
 """(estimator, whether it has labels) -> label, colour and marker in the figure."""
-PANELS = {
-    "tau": "Kendall's tau with the true ranking",
-    "coverage": "coverage of the win rate (95 % intervals)",
-    "rank_coverage": "coverage of the true rank",
-    "rank_width": "width of the plausible ranks (places)",
-}
+QUANTITIES = ("tau", "coverage", "rank_coverage", "rank_width")
+"""What is printed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class Baselines(MapPrior, Sweep):
         "rare": "bool",
         "truth": "1 (share)",
     }
-    panel_size = {"n_columns": 2, "height": 4.0, "below": {"ncols": 4, "fontsize": 9}}
+    panel_size = {"n_columns": 1, "width": 9.2, "height": 3.4, "below": {"fontsize": 9}}
 
     pools: int = 128
     """Studies simulated at every condition (count)."""
@@ -187,33 +187,39 @@ class Baselines(MapPrior, Sweep):
 
     def headline(self, table):
         """Rows to print: all but errors."""
-        return where(table, quantity=list(PANELS))
+        return where(table, quantity=list(QUANTITIES))
 
     def panels(self, table):
         lines = []
         for i, ((name, labelled), (label, colour, marker)) in enumerate(SHOWN.items()):
             at = {"estimator": name, "n_anchors": self.n_anchors[-1] if labelled else 0}
-            shift = 0.1 * (i - (len(SHOWN) - 1) / 2)
+            shift = 0.12 * (i - (len(SHOWN) - 1) / 2)
             lines.append(Line(at, label, colour, {"fmt": marker}, joined=False, shift=shift))
 
-        def panel(quantity: str, title: str) -> Panel:
-            def lines_across(ax):
-                if "coverage" in quantity:
-                    ax.axhline(LEVEL, color="black", lw=0.8, ls="--")
-                ax.grid(axis="y", alpha=0.3)
-
+        def panel(quantity: str, axis: str, title: str, level: float | None = None) -> Panel:
             return Panel(
-                "judge",
+                lambda rows: rows.judge.map(list(JUDGES).index),
                 {"quantity": quantity},
                 lines,
-                ("", title, ""),
-                names=list(JUDGES),
-                name_style={"rotation": 20, "ha": "right", "fontsize": 8},
-                legend=0,
-                after=lines_across,
+                ("", f"{axis}\n(bars: 95 %)", title),
+                names=NAMES,
+                name_style={"fontsize": 9},
+                level=level,
+                level_style="--",
+                after=lambda ax: ax.grid(axis="y", alpha=0.3),
             )
 
-        return [panel(*shown) for shown in PANELS.items()]
+        return [
+            panel(
+                *("tau", "Kendall's tau with\nthe true ranking"),
+                "Correction for length ranks well where length is the only bias",
+            ),
+            panel(
+                *("coverage", "share of 95 % intervals\nthat hold the win rate"),
+                "Prediction-powered intervals hold unless clear pairs were chosen for labels",
+                LEVEL,
+            ),
+        ]
 
 
 SWEEP = Baselines

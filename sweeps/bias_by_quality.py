@@ -25,7 +25,7 @@ from jaxtyping import Array, Float
 
 from jbt import stats
 from jbt.experiments.declare import Group, RecordedSweep
-from jbt.experiments.plots import Line, Panel
+from jbt.experiments.plots import Line, Panel, points
 
 from ._shared.any_likelihood import maximise
 from ._shared.recorded import WORDS, Board, read_board
@@ -60,7 +60,7 @@ class BiasByQuality(RecordedSweep):
     columns = ("analysis", "content")
     index = "analysis"
     presets = {"smoke": {"pools": 40}, "paper": {}}
-    panel_size = {"width": 6.0, "height": 4.6}
+    panel_size = {"width": 4.8, "height": 3.8}
     units = {
         **dict.fromkeys(("analysis", "coefficient"), "name"),
         **dict.fromkeys(("c", "own_c", "own_c_sd"), "logits per e-fold of 1 + words"),
@@ -121,29 +121,34 @@ class BiasByQuality(RecordedSweep):
         def of_all(ax):
             c, gamma = (table[table.quantity == name].estimate.iloc[0] for name in SHARED)
             ends = np.array([quality.min(), quality.max()])
-            ax.plot(ends, c + gamma * ends, color="black", label="all")
+            ax.plot(ends, c + gamma * ends, color="black", label="all models together")
+
+        def by_analysis(ax):
+            rows = table[table.quantity == "interaction"]
+            points(ax, rows, rows.analysis, colour="blue", label="", horizontal=True)
+            ax.invert_yaxis()
+            ax.axvline(0, color="black", linewidth=0.8)
 
         return [
             Panel(
                 lambda rows: quality[rows.content],
                 {"quantity": "own_c"},
-                [Line({}, "a model (95 %)", "blue", joined=False)],
+                [Line({}, "a model (bar: 95 %)", "blue", joined=False)],
                 (
                     "quality less the baseline's, at equal length (logits)",
-                    *("c of one model, logits per e-fold of 1 + words", ""),
+                    "c of one model (logits for e times the words)",
+                    "Length helps the weakest models least",
                 ),
-                legend=8,
+                legend=9,
                 after=of_all,
             ),
             Panel(
-                "analysis",
-                {"quantity": "interaction"},
-                [Line({}, "_", "blue", joined=False)],
-                ("", "gamma, c gained by a logit of quality (95 %)", ""),
-                names=list(ANALYSES),
-                name_style={"rotation": 25, "ha": "right", "fontsize": 8},
-                legend=0,
-                level=0.0,
+                labels=(
+                    "growth of c with a logit of quality (bars: 95 %)",
+                    "",
+                    "c grows with quality in every analysis\nbut that of the stronger half",
+                ),
+                after=by_analysis,
             ),
         ]
 

@@ -36,8 +36,8 @@ N_ITEMS, K = 30, 5
 """Size and top set of the pools that twins are calibrated on."""
 PAPERS_BUDGETS = (200, 528, 800)
 """Budgets of the paper's points, those of the dear judge by its prices."""
-STYLES = (("blue", "corrected"), ("sky", "not corrected"), ("vermilion", "not corrected"))
-"""Colour of each of `Cost.cases`, and what is done about its bias."""
+MODELS = {"bias_aware": "corrected", "naive": "naive"}
+"""What is done about a judge's bias, as the figure names it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class Cost(RunSettings):
         "paper": {"pools": 5, "n_seeds": 8, "n_samples": 1500, "membership": "counted"},
     }
     units = calibration.UNITS
-    panel_size = {"width": 5.8, "height": 5.2}
+    panel_size = {"width": 4.6, "height": 4.8}
 
     pools: int = 1000
     cheap: str = "gpt_4o_mini"
@@ -262,38 +262,30 @@ class Cost(RunSettings):
         times = (table.quantity == "times_cheaper") & table.estimate.notna()
         return table[whole | times | table.paper.notna()]
 
-    def panels_of(self, ds, table):
-        """Recall against dollars with the paper's points and the range of studies of its size; and
-        how many times cheaper the cheap judge is, where both reach a target."""
-        curves = Table(self.columns, self)
-        curves.means("recall", calibration.by_seed(ds["recall"], self.n_seeds))
-        styles = dict(zip(self.cases, STYLES, strict=True))
+    def panels(self, table):
+        """Recall against dollars with the paper's points; and how many times cheaper the cheap
+        judge is, where both reach a target."""
+        colours = dict(zip(self.cases, ("blue", "sky", "vermilion"), strict=True))
+        names = {judge: twins.known()[judge].model for judge in (self.cheap, self.dear)}
         frontiers = [
             plots.Line(
                 {"judge": judge, "model": model, "rule": rule},
-                f"{judge}, {corrected}, {rule}",
+                f"{names[judge]}, {MODELS[model]}" + ", random pairs" * (rule == "random"),
                 colour,
-                {"linestyle": "-" if rule == self.rule[0] else ":"},
+                {"ls": "-" if rule == self.rule[0] else ":"},
             )
             for rule in self.rule
-            for (judge, model), (colour, corrected) in styles.items()
+            for (judge, model), colour in colours.items()
         ]
-        below = {"fontsize": 7, "loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "ncols": 2}
+        below = {"fontsize": 8, "ncols": 2, "loc": "upper center", "bbox_to_anchor": (0.5, -0.16)}
 
-        def studies(ax):
-            for judge, model in self.cases[::2]:
-                curve = where(table, judge=judge, model=model, rule=self.rule[0])
-                curve = curve[curve.paper.notna()]
-                colour = plots.COLOURS[styles[judge, model][0]]
-                size = twins.known()[judge].pools
-                ranges = where(curve, quantity="recall", budget=PAPERS_BUDGETS)
-                at = ranges.budget.astype(float) * self.verdict_price[judge]
-                label = f"95 % of studies of {size} pools" if len(ranges) else None
-                ax.vlines(at, ranges.replicate_low, ranges.replicate_high, colour, lw=3, alpha=0.5)
-                ax.plot([], [], color=colour, lw=3, alpha=0.5, label=label)
-                points = where(curve, quantity="cost_to_reach")
-                label = f"paper, {judge}" if len(points) else None
-                ax.plot(points.paper, points.target, "x", ms=9, mew=2, color=colour, label=label)
+        def papers(ax):
+            for (judge, model), colour in colours.items():
+                of = where(table, judge=judge, model=model, rule=self.rule[0])
+                points = where(of, quantity="cost_to_reach").dropna(subset="paper")
+                style = {"ms": 8, "mew": 2, "color": plots.COLOURS[colour]}
+                label = f"{names[judge]}, paper" if len(points) else ""
+                ax.plot(points.paper, points.target, "x", label=label, **style)
 
         def times(ax):
             sharing = [None, *self.n_pools_sharing]
@@ -309,30 +301,31 @@ class Cost(RunSettings):
                 papers = ratios.dropna(subset="paper")
                 ax.plot(papers.target, papers.paper, "x", ms=8, mew=2, color=colour)
             ax.axhline(1, color="black", linewidth=0.8)
-            ax.set_xlim(min(self.target) - 0.02, max(self.target) + 0.02)
 
         return [
             plots.Panel(
                 lambda rows: rows.budget.astype(float) * rows.judge.map(self.verdict_price),
-                {},
+                {"quantity": "recall"},
                 frontiers,
                 (
-                    "dollars a pool, comparisons alone",
-                    f"recall of the top {K}",
-                    f"{self.pools:,} pools (95 % bands)",
+                    "dollars for the verdicts on a pool",
+                    f"recall of the top {K} (bands: 95 %)",
+                    "The cheap judge, corrected, is cheaper\nbut does not reach a high recall",
                 ),
                 log="x",
+                ticks={"x": (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)},
                 legend=below,
-                after=studies,
-                table=curves.frame(),
+                after=papers,
             ),
             plots.Panel(
                 labels=(
-                    "recall to be reached by both judges",
-                    f"{self.dear}'s cost over {self.cheap}'s, corrected",
-                    f"Times cheaper, {self.rule[0]} (95 %; crosses: paper)",
+                    f"recall of the top {K} that both judges reach",
+                    f"times cheaper than {names[self.dear]} (bars: 95 %)",
+                    "A gate's labels cost more than they save\n"
+                    "if few pools share them (crosses: paper)",
                 ),
                 log="y",
+                ticks={"y": (0.2, 0.5, 1, 2, 5, 10, 20)},
                 legend=below,
                 after=times,
             ),

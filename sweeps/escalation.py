@@ -13,10 +13,9 @@ A verdict of the cheap judge costs 1.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +25,7 @@ from jaxtyping import Array
 from jbt.acquisition import PANEL_RULES, RULES, Loop, Task, reports, run
 from jbt.acquisition.loop import refit
 from jbt.acquisition.runs import bought
-from jbt.experiments import declare, plots
+from jbt.experiments import declare
 from jbt.experiments.declare import Group, Sweep, check_increasing
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import Line, Panel
@@ -38,12 +37,8 @@ from jbt.types import Judge, Parameters, Variant, check_positive
 from ._shared.active import shared
 from ._shared.scenario import Correlated, VaryingBias
 
-ALONE = {
-    "cheap_naive": ("black", ":"),
-    "cheap_only": ("black", "--"),
-    "strong_only": ("orange", "--"),
-}
-"""Strategies that ask one judge, by Eq. acq, with colour and line in the figure."""
+ALONE = ("cheap_naive", "cheap_only", "strong_only")
+"""Strategies that ask one judge, by Eq. acq."""
 CHEAP = ("cheap_naive", "cheap_only")
 STRATEGIES = (
     "escalation",
@@ -54,6 +49,16 @@ STRATEGIES = (
     "entropy_reduction_fresh",
 )
 """Strategies with both judges that are compared by default."""
+LINES = {
+    "cheap_naive": ("black", ":", "cheap judge alone, naive"),
+    "cheap_only": ("black", "--", "cheap judge alone, corrected"),
+    "strong_only": ("orange", "--", "expensive judge alone"),
+    "reference_random": ("sky", "-", "both, the expensive one on random pairs"),
+    "escalation": ("green", "-", "both, the expensive one at the top-k boundary"),
+    "disputed": ("purple", "-", "both, the expensive one on disputed pairs"),
+    "entropy_reduction_fresh": ("vermilion", "-", "both, by gain for price"),
+}
+"""Strategies in the figure, with colour, line and label."""
 
 
 class Cell(NamedTuple):
@@ -91,6 +96,7 @@ class Escalation(Correlated, VaryingBias, Sweep):
         **dict.fromkeys(("price", "purse"), "verdicts of the cheap judge"),
         "reference_asked": "verdicts",
     }
+    panel_size = {"width": 4.6, "height": 4.2, "below": {"ncols": 2, "fontsize": 9}}
 
     pools: int = 300
     """Pools simulated at every condition (count, at most 2^32)."""
@@ -213,44 +219,33 @@ class Escalation(Correlated, VaryingBias, Sweep):
         return shown[shown.price.isin(prices)]
 
     def panels(self, table):
-        panels = list(itertools.product(self.price, self.rho))
-        strategies = list(table.strategy.unique())
-        return [
-            Panel(
+        """Recall against the budget at the middle price, for the least and the largest rho."""
+        lines = [
+            Line({"strategy": name}, label, colour, {"ls": ls, "shade": 0.12})
+            for name, (colour, ls, label) in LINES.items()
+        ]
+        price = self.price[len(self.price) // 2]
+        at_price = table[table.price.isin([np.nan, price])]
+
+        def panel(rho: float, title: str) -> Panel:
+            return Panel(
                 "purse",
                 {"quantity": "recall", "rho": rho},
-                [
-                    Line({"strategy": name, **at}, name, style.pop("colour"), style)
-                    for name in strategies
-                    for style in [{"shade": 0.12, **style_of(name)}]
-                    for at in [{} if name in CHEAP else {"price": price}]
-                ],
+                lines,
                 (
-                    *("spent, in verdicts of the cheap judge", f"top-{self.k} recall"),
-                    rf"$\rho$ = {rho:g}, a reference verdict costs {price:g}",
+                    "budget, in verdicts of the cheap judge",
+                    f"recall of the top {self.k}",
+                    f"{title}\n(correlation of quality and length {rho:g})",
                 ),
                 log="x",
                 ticks={"x": self.purse},
-                # Before it has lines, or the limits leave them out.
-                before=lambda ax: ax.sharey(ax.figure.axes[0]),
+                table=at_price,
             )
-            for price, rho in panels
+
+        return [
+            panel(self.rho[0], "Both judges together find most"),
+            panel(self.rho[-1], "Both are best only with a large budget"),
         ]
-
-    def figure(self, ds, table):
-        size = {"n_columns": len(self.rho), "width": 4.8, "height": 3.4}
-        return plots.draw(self.panels(table), table, **size, below={"ncols": 5, "fontsize": 9})
-
-
-def style_of(name: str) -> dict[str, Any]:
-    """Colour and line of a strategy."""
-    if name in ALONE:
-        colour, linestyle = ALONE[name]
-        return {"colour": colour, "linestyle": linestyle}
-    if name in RULES:
-        return plots.rule_style(name)
-    colours = dict(zip(PANEL_RULES, ("green", "purple", "sky"), strict=False))
-    return {"colour": colours.get(name, "black"), "linestyle": "-."}
 
 
 SWEEP = Escalation

@@ -68,6 +68,17 @@ ESTIMATORS = ("naive", "bias_aware", "local")
 """Fits of every verdict, in the rule's column."""
 TWO, NAIVE = (REFERENCE, "random"), "naive_model_"
 """Rules that are also run with the naive model, and what their names begin with there."""
+ROWS = {
+    "top_k_aware": "Eq. acq, 120 verdicts",
+    "thompson": "Thompson, 120",
+    "lucb": "LUCB, 120",
+    "global_uncertainty": "global uncertainty, 120",
+    "round_robin": "round robin, 120",
+    "random": "random pairs, 120",
+    "naive": "all 870, naive",
+    "bias_aware": "all 870, corrected",
+}
+"""Rows of the figure, those of the paper: rule or estimator -> name."""
 TABLE = "table_of_judges"
 """Rule of the group whose results are those of `sweeps.judges`."""
 
@@ -92,6 +103,7 @@ class JudgeRegions(MapPrior, RunSettings):
         "paper": {"pools": 10, "n_seeds": 6, "n_samples": 1500, "membership": "counted"},
     }
     units = {"interaction": "statements for x = 1 per statement"}
+    panel_size = {"width": 4.8, "height": 3.4, "below": {"fontsize": 9}}
 
     pools: int = 400
     n_seeds: Annotated[int, check_count] = 2
@@ -321,39 +333,30 @@ class JudgeRegions(MapPrior, RunSettings):
         return table[here & (table.member.isna() | (table.member == 0))]
 
     def panels(self, table):
-        recall = where(table, quantity="recall", budget=self.shown, k=K)
-        x = f"top-{K} recall, B = {self.shown[0]} or all"
-        panels = []
-        for judge in self.judge:
-            draw = partial(self.draw_judge, where(recall, judge=judge))
-            labels = (x, "", title(where(table, judge=judge), judge))
-            panels.append(Panel(labels=labels, legend=0, after=draw))
-        return panels
+        """Recall of every member in a row for each rule of the paper, and the paper's: of the first
+        judge and the last."""
+        recall = where(table, quantity="recall", budget=self.shown, k=K, rule=list(ROWS))
 
-    def draw_judge(self, rows: pd.DataFrame, ax: Axes) -> None:
-        """Every member's recall in a row for each rule, and the paper's."""
-        names = (*self.rule, *ESTIMATORS)
-        for y, name in enumerate(names):
-            of = where(rows, rule=name)
-            blue = plots.COLOURS["blue"]
-            for values, marker, colour, label in (
-                (of.estimate, "|", blue, "members"),
-                (of.estimate[of.member == 0], "o", blue, "best member"),
-                (of.paper.dropna().unique(), "x", "black", "paper"),
+        def rows(ax: Axes, judge: str) -> None:
+            of = where(recall, judge=judge)
+            best = of[of.member == 0]
+            for rows, column, marker, colour, label in (
+                (of, "estimate", "|", "C7", "judge that the paper's other numbers allow"),
+                (best, "estimate", "o", plots.COLOURS["blue"], "the best of these"),
+                (best, "paper", "x", "black", "paper"),
             ):
-                ax.plot(values, [y] * len(values), marker, color=colour, label="" if y else label)
-        texts = [f"{name}, all" if name in ESTIMATORS else name for name in names]
-        ax.set_yticks(range(len(names)), texts)
-        ax.invert_yaxis()
+                at = rows.rule.map(list(ROWS).index)
+                ax.plot(rows[column], at, marker, color=colour, label=label)
+            ax.set_yticks(range(len(ROWS)), ROWS.values())
+            ax.invert_yaxis()
 
-    def figure(self, ds, table):
-        size = {"n_columns": min(3, len(self.judge)), "width": 4.6}
-        fig = plots.draw(self.panels(table), table, **size)
-        for ax in fig.axes:
-            ax.title.set_fontsize(10)
-        names = fig.axes[0].get_legend_handles_labels()
-        fig.legend(*names, fontsize=8, loc="lower right")
-        return fig
+        return [
+            Panel(
+                labels=(f"recall of the top {K}", "", title(where(table, judge=judge), judge)),
+                after=partial(rows, judge=judge),
+            )
+            for judge in dict.fromkeys((self.judge[0], self.judge[-1]))
+        ]
 
 
 SWEEP = JudgeRegions
@@ -391,11 +394,12 @@ def ranges(rows: pd.DataFrame, t: Table) -> None:
 
 def title(rows: pd.DataFrame, judge: str) -> str:
     """The judge, and how many of its members the paper's table of rules does not contradict."""
-    names, model = ("members_consistent_with_rules", "members"), PUBLISHED[judge].model
-    counts = [
-        int(rows.estimate[rows.quantity == n].iloc[0]) for n in names if n in {*rows.quantity}
-    ]
-    return f"{model}: {counts[0]} of {counts[1]} have its table" if counts else model
+    counts = where(rows, quantity=["members_consistent_with_rules", "members"]).estimate
+    model = PUBLISHED[judge].model
+    if counts.empty:
+        return model
+    agree, n = counts.astype(int)
+    return f"{model}: {agree} of {n} judges have\nthe paper's whole table of rules"
 
 
 if __name__ == "__main__":

@@ -62,14 +62,11 @@ EACH = {f"{m}_{labels}": (m, labels) for m, kinds in USES.items() for labels in 
 FITTED = tuple(f"fuse_correlated_{labels}" for labels in PLACED)
 """Those that are fits."""
 LINES = {
-    "gate_sign_pairs": ("sky", ":", "gate (sign), any pairs"),
-    "gate_sign_disputed": ("blue", ":", "gate (sign), disputed pairs"),
-    "gate_sign_members": ("orange", ":", "gate (sign), members"),
-    "fuse_correlated_pairs": ("sky", "-", "fuse, any pairs"),
-    "fuse_correlated_disputed": ("blue", "-", "fuse, disputed pairs"),
-    "fuse_correlated_boundary": ("green", "-", "fuse, pairs at the boundary"),
-    "adjudicate_members_ranked": ("orange", "-", "adjudicate, members"),
-    "adjudicate_contents": ("vermilion", "-", "adjudicate, then all contents"),
+    "gate_sign_disputed": ("blue", ":", "switch, by labels of disputed pairs"),
+    "gate_sign_members": ("orange", ":", "switch, by labels of answers"),
+    "fuse_correlated_disputed": ("blue", "-", "fit labels of disputed pairs"),
+    "fuse_correlated_boundary": ("green", "-", "fit labels of pairs near the boundary"),
+    "adjudicate_contents": ("vermilion", "-", "correct the top k by labels of answers"),
 }
 """Lines of the figure: name among the results -> colour, line style, label."""
 
@@ -106,10 +103,10 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
         **{f"status_{name}": "jbt.types.Status" for name in (*ALONE[:2], *FITTED)},
     }
     panel_size = {
-        "n_columns": 3,
-        "width": 5.2,
-        "height": 4.6,
-        "below": {"ncols": 4, "fontsize": 9},
+        "n_columns": 2,
+        "width": 4.6,
+        "height": 3.6,
+        "below": {"ncols": 2, "fontsize": 9},
     }
 
     covariate: pools.CovariateKind = "binary"
@@ -238,11 +235,11 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
 
     def panels(self, table):
         """Recall against labels bought, `n_labels` or as many as there are: a column of panels for
-        a low, a middle and a high correlation, a row for each noise."""
-        correlations = self.rho[0], self.rho[len(self.rho) // 2], self.rho[-1]
-        return [self.panel(table, rho, noise) for noise, rho in product(self.noise, correlations)]
+        the least and the largest correlation, a row for each noise."""
+        ends = {self.rho[0]: "where correction helps", self.rho[-1]: "where correction harms"}
+        return [self.panel(table, *at, noise) for noise, at in product(self.noise, ends.items())]
 
-    def panel(self, table: pd.DataFrame, rho: float, noise: float) -> plots.Panel:
+    def panel(self, table: pd.DataFrame, rho: float, title: str, noise: float) -> plots.Panel:
         """One of them."""
         key = ["method", "labels", "n_labels"]
         at = where(table, rho=rho)
@@ -254,9 +251,11 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
             lines.append(plots.Line(rows, label, colour, style))
 
         def alone(ax):
-            for method, ls in zip(ALONE, (":", "--", "-."), strict=True):
+            for method, ls, label in (
+                ("naive", ":", "no labels, naive"),
+                ("best", "-.", "the best that a switch could do"),
+            ):
                 value = where(at, method=method, quantity="recall").estimate.iloc[0]
-                label = method.replace("_", "-") + ", oracle" * (method == "best")
                 ax.axhline(value, color="black", linestyle=ls, lw=0.8, label=label)
 
         def scale(ax):
@@ -264,15 +263,16 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
             ticks = [n for n in (0, 2, 4, 10, 20, 40, 60, 100) if n <= self.n_labels[-1]]
             ax.set_xticks(ticks, [str(n) for n in ticks])
 
+        message = "Labels in the ranking beat any switch"
+        message = f"With {noise:.0%} of labels wrong they gain less" if noise else message
         return plots.Panel(
             lambda rows: used.reindex(rows.set_index(key).index).values,
             {"rho": rho, "noise": noise, "quantity": "recall"},
             lines,
             (
                 "trusted labels bought (mean)",
-                f"top-{self.k} recall",
-                rf"$\rho$ = {rho:g}, "
-                + (f"{noise:.0%} of labels wrong" if noise else "true labels"),
+                f"recall of the top {self.k} (bands: 95 %)",
+                f"{message}\n({title}: correlation {rho:g})",
             ),
             before=alone,
             after=scale,

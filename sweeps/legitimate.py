@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from jbt import estimators
 from jbt.experiments import declare
 from jbt.experiments.declare import Group, Sweep, check_increasing
 from jbt.experiments.labelled_arrays import where
-from jbt.experiments.plots import COLOURS, RHO_LABEL, Panel
+from jbt.experiments.plots import COLOURS, Panel
 from jbt.kernel import metrics
 from jbt.simulation import judges, pools
 from jbt.simulation.simulate import stream
@@ -57,6 +57,11 @@ TASKS: Mapping[str, Reported] = {
     "nectar": Reported(7, 2, 0.53, 0.58, 0.52, 20),
 }
 """SummEval's size of the top set and Nectar's prompts are not stated: 5 and 20 are assumed."""
+TITLES = {
+    "summeval": "SummEval's numbers need a correlation\nof quality and length",
+    "nectar": "Nectar's numbers allow\nalmost any correlation",
+}
+"""Of the panels."""
 
 
 class Cell(NamedTuple):
@@ -83,7 +88,7 @@ class Legitimate(Sweep):
         },
         "paper": {"pools": 20},
     }
-    panel_size = {"width": 5.6}
+    panel_size = {"width": 4.6, "height": 3.8}
     units = {
         **dict.fromkeys(("bias", "c_hat"), "logits per standard deviation of length"),
         "discrimination": "logits per standard deviation of quality",
@@ -184,24 +189,25 @@ class Legitimate(Sweep):
 
         def region(ax: Axes, name: str) -> None:
             rows = where(table, quantity="least_distance", task=name)
-            x, y = rows.rho.astype(float), rows.estimate
-            ax.plot(x, y, "o-", color=COLOURS["blue"], label="nearest judge of the grid")
-            ax.axhline(limit, color="black", linestyle=":", label="95 % of studies of its size")
-            style: dict[str, Any] = {"alpha": 0.2, "color": COLOURS["green"], "label": "possible"}
-            ax.fill_between(x, 0, limit, where=y <= limit, **style)
-            ax.set_yscale("symlog", linthresh=1)
+            ends = where(table, quantity=["rho_least", "rho_largest"], task=name).estimate
+            label = "possible correlations"
+            ax.axvspan(*ends, alpha=0.2, color=COLOURS["green"], label=label)
+            ax.plot(rows.rho, rows.estimate, "o-", color=COLOURS["blue"], label="best judge")
+            ax.axhline(limit, color="black", linestyle=":", label="95 % of studies of this size")
 
-        distance = r"squared distance from what is printed ($\chi^2_3$)"
         return [
             Panel(
                 labels=(
-                    *(RHO_LABEL, distance),
-                    f"{name}: N = {task.n_items}, k = {task.k}, {task.pools} prompts",
+                    "correlation of quality and length",
+                    r"distance from the paper's numbers ($\chi^2_3$)",
+                    title,
                 ),
-                legend=8,
+                log="y",
+                ticks={"y": (0.5, 1, 2, 5, 10, 20, 50, 100)},
+                legend={"fontsize": 9, "loc": "upper center"},
                 before=partial(region, name=name),
             )
-            for name, task in self.tasks.items()
+            for name, title in TITLES.items()
         ]
 
 

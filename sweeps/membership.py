@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from jbt.experiments.table import Table
 
 TRUTHS = {
-    "prior": "quality and judge drawn from the prior",
-    "biased": "c* = {bias:g}, independent quality",
-    "correlated": "c* = {bias:g}, correlation {rho:g} with quality",
-    "growing": "c* = {bias:g}, growing by {interaction:g} a logit of quality",
+    "prior": "all as assumed",
+    "biased": "as assumed, one bias",
+    "correlated": "quality goes with length",
+    "growing": "bias grows with quality",
 }
-"""Origin of quality and biases in the pools, as figures name it."""
+"""Origin of quality and biases in the pools, as the figure names it."""
 REFERENCE = 2**13
 """Draws that errors are measured against, from another table of normals (count)."""
 FEWEST = 10
@@ -91,7 +91,7 @@ class Membership(Scenario, Sweep):
         "variance": "1 (p (1 - p), mean over items)",
         "score_kept": "1 (share of the largest score)",
     }
-    panel_size = {"n_columns": 2, "width": 5.6}
+    panel_size = {"width": 4.6, "height": 4.2, "below": {"fontsize": 9}}
 
     truth: Annotated[tuple[str, ...], partial(declare.check_listed, known=tuple(TRUTHS))] = tuple(
         TRUTHS
@@ -228,53 +228,30 @@ class Membership(Scenario, Sweep):
         return table[table.bin.isna() & (table.n_samples == table.membership.map(DRAWS))]
 
     def panels(self, table):
-        """Share inside the top k against membership, for each truth; and errors of the draws."""
-        colours = [*zip(self.budget, plots.CYCLE, strict=False)]
-        s = DRAWS["counted"]
+        """Share inside the top k against membership, after few verdicts and after all."""
+        lines = [
+            plots.Line({"truth": truth}, label, colour, {"fmt": "o-", "ms": 3}, joined=False)
+            for (truth, label), colour in zip(TRUTHS.items(), plots.CYCLE, strict=False)
+        ]
 
-        def reliable(truth: str) -> plots.Panel:
-            of = {"truth": truth, "membership": "counted", "n_samples": s}
-            style = {"fmt": "o-", "ms": 3}
-            lines = [
-                plots.Line({"budget": b}, f"B = {b}", colour, style, joined=False)
-                for b, colour in colours
-            ]
-            values = {"bias": self.bias, "rho": self.rho, "interaction": self.interaction}
-            labels = (
-                f"membership (mean of a bin, S = {s})",
-                f"share truly in the top {self.k}",
-                TRUTHS[truth].format(**values),
-            )
+        def panel(budget: int, title: str) -> plots.Panel:
+            of = {"membership": "counted", "n_samples": DRAWS["counted"], "budget": budget}
             return plots.Panel(
                 lambda _: where(table, **of, quantity="estimated").estimate.values,
                 {**of, "quantity": "inside"},
                 lines,
-                labels,
-                legend=8,
-                before=diagonal,
+                (
+                    "probability of being in the top k, by the model",
+                    f"share truly in the top {self.k} (bars: 95 %)",
+                    f"{title}\n({budget} verdicts)",
+                ),
+                before=lambda ax: ax.plot([0, 1], [0, 1], color="black", linewidth=0.8),
             )
 
-        def diagonal(ax):
-            ax.plot([0, 1], [0, 1], color="black", linewidth=0.8)
-
-        errors = []
-        for b, colour in colours:
-            for name, ls, label in (("conditional", "--", ""), ("counted", "-", f"B = {b}")):
-                rows, style = {"membership": name, "budget": b}, {"ls": ls, "marker": "."}
-                errors.append(plots.Line(rows, label, colour, style))
-        of_draws = plots.Panel(
-            "n_samples",
-            {"quantity": "rms_error", "truth": self.truth[-1]},
-            errors,
-            (
-                "draws S",
-                "rms error of a membership",
-                "Error of the draws: counted (lines), conditional (dashed)",
-            ),
-            log="xy",
-            legend=8,
-        )
-        return [*map(reliable, self.truth), of_draws]
+        return [
+            panel(self.budget[len(self.budget) // 3], "Wrong only where quality goes with length"),
+            panel(self.budget[-1], "Wrong also where the bias grows"),
+        ]
 
 
 def reliability(p: Float[Array, " M"], inside: Array) -> dict[str, Array]:

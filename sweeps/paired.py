@@ -90,7 +90,7 @@ class Paired(Profiled):
         "c_uncentred": "logits, Eq. 3 without centring where apparent quality has mean 0",
         "c_uncentred_first": "logits, the same where the first item's is 0",
     }
-    panel_size = {"height": 4.0}
+    panel_size = {"width": 4.6, "height": 3.8}
 
     pools_other_sizes: int | None = None
     """Pools at sizes other than 15 contents (count); default as many. The paper has 3, and 6 of
@@ -302,55 +302,49 @@ class Paired(Profiled):
         return table[everyone | table.paper.notna()]
 
     def panels(self, table):
-        def of(judge: str, label: str, colour: str, ls: str, name: str = "") -> plots.Line:
-            rows = {"judge": judge, "quantity": f"profile_range{name}"}
-            return plots.Line(rows, label, colour, {"ls": ls, "marker": "."})
+        judge = "all" if len(self.judge) > 1 else self.judge[0]
+        paired = {"judge": judge, "quantity": "profile_range", "design": "paired"}
+        unpaired = {"quantity": "profile_range_max", "design": "unpaired"}
 
-        ranges = [of(j, f"{j}, paired", plots.CYCLE[i], "--") for i, j in enumerate(self.judge)]
-        if len(self.judge) > 1:
-            ranges.append(of("all", "mean of the judges, paired", "black", "-"))
-            ranges.append(of("all", "the same around the MLE", "black", ":", "_mle_centred"))
+        def paper(ax):
+            points = where(table, **paired)
+            ax.plot(points.n_contents, points.paper, "x", color="black", label="paper, paired")
 
-        def points(ax):
-            """The paper's numbers, and the unpaired design."""
-            paper = where(table, quantity="profile_range", design="paired")
-            paper = paper[paper.paper.notna()]
-            ax.plot(paper.n_contents, paper.paper, "x", color="black", label="paper, paired")
-            flat = where(table, quantity="profile_range_max", design="unpaired")
-            colour, label = plots.COLOURS["vermilion"], "largest of all pools, unpaired"
-            ax.plot(flat.n_contents, flat.estimate, "o", color=colour, label=label)
-
-        shrinkage = [
-            plots.Line({"judge": judge}, judge, colour, {"marker": "o"})
-            for judge, colour in zip(self.judge, plots.CYCLE, strict=False)
-        ]
-        most = max(self.n_contents)
         return [
             plots.Panel(
                 "n_contents",
-                {"design": "paired"},
-                ranges,
-                (
-                    "contents, each rendered twice",
-                    "range of the profile log-likelihood of c\nover its estimate $\\pm$ 1 (nats)",
-                    "Evidence about c: the design, not the amount",
+                lines=[
+                    plots.Line(paired, "paired: one quality a content", "blue", {"marker": "o"}),
+                    plots.Line(
+                        unpaired, "unpaired: one for each version", "vermilion", {"marker": "o"}
+                    ),
+                ],
+                labels=(
+                    "contents, each shown in two versions",
+                    "evidence about c (nats)",
+                    "The same verdicts measure c\nonly in the paired design",
                 ),
-                log="y",
-                legend=7,
-                after=points,
+                legend=9,
+                after=paper,
             ),
             plots.Panel(
                 "lam",
-                {"quantity": "c_map_minus_mle", "n_contents": most},
-                shrinkage,
+                {"quantity": "c_map_minus_mle", "n_contents": max(self.n_contents)},
+                [
+                    plots.Line(
+                        {"judge": judge}, judges.PUBLISHED[judge].model, colour, {"marker": "o"}
+                    )
+                    for judge, colour in zip(self.judge, plots.CYCLE, strict=False)
+                ],
                 (
                     r"prior precision of quality, $\lambda$ (1/logit$^2$)",
-                    "MAP minus MLE of c (logits)",
-                    f"What the prior still does, paired, {most} contents",
+                    "c with the prior minus c without (logits)",
+                    "A strong prior still moves the paired c\n(bands: 95 % over pools)",
                 ),
                 log="x",
                 ticks={"x": self.lam},
                 level=0.0,
+                legend={"fontsize": 9, "loc": "lower left"},
             ),
         ]
 

@@ -38,18 +38,17 @@ TIED_MODELS = ("naive", "bias_aware")
 """bias_known: item by item, with c from the tied fit to the other questions."""
 
 COEFFICIENTS = {
-    (quantity, design): f"{name}\n{'item by item' if design == 'item' else design}"
-    for quantity, name in {"c": "c, per e-fold of words", "kappa": "kappa"}.items()
-    for design in ("item", "tied")
+    ("c", "item"): "length,\nanswer\nby answer",
+    ("c", "tied"): "length,\nmodel\nby model",
+    ("kappa", "item"): "position,\nanswer\nby answer",
+    ("kappa", "tied"): "position,\nmodel\nby model",
 }
 """Quantity and design -> label in the figure."""
 AGREEMENTS = {
-    ("", "verdicts"): "verdicts",
-    ("item", "naive"): "item by item",
-    ("item", "bias_aware"): "item by item,\nprior's c",
-    ("item", "bias_known"): "item by item,\nc of the tied",
-    ("tied", "naive"): "tied",
-    ("tied", "bias_aware"): "tied,\ncorrected",
+    ("item", "naive"): "answer\nby answer",
+    ("item", "bias_known"): "answer by\nanswer,\ncorrected",
+    ("tied", "naive"): "model\nby model",
+    ("tied", "bias_aware"): "model by\nmodel,\ncorrected",
 }
 """Design and model -> label in the figure."""
 
@@ -63,7 +62,7 @@ class RealJudges(MapPrior, RecordedSweep):
     columns = ("judge", "design", "model")
     index = "judge"
     presets = {"smoke": {"pools": 8}, "paper": {}}
-    panel_size = {"height": 4.6}
+    panel_size = {"width": 4.8, "height": 3.8}
     units = {
         "c": "logits per e-fold of 1 + words",
         "c_tied": "logits per e-fold of 1 + words (without the question)",
@@ -164,34 +163,35 @@ class RealJudges(MapPrior, RecordedSweep):
         ]
 
         def places(columns: list[str], known: dict[tuple[str, str], str]) -> dict[str, Any]:
-            def of(rows: pd.DataFrame) -> list[int]:
+            order = {cell: place for place, cell in enumerate(known)}
+
+            def of(rows: pd.DataFrame) -> list[float]:
                 cells = rows[columns].fillna("").itertuples(index=False, name=None)
-                return [list(known).index(cell) for cell in cells]
+                return [order.get(cell, np.nan) for cell in cells]
 
             return {"x": of, "names": list(known.values()), "name_style": {"fontsize": 8}}
 
-        n = int(table.n_pools.max())
         return [
             Panel(
                 **places(["quantity", "design"], COEFFICIENTS),
                 where={"quantity": ["c", "kappa"]},
                 lines=lines,
                 labels=(
-                    *("", "logits (95 %)"),
-                    "What the verdicts (tied) and the prior (item by item) say",
+                    *("", "c or kappa, logits (bars: 95 %)"),
+                    "All three judges prefer longer answers",
                 ),
-                legend=0,
                 level=0.0,
+                legend=9,
             ),
             Panel(
                 **places(["design", "model"], AGREEMENTS),
                 where={"quantity": "agreement"},
                 lines=lines,
                 labels=(
-                    *("", "agreement with the human majority (95 %)"),
-                    f"Agreement over {n} questions",
+                    *("", "agreement with humans (bars: 95 %)"),
+                    "Corrected, they agree less with humans",
                 ),
-                legend=8,
+                legend=0,
             ),
         ]
 

@@ -47,16 +47,19 @@ FEWEST = 20
 """Fewest pools with looks in a bin for the bin to have a row (count)."""
 OF_BINS = ("looks", "sum_certainty", "sum_right")
 PRINTED = ("stopped", "right", "certainty", "saved", "recall_lost")
-STYLES = {
-    "prior": ("blue", "-"),
-    "unbiased": ("sky", "-"),
-    "one_order": ("green", "-"),
-    "sd_0.4": ("purple", "--"),
-    "rho_0.8": ("orange", "--"),
-    "pair_noise": ("vermilion", "--"),
-    "naive": ("black", "--"),
+NAMES = {
+    "prior": "as assumed",
+    "unbiased": "no bias, as assumed",
+    "sd_2.5": "quality spreads more",
+    "rho_0.4": "quality goes with\nlength a little (0.4)",
+    "rho_0.8": "quality goes with\nlength (0.8)",
+    "growing": "bias grows\nwith quality",
+    "pair_noise": "the same error at\nevery query",
+    "naive": "bias left out",
 }
-"""Colour and line of the scenarios whose reliability is drawn."""
+"""Scenarios in the figure and their names there."""
+DRAWN = ("prior", "unbiased", "rho_0.8", "pair_noise", "naive")
+"""Scenarios whose reliability is drawn."""
 
 
 @container
@@ -166,7 +169,7 @@ class Stopping(MapPrior, Sweep):
         "sum_certainty": "1 (sum of certainties)",
         "sum_right": "count",
     }
-    panel_size = {"width": 5.6, "height": 5.0}
+    panel_size = {"width": 4.6, "height": 4.2}
 
     pools: int = 1000
     scenario: Annotated[tuple[str, ...], partial(declare.check_listed, known=[*truths.TRUTHS])] = (
@@ -345,68 +348,53 @@ class Stopping(MapPrior, Sweep):
 
     def panels(self, table):
         """Share right against certainty over all looks; share right of the runs that stopped, by
-        scenario and level; share of runs that stop, by rule, in the first scenario."""
-        protocol, rule = self.protocol[-1], self.rule[0]
-        rows = where(table, protocol=protocol, rule=rule)
-        scenarios = list(rows.scenario.unique())
+        scenario, at two levels."""
+        rows = where(table, protocol=self.protocol[-1], rule=self.rule[0], scenario=list(NAMES))
+        scenarios = [name for name in NAMES if name in set(rows.scenario)]
         looks = where(rows, stop="none")
-        reliable = []
-        for name in [name for name in looks.scenario.unique() if name in STYLES]:
-            colour, ls = STYLES[name]
-            style = {"fmt": "o", "ms": 3, "ls": ls}
-            reliable.append(plots.Line({"scenario": name}, name, colour, style, joined=False))
 
         def coverage(ax):
-            right = where(rows, stop="certainty", quantity="right").dropna(subset="estimate")
-            for i, (level, colour) in enumerate(zip(self.level, plots.CYCLE, strict=False)):
-                of = where(right, level=level)
-                shift = 0.18 * (i - (len(self.level) - 1) / 2)
-                at = [scenarios.index(name) + shift for name in of.scenario]
-                label = f"level {level:g}" if len(right) else ""
+            for i, (level, colour) in enumerate(zip(self.level[::2], plots.CYCLE, strict=False)):
+                of = where(rows, stop="certainty", quantity="right", level=level)
+                at = of.scenario.map(scenarios.index) + 0.2 * i - 0.1
+                label = f"stopped at a certainty of {level:g}"
                 plots.points(ax, of, at, colour=colour, label=label, horizontal=True)
                 ax.axvline(level, color=colour, linewidth=0.8, linestyle=":")
-            ax.set_yticks(range(len(scenarios)), scenarios)
-            if truths.SOUND[-1] in scenarios:
-                last = scenarios.index(truths.SOUND[-1])
-                ax.axhline(last + 0.5, color="black", linewidth=0.8)
+            ax.set_yticks(range(len(scenarios)), [NAMES[name] for name in scenarios])
             ax.invert_yaxis()
 
-        stopped = {"stop": "certainty", "quantity": "stopped", "protocol": protocol}
-        first, by_rule = scenarios[0], [plots.Line.of_rule(name) for name in self.rule]
-        share_right = f"share of looks with the top {self.k} right"
         return [
             plots.Panel(
                 lambda _: where(looks, quantity="certainty").estimate.values,
-                {"protocol": protocol, "rule": rule, "stop": "none", "quantity": "right"},
-                reliable,
+                {"quantity": "right"},
+                [
+                    plots.Line(
+                        {"scenario": name},
+                        NAMES[name],
+                        colour,
+                        {"fmt": "o-", "ms": 3},
+                        joined=False,
+                    )
+                    for name, colour in zip(DRAWN, plots.CYCLE, strict=False)
+                    if name in scenarios
+                ],
                 (
-                    "certainty (mean of a bin, all looks)",
-                    share_right,
-                    f"{protocol}, {rule}, {self.pools:,} pools",
+                    "certainty of the model",
+                    f"share with the top {self.k} right (bars: 95 %)",
+                    "Certainty is right where assumptions hold\nand too high elsewhere",
                 ),
                 legend=8,
                 before=lambda ax: ax.plot([0, 1], [0, 1], color="black", linewidth=0.8),
+                table=looks,
             ),
             plots.Panel(
                 labels=(
-                    "share right of the runs that stopped (95 %)",
+                    f"share with the top {self.k} right (bars: 95 %)",
                     "",
-                    "Right where they stop; above the line assumptions hold",
+                    "Where an assumption fails, fewer stops\nare right than certainty promises",
                 ),
-                legend={"fontsize": 8, "loc": "lower left"},
+                legend={"fontsize": 8, "loc": "upper left"},
                 after=coverage,
-            ),
-            plots.Panel(
-                "level",
-                {**stopped, "scenario": first},
-                by_rule,
-                (
-                    "level at which a run stops",
-                    "share of runs that stop (95 %)",
-                    f"{first}, by rule",
-                ),
-                ticks={"x": self.level},
-                legend=8,
             ),
         ]
 

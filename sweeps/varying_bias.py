@@ -88,14 +88,19 @@ METHOD = ("model", "rule", "design")
 """Labels of a method."""
 SHOWN = {
     ("naive", "all", "unpaired"): ("black", "naive"),
-    ("bias_aware", "all", "unpaired"): ("blue", "bias-aware"),
-    ("local", "all", "unpaired"): ("vermilion", "bias-aware, verdicts near the top"),
-    ("interaction", "all", "unpaired"): ("orange", "interaction"),
-    ("interaction", "all", "paired"): ("green", "interaction, both forms"),
-    ("bias_aware", "entropy_reduction_fresh", "unpaired"): ("purple", "adaptive"),
-    ("bias_aware", "entropy_reduction_fresh", "paired"): ("sky", "adaptive, both forms"),
+    ("bias_aware", "all", "unpaired"): ("blue", "one c for all answers"),
+    ("local", "all", "unpaired"): ("vermilion", "one c, only verdicts near the top"),
+    ("interaction", "all", "unpaired"): ("orange", "c and its growth"),
+    ("bias_aware", "all", "paired"): ("green", "answers in two lengths, one c"),
+    ("bias_aware", "entropy_reduction_fresh", "paired"): ("sky", "two lengths, chosen pairs"),
 }
 """Method -> colour and label in the figure."""
+TITLES = {
+    "statement_bank": "One c fails where the bias grows, answers in\n"
+    "two lengths do not (pools like the paper's)",
+    "gaussian": "The same on Gaussian pools,\nless strongly",
+}
+"""Kind of pool -> title of its panel."""
 
 
 # --- pools and verdicts
@@ -203,7 +208,7 @@ class VaryingBias(MapPrior, Sweep):
         "c_hat": "logits",
         **dict.fromkeys(("flat", "c_covered", "interaction_covered"), "share of pools"),
     }
-    panel_size = {"height": 4.8, "below": {"ncols": 4, "fontsize": 8}}
+    panel_size = {"width": 4.6, "height": 4.2, "below": {"ncols": 2, "fontsize": 9}}
 
     pools: int = 400
     """Pools simulated at every condition (count, at most 2^32)."""
@@ -371,8 +376,9 @@ class VaryingBias(MapPrior, Sweep):
                 {"quantity": "recall", "rho": 0, "pool": kind},
                 [line(key, *style) for key, style in SHOWN.items()],
                 (
-                    *(r"growth of the bias with quality, $\gamma^*$", f"top-{K} recall"),
-                    f"{kind}, {self.pools:,} pools (95 %)",
+                    r"growth of the bias with quality, $\gamma$",
+                    f"recall of the top {K} (bands: 95 %)",
+                    TITLES[kind],
                 ),
             )
             for kind in self.pool

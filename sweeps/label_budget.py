@@ -62,11 +62,11 @@ EACH = {f"{m}_{labels}": (m, labels) for m, kinds in USES.items() for labels in 
 FITTED = tuple(f"fuse_correlated_{labels}" for labels in PLACED)
 """Those that are fits."""
 LINES = {
-    "gate_sign_disputed": ("blue", ":", "switch, by labels of disputed pairs"),
-    "gate_sign_members": ("orange", ":", "switch, by labels of answers"),
-    "fuse_correlated_disputed": ("blue", "-", "fit labels of disputed pairs"),
-    "fuse_correlated_boundary": ("green", "-", "fit labels of pairs near the boundary"),
-    "adjudicate_contents": ("vermilion", "-", "correct the top k by labels of answers"),
+    "gate_sign_disputed": ("blue", ":", "gate: a switch, by disputed pairs"),
+    "gate_sign_members": ("orange", ":", "gate: a switch, by answers"),
+    "fuse_correlated_disputed": ("blue", "-", "fuse: disputed pairs in the fit"),
+    "fuse_correlated_boundary": ("green", "-", "fuse: pairs at the boundary in the fit"),
+    "adjudicate_contents": ("vermilion", "-", "adjudicate: answers correct the top k"),
 }
 """Lines of the figure: name among the results -> colour, line style, label."""
 
@@ -253,7 +253,7 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
         def alone(ax):
             for method, ls, label in (
                 ("naive", ":", "no labels, naive"),
-                ("best", "-.", "the best that a switch could do"),
+                ("best", "-.", "the best that a switch can do"),
             ):
                 value = where(at, method=method, quantity="recall").estimate.iloc[0]
                 ax.axhline(value, color="black", linestyle=ls, lw=0.8, label=label)
@@ -263,7 +263,7 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
             ticks = [n for n in (0, 2, 4, 10, 20, 40, 60, 100) if n <= self.n_labels[-1]]
             ax.set_xticks(ticks, [str(n) for n in ticks])
 
-        message = "Labels in the ranking beat any switch"
+        message = "Labels used in the ranking beat any switch"
         message = f"With {noise:.0%} of labels wrong they gain less" if noise else message
         return plots.Panel(
             lambda rows: used.reindex(rows.set_index(key).index).values,
@@ -274,6 +274,7 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
                 f"recall of the top {self.k} (bands: 95 %)",
                 f"{message}\n({title}: correlation {rho:g})",
             ),
+            legend={"fontsize": 8, "loc": "upper left", "bbox_to_anchor": (1, 1)},
             before=alone,
             after=scale,
         )

@@ -47,7 +47,7 @@ def test_the_table():
     assert only(table, **fuse, quantity="labels_used").estimate == 10
     first = SMALL.figure(ds, table).axes[0]
     drawn = {line.get_label(): line for line in first.get_lines()}
-    bought, recalls = drawn["fit labels of disputed pairs"].get_data()
+    bought, recalls = drawn["fuse: disputed pairs in the fit"].get_data()
     np.testing.assert_allclose(bought, [0, 4, 10])  # there are no more than ten
     np.testing.assert_allclose(recalls, [0.55, 0.59, 0.75])
 

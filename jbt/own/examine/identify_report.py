@@ -115,7 +115,8 @@ class Identification:
                 ax.plot(ends, [-PROFILE_DROP] * len(ends), "|-", color=colour, ms=8)
             ax.axhline(-PROFILE_DROP, color="grey", lw=0.8, ls=":", label="95 % by the profile")
             ax.set_xlabel(f"{'c' if few else 'c less its MAP'}, logits per {rows['unit'].iloc[0]}")
-            ax.set_ylabel("profile log-likelihood less its largest, nats")
+            ax.set_ylabel("log-likelihood below its largest, nats")
+            ax.set_title("A peak measures c, a flat line does not")
             ax.legend(fontsize="small")
         return drawn
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 DRAWN = 40
 """Largest number of contents drawn."""
 
+GREY = {"color": "grey", "ls": "none", "marker": "o", "ms": 4}
+HOLLOW, NAIVE = "hollow: no interval, see the report", "naive, c = kappa = 0"
+
 DEEPEST = 12.0
 """Nats below the maximum at which profile curves are cut off, if three points of each lie above."""
 
@@ -34,10 +37,11 @@ def figure(analysis: Analysis) -> Figure:
     n = len(analysis.coefficients)
     if one_pool:
         n = sum(len(f.ranking[:DRAWN]) for f in analysis.fits)
-    drawn, axes = plots.new_figure(len(panels), height=max(4.4, 0.16 * max(n, n_judges)))
+    height = max(3.8, 0.16 * max(n, n_judges))
+    drawn, axes = plots.new_figure(len(panels), width=4.8, height=height)
     for panel, ax in zip(panels, np.atleast_1d(axes), strict=True):
         panel(ax, analysis)
-    return drawn
+    return plots.legend_below(drawn, fontsize=8, ncols=3)
 
 
 def _colour(j: int) -> str:
@@ -61,16 +65,14 @@ def _qualities(ax: Axes, analysis: Analysis) -> None:
         ranking = pd.DataFrame([vars(r) for r in fit.ranking]).set_index("content")
         ranking = _interval(ranking.loc[names])
         heights = -np.arange(len(names)) - (j + 1) / (len(fits) + 1) + 0.5
-        has_intervals = ranking["ci_low"].notna().all()
-        reason = "prior-selected" if "theta" in fit.prior_selected else "no interval"
-        label = (fit.judge or "theta") + ("" if has_intervals else f" ({reason})")
-        style = {} if has_intervals else {"mfc": "white"}
-        plots.points(ax, ranking, heights, colour=_colour(j), label=label, horizontal=True, **style)
-        naive = "naive, c = kappa = 0" if j == len(fits) - 1 else None
-        ax.plot(ranking["theta_naive"], heights, "x", color=_colour(j), ms=4, label=naive)
+        style, colour = {"label": fit.judge or "theta"}, _colour(j)
+        if ranking["ci_low"].isna().any():
+            style["mfc"] = "white"
+            ax.plot([], [], **GREY, mfc="white", label=HOLLOW)
+        plots.points(ax, ranking, heights, colour=colour, horizontal=True, **style)
+        ax.plot(ranking["theta_naive"], heights, "x", color=colour, ms=4, label=NAIVE)
     ax.set_yticks(-np.arange(len(names)), names)
-    ax.set_xlabel("quality theta, logits")
-    ax.legend(fontsize="small")
+    ax.set(xlabel="quality theta, logits", title="Qualities, naive and corrected")
 
 
 def _coefficients(ax: Axes, analysis: Analysis) -> None:
@@ -87,14 +89,12 @@ def _coefficients(ax: Axes, analysis: Analysis) -> None:
     ax.axvline(0, color="grey", lw=0.8, ls=":")
     ax.set_yticks(-np.arange(len(table)), [_label(c) for c in each(table)])
     ax.margins(y=0.5 / max(len(table), 1))
-    grey = {"color": "grey", "ls": "none", "marker": "o", "ms": 4}
-    ax.plot([], [], **grey, label="all pools together, 95 %")
+    ax.plot([], [], **GREY, label="all pools together, 95 %")
     if table["low"].isna().any():
-        ax.plot([], [], **grey, mfc="white", label="no interval: see the report")
+        ax.plot([], [], **GREY, mfc="white", label=HOLLOW)
     if len(analysis.batch.tables.pools) > 1:
-        ax.plot([], [], color="grey", alpha=0.25, lw=6, label="pools' own, central 90 %")
-    ax.set_xlabel("c and kappa, logits")
-    ax.legend(fontsize="small")
+        ax.plot([], [], color="grey", alpha=0.25, lw=6, label="single pools, central 90 %")
+    ax.set(xlabel="c and kappa, logits", title="Biases of each judge")
 
 
 def _profiles(ax: Axes, analysis: Analysis) -> None:
@@ -116,7 +116,8 @@ def _profiles(ax: Axes, analysis: Analysis) -> None:
         # Different widths keep flat curves from hiding each other.
         width = 1.5 * (n_judges - c.owner) if c.prior_selected else 1.5
         colour = _colour(c.owner)
-        ax.plot(fine, curve, styles[i % d % 4], color=colour, label=_label(c), lw=width)
+        label = _label(c) if d > 1 else c.judge or c.coefficient
+        ax.plot(fine, curve, styles[i % d % 4], color=colour, label=label, lw=width)
         ax.plot(grid, points, "o", color=colour, ms=3)
     bottom = 1.05 * max(lowest, third)
     ax.axhline(
@@ -124,5 +125,5 @@ def _profiles(ax: Axes, analysis: Analysis) -> None:
     )
     ax.set_ylim(bottom, -bottom / 20)
     ax.set_xlabel(f"c, logits per {of_c['unit'].iloc[0] if d == 1 else 'unit'}")
-    ax.set_ylabel("profile log-likelihood less its largest, nats")
-    ax.legend(fontsize="small")
+    ax.set_ylabel("log-likelihood below its largest, nats")
+    ax.set_title("A peak measures c, a flat line does not")

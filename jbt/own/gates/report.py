@@ -308,8 +308,9 @@ class Gate:
         ax.set_yticks(at, judges["judge"].to_list())
         ax.margins(x=0.2)
         ax.set_xlabel(
-            "discordant labels in favour of naive (left) and of bias-aware (right), count"
+            "labels in favour of the naive (left) and the corrected ranking (right), count"
         )
+        ax.set_title("Which ranking the labels favour, and the decision")
         return drawn
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from jbt.own.leaderboards.report import Leaderboard
 
-A_ROW = 3
+A_ROW = 2
 """Judges side by side."""
 
 MOST = 40
@@ -40,8 +40,9 @@ def qualities(boards: Sequence[Leaderboard], elo: str | None) -> Figure:
       elo: what is fixed of that scale; None for theta.
     """
     banded = [board for board in boards if board.band is not None]
-    height = max(0.9 + 0.26 * len(boards[0].models), 2.4)
-    drawn, panels = _panels(len(boards) + len(banded), 6.4, height)
+    height = max(1.2 + 0.21 * len(boards[0].models), 2.4)
+    n = len(boards) + len(banded)
+    drawn, panels = _panels(n, 9.0 if n == 1 else 4.8, height)
     for ax, board in zip(panels[len(boards) :], banded, strict=False):
         assert board.band is not None
         table = board.band.beside(board.models)
@@ -54,9 +55,9 @@ def qualities(boards: Sequence[Leaderboard], elo: str | None) -> Figure:
         naive, corrected = (models[ends].to_numpy().T for ends in (scale.naive, scale.corrected))
         series = [("naive", "orange", *naive), ("corrected", "blue", *corrected)]
         plots.forest(ax, cut(models["model"]), series)
-        name = f"Elo, {elo}" if elo else "theta, logits (mean 0 over the models)"
-        ax.set_xlabel(f"{name}, {LEVEL:.0%} intervals")
-        ax.set_title(board.judge or "")
+        name = f"Elo, {elo}" if elo else "quality, logits (mean 0 over the models)"
+        ax.set_xlabel(f"{name}; lines: {LEVEL:.0%} intervals")
+        ax.set_title(board.judge or "Quality of each model, with and without correction")
     return plots.legend_below(drawn, fontsize=8)
 
 
@@ -96,8 +97,8 @@ def _matrix(ax: Axes, board: Leaderboard) -> Any:
 def _panels(n: int, width: float, height: float) -> tuple[Figure, np.ndarray]:
     """A figure of n panels, and them."""
     columns = min(n, A_ROW)
-    size = {"n_rows": -(-n // columns), "width": width, "height": height}
-    drawn, axes = plots.new_figure(columns, **size)
+    rows = -(-n // columns)
+    drawn, axes = plots.new_figure(columns, n_rows=rows, width=width, height=height)
     panels = np.atleast_1d(axes).ravel()
     for ax in panels[n:]:
         ax.set_visible(False)

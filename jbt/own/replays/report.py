@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -138,32 +139,29 @@ class Replay:
         from jbt.experiments import plots
 
         rows = self.table[self.table["pool"] == ALL]
-        styles = {str(rule): plots.rule_style(str(rule)) for rule in rows["rule"].unique()}
-        if len(styles) > MOST_LINES:
-            styles = {rule: s for rule, s in styles.items() if s["linestyle"] == "-"}
-        rows = rows[rows["rule"].isin(styles)]
+        lines = [plots.Line.of_rule(str(rule)) for rule in rows["rule"].unique()]
+        if len(lines) > MOST_LINES:
+            lines = [line for line in lines if line.style["linestyle"] == "-"]
         judges = self.verdicts["judge"]
         scores = [name for name in SCORED_BY if (rows["scored_by"] == name).any()]
-        size = {"n_rows": len(judges), "width": 5.6, "height": 4.2}
-        fig, axes = plots.new_figure(len(scores), **size)
-        grid = np.asarray(axes).reshape(len(judges), len(scores))
-        for judge, panels in zip(judges, grid, strict=True):
-            for scored_by, ax in zip(scores, panels, strict=True):
-                panel = _of_judge(rows[rows["scored_by"] == scored_by], judge)
-                for rule in panel["rule"].unique():
-                    curve = panel.loc[panel["rule"] == rule, ["budget", *RECALL]]
-                    numbers = curve.to_numpy().T
-                    plots.band(ax, *numbers, label=rule, shade=0.12, **styles[rule])
-                ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-                ax.set_xlabel("budget, verdicts of a pool")
-                ax.set_ylabel(f"recall of the top {self.k} (95 % band)")
-                ax.set_title(f"{judge or 'all verdicts'}, top {self.k} by {SCORED_BY[scored_by]}")
-                ax.sharey(grid[0, 0])
-                if scored_by == "full_data":
-                    ax.axhline(self.target, color="black", linestyle=":", linewidth=0.8)
-        grid[0, 0].set_ylim(0, 1.02)
-        grid[0, 0].legend(fontsize=7, loc="lower right")
-        return fig
+        n = len(judges) * len(scores)
+        fig, axes = plots.facets(n, len(scores), width=4.6, height=3.2)
+        for (judge, scored_by), ax in zip(product(judges, scores), axes, strict=True):
+            panel = _of_judge(rows[rows["scored_by"] == scored_by], judge)
+            for line in lines:
+                curve = panel.loc[panel["rule"] == line.where["rule"], ["budget", *RECALL]]
+                style = {"colour": line.colour, "label": line.label, **line.style}
+                plots.band(ax, *curve.to_numpy().T, shade=0.12, **style)
+            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+            ax.set_xlabel("verdicts of a pool")
+            ax.set_ylabel(f"recall of the top {self.k} (bands: 95 %)")
+            ax.set_title(f"{judge or 'all verdicts'}: the top {self.k} by {SCORED_BY[scored_by]}")
+            ax.sharey(axes[0])
+            if scored_by == "full_data":
+                label = f"the target, {self.target:g}"
+                ax.axhline(self.target, color="black", ls=":", lw=0.8, label=label)
+        axes[0].set_ylim(0, 1.02)
+        return plots.legend_below(fig, fontsize=9, ncols=3)
 
 
 def _of_judge(table: pd.DataFrame, judge: str | None) -> pd.DataFrame:

@@ -175,28 +175,28 @@ class StudySummary:
 
     def figure(self) -> Figure:
         """Draw certainty against verdicts, and the membership of the contents of the first pool."""
-        figure, (curve, members) = plots.new_figure(2, height=4.2)
+        figure, (curve, members) = plots.new_figure(2, width=4.6, height=3.4)
         several, first = len(self.pools) > 1, self.pools.pool[0]
         for i, (name, rows) in enumerate(self.curve.groupby("pool", sort=False)):
             colour = plots.CYCLE[i % len(plots.CYCLE)]
             label = str(name) if several and i < 8 else None
             curve.plot(rows.verdicts, rows.certainty, marker=".", color=colour, label=label)
-        curve.axhline(self.level, color="black", linewidth=0.8, linestyle="--")
+        label = f"{self.level:g}, where it stops"
+        curve.axhline(self.level, color="black", linewidth=0.8, linestyle="--", label=label)
         curve.set(
             ylim=(-0.02, 1.02),
             xlabel="verdicts of the pool",
-            ylabel=f"P(estimated top {self.k} is the true one)",
-            title="Certainty under the model",
+            ylabel="certainty of the model (probability)",
+            title=f"How sure the top {self.k} is, by verdicts",
         )
-        if several and len(self.curve):
-            curve.legend(fontsize="small")
+        curve.legend(fontsize="small")
         ranking = self.ranking[self.ranking.pool == first][:DRAWN]
         inside = np.where(ranking["rank"] > self.k, "orange", "blue")
         heights = -np.arange(len(ranking))
         members.barh(heights, ranking.membership, color=[plots.COLOURS[name] for name in inside])
         members.set_yticks(heights, ranking.content, fontsize="small")
-        title = f"Pool {first}" if several else "Membership"
-        members.set(xlim=(0, 1), xlabel=f"P(in the top {self.k})", title=title)
+        title = f"Who is in the top {self.k}" + f" of pool {first}" * several
+        members.set(xlim=(0, 1), xlabel="membership (probability of being in it)", title=title)
         return figure
 
 

@@ -124,6 +124,8 @@ def _profiles(ax: Axes, analysis: Analysis) -> None:
         -PROFILE_DROP, color="grey", lw=0.8, ls=":", label="95 % if verdicts are independent"
     )
     ax.set_ylim(bottom, -bottom / 20)
-    ax.set_xlabel(f"c, logits per {of_c['unit'].iloc[0] if d == 1 else 'unit'}")
-    ax.set_ylabel("log-likelihood below its largest, nats")
-    ax.set_title("A peak measures c, a flat line does not")
+    ax.set(
+        xlabel=f"c, logits per {of_c['unit'].iloc[0] if d == 1 else 'unit'}",
+        ylabel="log-likelihood below its largest, nats",
+        title="A peak measures c, a flat line does not",
+    )

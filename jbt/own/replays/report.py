@@ -144,9 +144,9 @@ class Replay:
             lines = [line for line in lines if line.style["linestyle"] == "-"]
         judges = self.verdicts["judge"]
         scores = [name for name in SCORED_BY if (rows["scored_by"] == name).any()]
-        n = len(judges) * len(scores)
-        fig, axes = plots.facets(n, len(scores), width=4.6, height=3.2)
-        for (judge, scored_by), ax in zip(product(judges, scores), axes, strict=True):
+        grid = [*product(judges, scores)]
+        fig, axes = plots.facets(len(grid), len(scores), width=4.6, height=3.2)
+        for (judge, scored_by), ax in zip(grid, axes, strict=True):
             panel = _of_judge(rows[rows["scored_by"] == scored_by], judge)
             for line in lines:
                 curve = panel.loc[panel["rule"] == line.where["rule"], ["budget", *RECALL]]

@@ -69,14 +69,14 @@ ESTIMATORS = ("naive", "bias_aware", "local")
 TWO, NAIVE = (REFERENCE, "random"), "naive_model_"
 """Rules that are also run with the naive model, and what their names begin with there."""
 ROWS = {
-    "top_k_aware": "Eq. acq, 120 verdicts",
-    "thompson": "Thompson, 120",
-    "lucb": "LUCB, 120",
-    "global_uncertainty": "global uncertainty, 120",
-    "round_robin": "round robin, 120",
-    "random": "random pairs, 120",
-    "naive": "all 870, naive",
-    "bias_aware": "all 870, corrected",
+    "top_k_aware": "Eq. acq",
+    "thompson": "Thompson",
+    "lucb": "LUCB",
+    "global_uncertainty": "global uncertainty",
+    "round_robin": "round robin",
+    "random": "random pairs",
+    "naive": "all verdicts, naive",
+    "bias_aware": "all verdicts, corrected",
 }
 """Rows of the figure, those of the paper: rule or estimator -> name."""
 TABLE = "table_of_judges"
@@ -103,7 +103,7 @@ class JudgeRegions(MapPrior, RunSettings):
         "paper": {"pools": 10, "n_seeds": 6, "n_samples": 1500, "membership": "counted"},
     }
     units = {"interaction": "statements for x = 1 per statement"}
-    panel_size = {"width": 4.8, "height": 3.4, "below": {"fontsize": 9}}
+    panel_size = {"width": 4.8, "height": 3.8, "below": {"fontsize": 9, "ncols": 1}}
 
     pools: int = 400
     n_seeds: Annotated[int, check_count] = 2
@@ -336,6 +336,7 @@ class JudgeRegions(MapPrior, RunSettings):
         """Recall of every member in a row for each rule of the paper, and the paper's: of the first
         judge and the last."""
         recall = where(table, quantity="recall", budget=self.shown, k=K, rule=list(ROWS))
+        x = f"recall of the top {K} after {self.shown[0]} verdicts, or all"
 
         def rows(ax: Axes, judge: str) -> None:
             of = where(recall, judge=judge)
@@ -352,7 +353,7 @@ class JudgeRegions(MapPrior, RunSettings):
 
         return [
             Panel(
-                labels=(f"recall of the top {K}", "", title(where(table, judge=judge), judge)),
+                labels=(x, "", title(where(table, judge=judge), judge)),
                 after=partial(rows, judge=judge),
             )
             for judge in dict.fromkeys((self.judge[0], self.judge[-1]))

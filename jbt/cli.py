@@ -14,38 +14,39 @@ USAGE = """usage: jbt COMMAND [options]; jbt COMMAND --help explains every optio
 
 your own verdicts
   jbt example DIR                     small tables to start from
-  jbt audit FILE...                   from verdict files to one page with all that follows
+  jbt audit FILE...                   one page with the results of all commands below
   jbt import FILE... --out DIR        tables from the files of other tools
   jbt doctor DIR                      what your tables support, and what to type next
   jbt judge DIR                       how often each judge is right, and what it prefers
-  jbt identify DIR                    which biases the verdicts identify, which the prior decides
-  jbt fit DIR                         every pool and judge, naive and bias-aware
+  jbt identify DIR                    which biases the verdicts identify, which the prior chooses
+  jbt fit DIR                         items ranked in every pool, naive and bias-aware
   jbt leaderboard DIR                 models ranked over all pools, with intervals
   jbt replay DIR                      how few of the verdicts would have been enough
-  jbt gate DIR                        whether to correct, decided from trusted labels
+  jbt gate DIR                        whether to correct, decided by trusted labels
   jbt plan labels DIR                 which labels to collect for that decision
-  jbt plan gate                       how many labels a decision needs
-  jbt plan prompts DIR                how many more prompts until one model is above another
+  jbt plan gate                       how many labels that decision needs
+  jbt plan prompts DIR                how many more prompts put one model above another
 a judge of your own, asked live
-  jbt ask STUDY                       which pairs to show next; begins the study (--items FILE)
-  jbt tell STUDY ANSWERS              what the judge answered
+  jbt ask STUDY                       which pairs to show next (first call: --items FILE)
+  jbt tell STUDY ANSWERS              record what the judge answered
   jbt status STUDY                    top k, how certain it is, ranking, cost
 experiments
-  jbt plan pairing                    how many contents to render twice
+  jbt plan pairing                    how many contents to show in two lengths
   jbt plan reference                  how many verdicts of a trusted judge to buy
   jbt sweep NAME                      run an experiment; jbt sweep lists them
 jbt completion                        for your shell: source <(jbt completion)
 jbt --version
 """
 
-START = """jbt: when can you debias an LLM judge? Where to start:
-simulate: when does a correction for length pay?
+START = """jbt simulates biased LLM judges, and corrects your own judge's verdicts where that is
+justified. Where to start:
+simulate: up to which correlation does a correction for length help?
   jbt sweep crossing --pools 2048
 your own verdicts: what do they support?
   jbt example tables; jbt audit tables
 a judge of your own: which pair should it see next?
   jbt ask run --items items.csv --k 3 --budget 100 --out queries.csv
-plan: how many answers to render twice?
+plan: how many answers to show in two lengths?
   jbt plan pairing
 all commands: jbt --help
 """

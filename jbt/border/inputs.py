@@ -7,6 +7,7 @@ Within a command the files read are noted, as are those that its options name, s
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -75,7 +76,7 @@ def read_bytes(path: Path) -> bytes:
     return path.read_bytes()
 
 
-METAVARS = {int: "INT", str: "STR", Path: "PATH"}
+METAVARS = {int: "INT", float: "FLOAT", str: "STR", Path: "PATH"}
 
 OUTPUTS = ("json", "out")
 """Options that name what a command writes; all other files that options name are read."""
@@ -91,12 +92,12 @@ def parse(kind: type[T], argv: Sequence[str], **given: Any) -> T:
     """
     import tyro
 
+    # tyro breaks the lines of a help where its docstring does, since these are indented.
+    tyro._strings.remove_single_line_breaks = lambda text: re.sub(r"\n +", " ", text)
     registry = tyro.constructors.ConstructorRegistry()
 
     @registry.primitive_rule
-    def optional(
-        info: tyro.constructors.PrimitiveTypeInfo,
-    ) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
+    def optional(info: Any) -> Any:
         """`int | None` takes an INT; None is the value if the option is not given."""
         kinds = get_args(info.type)
         if len(kinds) != 2 or kinds[1] is not NoneType or kinds[0] not in METAVARS:
@@ -106,7 +107,7 @@ def parse(kind: type[T], argv: Sequence[str], **given: Any) -> T:
             metavar=METAVARS[kinds[0]],
             instance_from_str=lambda text: kinds[0](text[0]),
             is_instance=lambda value: value is None or isinstance(value, kinds[0]),
-            str_from_instance=lambda value: [str(value)],
+            str_from_instance=lambda value: [str(value or "unset")],
         )
 
     with registry, direct_output():

@@ -293,9 +293,9 @@ class Outputs:
     out: Path | None = None
     """Write report.md, table.csv and figure.png to this folder."""
     overwrite: bool = False
-    """Write over files that jbt did not make, or that were changed since."""
+    """Replace files that jbt did not make, or that were changed since jbt made them."""
     verbose: bool = False
-    """Print the details too: how to read the tables, what they rest on."""
+    """Also print the details: how to read the tables, and what they rest on."""
 
     more_files: ClassVar[tuple[str, ...]] = ()
     """Files that the command writes to `out` beside those of every command."""

@@ -25,21 +25,23 @@ NAMES = (files.REPORT, PAGE, NUMBERS)
 
 @dataclass(frozen=True, kw_only=True)
 class AuditOptions(ImportOptions):
-    """From verdict files to one page that answers: who is best and how certain that is, who the
-    judge is (right, first, longer), what a correction rests on, with labels whether to correct, and
-    what to type next. Takes files as jbt import does, whose tables it keeps, or a folder of tables;
-    writes audit.html, which opens without a network, report.md and audit.json."""
+    """Turn files of verdicts into one page that says who is best, how good the judge
+    is, what a correction rests on, whether to correct, and what to type next.
+
+    Takes files as `jbt import` does, and keeps the tables that it makes of them; or
+    takes a folder of tables. Writes audit.html, which opens without a network,
+    report.md and audit.json."""
 
     out: Path = Path("audit")
     """Folder for the page."""
     labels: Path | None = None
-    """Table of trusted labels (pool, better, worse), as --anchors of the other commands."""
+    """Table of trusted labels (pool, better, worse), called --anchors in the other commands."""
     covariates: tuple[str, ...] = ()
-    """Columns of the items that may bias the judge (space-separated); default: as the folder says,
-    or the length of the texts."""
+    """Columns of the items that may bias the judge (space-separated). By default those that the
+    folder names, or the length of the texts."""
     transform: Transform | None = None
-    """Transformation of every covariate before standardising; default: as the folder says, or
-    log1p."""
+    """Transformation of every covariate before standardising. By default the one that the folder
+    names, or log1p."""
 
 
 def main(argv: Sequence[str]) -> int:

@@ -11,7 +11,7 @@ from jbt.commands.options import TableOptions
 
 @dataclass(frozen=True, kw_only=True)
 class DoctorOptions(TableOptions):
-    """Check what a verdict table supports, and propose the next command to type."""
+    """Check what a table of verdicts supports, and propose the next command."""
 
 
 def main(argv: Sequence[str]) -> int:

@@ -32,15 +32,15 @@ TO_TRY: list[tuple[str, dict[str, Any]]] = [
 
 @dataclass(frozen=True)
 class ExampleOptions:
-    """Write three small, invented tables to start from: verdicts.csv, items.csv, anchors.csv; and
-    jbt.toml, which says how to read them."""
+    """Write three small invented tables to start from, verdicts.csv, items.csv and
+    anchors.csv, and jbt.toml, which says how to read them."""
 
     dir: Annotated[Path, tyro.conf.Positional]
-    """Folder for the tables, created if missing; no file in it is overwritten."""
+    """Folder for the tables. It is made if need be, and no file in it is replaced."""
     json: Path | None = None
     """Write the names of the tables and the commands to try to this file."""
     overwrite: bool = False
-    """Write over this file if jbt did not make it."""
+    """Replace this file even if jbt did not make it."""
 
 
 def main(argv: Sequence[str]) -> int:

@@ -16,21 +16,23 @@ from jbt.own.tables.sheets import NUMBER
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions(JointOptions):
-    """Fit every pool and judge of a verdict table, naive and bias-aware (MAP, float64)."""
+    """Rank the items of every pool for every judge, with the naive and the bias-aware
+    model (MAP, float64)."""
 
     lam: float | None = None
-    """Prior precision of quality (1/logit^2); by default each judge's sd of quality is estimated
-    from all of its pools."""
+    """Prior precision of quality (1/logit^2). By default the standard deviation of quality is
+    estimated for each judge from all pools."""
     k: int = 1
-    """Size of the top set on which naive and bias-aware are compared (count)."""
+    """Size of the top k in which naive and bias-aware are compared."""
     missing: Missing = "drop"
-    """What missing verdicts are: left out, or (bounds) also all won by the item with more of each
-    covariate, and all by the other: both c, and how many top k change."""
+    """Missing verdicts are left out (drop). With bounds, c is also estimated as if the item with
+    more of the covariate had won all of them, and as if the other had."""
     per_pool: bool = False
     """Print the ranking of each pool."""
     discrimination: tuple[str, ...] = ()
-    """In a joint fit, known factors on quality in the judges' logits, NAME=NUMBER
-    (space-separated). The others are estimated if a reference or anchors are given, else 1."""
+    """In a joint fit, known factors on quality in the judges' logits, as NAME=NUMBER
+    (space-separated). The others are estimated if there are anchors or a reference, and are 1
+    otherwise."""
 
     def factors(self) -> dict[str, float]:
         """`discrimination` by judge.

@@ -15,24 +15,27 @@ from jbt.own.gates.decide import pairs_alone
 
 @dataclass(frozen=True, kw_only=True)
 class GateOptions(TableOptions):
-    """Decide from trusted labels (--anchors) on which the naive and the bias-aware ranking differ
-    whether to switch the correction on: for every pool, and for every judge over all pools (MAP,
-    float64). Pools of two items are merged for the fit: alone, no covariate changes their order."""
+    """Decide whether to switch the correction on, from trusted labels (--anchors) on
+    which the naive and the bias-aware ranking differ (MAP, float64).
+
+    There is one decision for every judge over all pools, and one for every pool. Pools
+    of two items are fitted together, as no covariate can change the order in one
+    alone."""
 
     rule: Literal["sign", "sign_sequential", "census"] = "sign"
-    """Rule for switching it on. sign: exact one-sided test on the discordant labels;
-    sign_sequential: betting on labels that are certain, valid within a pool whenever labelling
-    stops; census: every disputed member is labelled, and recall rises."""
+    """When the correction is switched on. sign: an exact one-sided test on the discordant labels
+    rejects. sign_sequential: betting on labels that are certain wins, which is valid within a pool
+    whenever labelling stops. census: every disputed member is labelled, and recall rises."""
     alpha: float = 0.05
     """Level of the tests, above 0 and below 1/2."""
     k: int = 1
-    """Size of the top set to which labels of members refer (count)."""
+    """Size of the top k that labels of members are about."""
     labels: Literal["pairs", "disputed", "swaps", "members"] | None = None
-    """The population from which the anchors are a random draw: all pairs, the pairs that the
-    rankings dispute, the pairs of swapped contents, the swapped contents; default pairs, or members
-    if the labels are of members."""
+    """What the anchors are a random draw from. pairs: all pairs. disputed: pairs that the two
+    rankings order oppositely. members: contents that are in only one top k. swaps: pairs of such
+    contents. By default pairs, or members if the anchors have the column member."""
     per_pool: bool = False
-    """List the pools with a discordant label, however many there are."""
+    """List all pools with a discordant label."""
     seed: int = 0
     """Root of every random draw, from 0 to 2^32 - 1."""
 

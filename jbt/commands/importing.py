@@ -25,83 +25,86 @@ ROLES = ("pool", "judge", "first", "second", "item", "winner", "p_first", "order
 
 @dataclass(frozen=True, kw_only=True)
 class ImportOptions:
-    """Write verdicts.csv, items.csv and, where the source has gold labels, anchors.csv from files
-    that other tools wrote: JSON, JSON lines, CSV, or Parquet with the extra judge-bt[parquet]; also
-    gzipped."""
+    """Make tables from files that other tools wrote: verdicts.csv, items.csv and, where
+    the source has gold labels, anchors.csv.
+
+    Files may be JSON, JSON lines, CSV or, with the extra judge-bt[parquet], Parquet;
+    they may be gzipped or zipped."""
 
     files: tyro.conf.Positional[tuple[Path, ...]]
-    """Files of one format, which become one set of tables."""
+    """Files of one format. They become one set of tables."""
     out: Path
     """Folder for the tables."""
     format: formats.Name = "auto"
-    """Format of the files; auto recognises it by their keys."""
+    """Format of the files; auto recognises it by the keys of the first record."""
     order: formats.GivenOrder = None
-    """Whether the first item of every verdict was shown first; default: as the source says, or
-    unknown if it does not."""
+    """Whether the first item of every verdict was shown first. By default what the source says, and
+    unknown where it does not say."""
     judge: tuple[str, ...] = ()
-    """Name of the judge, or one for each file; default: as the source says."""
+    """Name of the judge, or one name for each file. By default what the source says."""
     first: str | None = None
-    """Column of a generic table with the first item."""
+    """Your own table: column with the first item."""
     second: str | None = None
-    """Column of a generic table with the second item."""
+    """Your own table: column with the second item."""
     winner: tuple[str, ...] = ()
-    """Column of a generic table with the winner: first | second | model_a | model_b | left | right
-    | 1 | 2 | a | b | tie | error, the item's name, or its column's. Two or three columns: marked 1
-    where the first won, where the second won, where they tied."""
+    """Your own table: column with the winner (first, second, model_a, model_b, left, right, 1, 2,
+    a, b, tie, error, the item's name, or that of its column). Or two or three columns that have 1
+    where the first won, where the second won and where they tied."""
     pool: str | None = None
-    """Column of a generic table with the pool."""
+    """Your own table: column with the pool."""
     judge_column: str | None = None
-    """Column of a generic table with the judge."""
+    """Your own table: column with the judge."""
     texts: tuple[str, str] | None = None
-    """Columns of a generic table with the texts of the first and second item, in which words,
-    characters and markdown are counted."""
+    """Your own table: columns with the texts of the first and the second item. Words, characters
+    and markdown are counted in them."""
     counts: tuple[tuple[str, str, str], ...] = ()
-    """Covariates of a generic table that are already counted: a name and the columns of the first
-    and second item; may be repeated."""
+    """Your own table: a covariate that is already counted. Give its name and the columns for the
+    first and the second item; repeat the three for further covariates."""
     map: str | None = None
-    """What the winner's codes of a generic table mean, such as `[[A]]=first,[[B]]=second,C=tie`:
-    first, second, tie, error, or the share that the first won."""
+    """Your own table: what the codes of the winner mean, such as `[[A]]=first,[[B]]=second,C=tie`.
+    A code means first, second, tie, error, or the share that the first won."""
     scale: str | None = None
-    """A winner that is a number: the end that says first, and the end that says second, such as
-    1:7; between them the verdict is graded."""
+    """Your own table: the winner is a number on this scale. Give the end that says first and the
+    end that says second, such as 1:7; numbers between are graded verdicts."""
     scores: tuple[str, str] | None = None
-    """Columns of a generic table with a score of each item, of which the higher wins."""
+    """Your own table: columns with the scores of the two items; the higher wins."""
     probability: tuple[str, ...] = ()
-    """Column of a generic table with the probability that the first won; or two columns, with that
-    of either, whose share counts."""
+    """Your own table: column with the probability that the first won. Or two columns, with the
+    probabilities of the first and the second, which are scaled to sum to 1."""
     logprobs: tuple[str, str] | None = None
-    """Columns of a generic table with the log probabilities of either verdict (softmax)."""
+    """Your own table: columns with the log probabilities of the two verdicts (softmax)."""
     wins: tuple[str, ...] = ()
-    """Columns of a generic table that count wins of the first, wins of the second and, if there is
-    a third, ties."""
+    """Your own table: columns that count the wins of the first, those of the second and, if there
+    is a third column, ties."""
     judges: tuple[str, ...] = ()
-    """Columns of a generic table that hold the winner (or rating) according to a judge each."""
+    """Your own table: columns with the winner (or rating), one column for each judge."""
     gold: str | None = None
-    """Column of a generic table with the better item by a trusted label, coded as the winner."""
+    """Your own table: column with the better item by a trusted label, coded like the winner."""
     verdict_in_text: bool = False
-    """Read the last [[X]] of a text as the winner or rating; a text without any is an error."""
+    """Read the last [[X]] of a text as the winner or rating; a text without one is an error."""
     item: str | None = None
-    """Column of a table of single answers with the model that gave the answer."""
+    """Table of single answers: column with the model that gave the answer."""
     rating: tuple[str, ...] = ()
-    """Column of a table of single answers with the rating (several: a judge each); without --item,
-    a column for each model. The higher is better."""
+    """Table of single answers: column with the rating, or one column for each judge; without
+    --item, one column for each model. A higher rating is better."""
     ranks: tuple[str, ...] = ()
-    """The same with ranks, of which 1 is best."""
+    """The same as --rating, with ranks, of which 1 is the best."""
     ranking: str | None = None
-    """Column of a table of rankings with a list of models, the best first."""
+    """Table of rankings: column with a list of models, the best first."""
     swapped: str | None = None
-    """Column of a generic table with the winner when the second was shown first."""
+    """Your own table: column with the winner when the second item was shown first."""
     swapped_codes: SwappedCodes | None = None
-    """Whether a code such as A in that column is about the order shown then, or the columns."""
+    """Whether a code such as A in the column of --swapped means the item shown first there (shown)
+    or the item of the first column (columns)."""
     strong_weight: int = 1
-    """How often a verdict >> of Arena-Hard counts (count); Arena-Hard itself uses 3."""
+    """How often a verdict >> of Arena-Hard counts; Arena-Hard itself uses 3."""
     baseline: str | None = None
-    """The model that Arena-Hard v0.1 compared with, which its judgments do not name."""
+    """The model with which Arena-Hard v0.1 compared; its judgments do not name it."""
     keep: tuple[str, ...] = ()
-    """Keys of the files that become columns of the verdicts (space-separated), such as language, by
-    which jbt leaderboard --by tells verdicts apart."""
+    """Keys of the files that become columns of the verdicts (space-separated), such as language,
+    for `jbt leaderboard --by`."""
     overwrite: bool = False
-    """Write over tables in the folder, and over a file of --json that jbt did not make."""
+    """Replace tables in the folder, and a file of --json that jbt did not make."""
     json: Path | None = None
     """Write the report to this file."""
 

@@ -12,13 +12,13 @@ from jbt.commands.options import TableOptions
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeOptions(TableOptions):
-    """Count each judge's report card, without any model: how often it is right on labelled pairs
-    (--anchors), contradicts itself when the order is swapped, agrees with other judges, and prefers
-    the first shown or the longer (--covariates), beside a coin, with 95 % intervals."""
+    """Count how often each judge is right on labelled pairs (--anchors), names the same
+    winner when the order is swapped, agrees with other judges, and prefers the answer
+    shown first or the longer one (--covariates), with 95 % intervals. No model is used."""
 
     unit: Literal["pair", "prompt"] = "pair"
-    """What counts once in a share: a pair, so that prompts with more pairs weigh more; or a prompt,
-    by the mean over its pairs."""
+    """What a share is an average over: pairs, so that prompts with more pairs weigh more, or
+    prompts, each by the mean over its pairs."""
 
 
 def main(argv: Sequence[str]) -> int:

@@ -14,14 +14,16 @@ from jbt.own.leaderboards.problem import Choices, Settings
 
 @dataclass(frozen=True, kw_only=True)
 class LeaderboardOptions(Choices, MergedOptions, JointOptions):
-    """Rank models over all pools, naive and corrected, with intervals that allow for dependence
-    between verdicts on one pool (MAP, float64). Models are the contents: the column `content` of
-    the items, or the names of the items without it. --out has pairs.csv and pairs.png, too: what
-    each model won against each other."""
+    """Rank models over all pools, naive and corrected, with intervals that allow for
+    dependence between verdicts on one pool (MAP, float64).
+
+    A model is a value of the column `content` of the items or, without that column,
+    the name of an item. --out also writes pairs.csv and pairs.png, which show how
+    often each model won against each other model."""
 
     by: str | None = None
-    """Column of the verdicts or of the items, such as the language: rank the models for each of its
-    values, too, and give what differs between them."""
+    """Column of the verdicts or of the items, such as the language. Models are also ranked for each
+    of its values, with the differences between values."""
 
     more_files: ClassVar[tuple[str, ...]] = ("pairs.csv", "pairs.png")
 

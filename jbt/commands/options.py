@@ -30,19 +30,20 @@ Options = TypeVar("Options", bound="TableOptions")
 class ReadingOptions:
     """Options for reading a user's tables, and the model of their fits."""
 
-    folder: Annotated[Path | None, tyro.conf.Positional] = None
-    """Folder of tables, as jbt import writes it, in place of the options for its files and
-    covariates; options that are given replace what its jbt.toml says."""
+    folder: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[DIR]")] = None
+    """Folder of tables, as `jbt import` writes it. It stands in place of the options that name
+    files and covariates; an option that is typed replaces what its jbt.toml says."""
     verdicts: Path
-    """Table of verdicts: pool, first, second, and winner (first | second | tie | error, or the name
-    of one of the two) or p_first (0 to 1); optional judge, count, order (shown | unknown). CSV, or
-    Parquet with the extra judge-bt[parquet]."""
+    """Table of verdicts, if no folder is given. Columns: pool, first, second, and winner (first,
+    second, tie, error, or the name of one of the two) or p_first (0 to 1); optionally judge, count,
+    and order (shown or unknown). CSV, or Parquet with the extra judge-bt[parquet]."""
     items: Path | None = None
-    """Table of items: pool, item, optional content, optional quality, any numeric covariate
-    columns."""
+    """Table of items. Columns: pool, item; optionally content, quality, and any numeric
+    covariates."""
     anchors: Path | None = None
-    """Table of trusted labels: pairs whose order is known (pool, better, worse, or pool, first,
-    second and better as an annotator fills it in), or items (pool, item, member, optional k)."""
+    """Table of trusted labels. Columns for pairs whose order is known: pool, better, worse, or
+    pool, first, second, better, as an annotator fills them in. Columns for items: pool, item,
+    member, optionally k."""
     first: str = Columns.first
     """Column of the verdicts with the item shown first."""
     second: str = Columns.second
@@ -50,34 +51,35 @@ class ReadingOptions:
     winner: str = Columns.winner
     """Column of the verdicts with the winner."""
     map: str | None = None
-    """What the winner's codes mean, such as `[[A]]=first,[[B]]=second,C=tie`: first, second, tie,
-    error, or the share that the first won. Default: first, second, tie, error, names of items."""
+    """What the codes of the winner mean, such as `[[A]]=first,[[B]]=second,C=tie`. A code means
+    first, second, tie, error, or the share that the first won."""
     scale: str | None = None
-    """A winner that is a number: the end that says first, and the end that says second, such as
-    1:7; between them the verdict is graded."""
+    """The winner is a number on this scale. Give the end that says first and the end that says
+    second, such as 1:7; numbers between are graded verdicts."""
     pool: str = Columns.pool
-    """Column with the pool, in every table; tables without it have one pool, `all`."""
+    """Column with the pool, in every table. A table without it has one pool, `all`."""
     judge_column: str = "judge"
-    """Column of the verdicts with the judge; `none` takes all verdicts as one judge's."""
+    """Column of the verdicts with the judge; `none` takes all verdicts as those of one judge."""
     judge: str | None = None
-    """This judge only; default all judges, each separately."""
+    """Use only this judge. By default all judges are used, each separately."""
     covariates: tuple[str, ...] = ()
     """Columns of the items table that may bias the judge (space-separated)."""
     transform: Transform = "none"
     """Transformation of every covariate before standardising."""
     standardise: bool = True
-    """Centre and scale covariates over the whole items table, so that c is in logits per
-    standard deviation; else use them as they are, c in logits per unit."""
+    """Centre and scale covariates over the whole items table, so that c is in logits per standard
+    deviation; otherwise c is in logits per unit of the covariate."""
     content: str = "content"
-    """Column of the items table that says which items share a quality; `none` unties them."""
+    """Column of the items table that says which items share a quality; with `none` each item has
+    its own."""
     merge_pools: bool = False
     """Merge all pools into one, in which contents of one name share a quality."""
     ties: Ties = "half"
-    """A tie counts as half a win for each, is dropped, or, in `jbt leaderboard` only, is an outcome
-    of its own (davidson)."""
+    """A tie counts as half a win for each item (half), is left out (drop) or, in `jbt leaderboard`
+    only, is an outcome of its own (davidson)."""
     position: Position = "auto"
-    """Whether kappa is estimated; auto fixes it at 0 in pools where no pair was shown in both
-    orders."""
+    """Whether the position bias kappa is estimated. auto fixes it at 0 in pools where no pair was
+    shown in both orders."""
     lam: float = 1.0
     """Prior precision of quality (1/logit^2)."""
     lam_b: float = 0.1
@@ -209,12 +211,12 @@ class JointOptions(TableOptions):
     """Options of the commands that can fit all judges of a table together."""
 
     joint: bool = False
-    """Besides each judge alone, fit all judges together, with common qualities and each judge's own
-    c and kappa. Trusted pairs (--anchors) enter as verdicts of a judge `anchors`, without order and
-    bias. `jbt fit` estimates each judge's discrimination if a reference or anchors are given;
-    otherwise all are taken to be 1."""
+    """Also fit all judges together, with common qualities, and with c and kappa for each judge.
+    Trusted pairs (--anchors) enter as verdicts of a judge `anchors` without order and bias. `jbt
+    fit` estimates each judge's discrimination if there are anchors or a reference, and takes it to
+    be 1 otherwise."""
     reference: str | None = None
-    """In a joint fit, the judge whose c and kappa are taken to be 0."""
+    """In a joint fit, the judge whose c and kappa are 0."""
 
     def together(
         self, tables: Tables, discrimination: Mapping[str, float] | None = None

@@ -18,25 +18,29 @@ MOST_SEEDS = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayOptions(TableOptions):
-    """How few of these verdicts would have been enough? Acquisition rules choose which of the
-    recorded verdicts to use; their top set after each number of verdicts is compared with that of
-    all verdicts, and with trusted quality or anchors where there are some (float64)."""
+    """Say how few of these verdicts would have been enough.
+
+    Acquisition rules choose which of the recorded verdicts to use. Their top k after
+    each number of verdicts is compared with the top k by all verdicts and, where they
+    are given, by trusted quality or anchors (float64)."""
 
     k: int = 1
-    """Size of the top set (count)."""
+    """Size of the top k."""
     model: Model = "bias_aware"
     """Model of the fits inside the loop and of the fit to all verdicts."""
     rules: tuple[str, ...] = FEW_RULES
     """Acquisition rules (space-separated)."""
     seeds: int = 20
-    """Runs of each rule on each pool (count)."""
+    """Runs of each rule on each pool."""
     refit_every: int | None = None
-    """R, verdicts between refits (count); default a twentieth of the ordered pairs with a verdict
-    in the pool with the most, from 1 to 8."""
+    """Number R of verdicts between refits. By default a twentieth of the judged ordered pairs of
+    the largest pool, from 1 to 8."""
     budgets: tuple[int, ...] = ()
-    """Verdicts of a pool (count, space-separated); default every R up to all verdicts."""
+    """Numbers of verdicts of a pool after which recall is shown (space-separated). By default every
+    R verdicts, up to all."""
     target: float = 0.9
-    """Recall of what all verdicts give at which the verdicts needed are counted (share of k)."""
+    """Recall of the top k by all verdicts that a rule should reach; the verdicts that it needs for
+    that are counted."""
     seed: int = 0
     """Root of every random draw, from 0 to 2^32 - 1."""
 

@@ -18,6 +18,8 @@ from jbt.own import Study, StudySettings
 from jbt.own.studies.exchange import is_done, read_answers, text_of
 from jbt.own.studies.study import LEASE
 
+StudyFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="STUDY")]
+
 SURE, SPENT, AWAITED = 3, 4, 5
 """Exit status where the top k is sure, where there is nothing more to ask for another reason, and
 of an ask that got nothing because answers are awaited; 0 while the study goes on."""
@@ -25,30 +27,32 @@ of an ask that got nothing because answers are awaited; 0 while the study goes o
 
 @dataclass(frozen=True, kw_only=True)
 class AskOptions(StudySettings):
-    """Which pairs to show to a judge next? Begins a study if there is none (then --items is needed,
-    and the settings are kept), and prints the next queries: id, pool, items in the order to show,
-    judge, and every column of the items table, of both items. Exit status: 0 with queries, 5 with
-    none as long as answers are awaited, 3 where the top k is sure, 4 where the budget is spent or
-    nothing is left to ask."""
+    """Print the pairs that a judge should see next.
 
-    study: Annotated[Path, tyro.conf.Positional]
+    The first call begins the study: it needs --items, and its settings are kept. A
+    query has an id, the pool, the two items in the order in which to show them, the
+    judge, and every column of the items table for both items. Exit status: 0 with
+    queries; 5 without one, because answers are awaited; 3 once the top k is sure; 4
+    once the budget is spent or no pair is left to ask."""
+
+    study: StudyFolder
     """Folder of the study."""
     rule: str = "entropy_reduction_fresh"
     """Acquisition rule."""
     items: Path | None = None
-    """Table of items: item, optional pool, content, text, any covariates. CSV, or Parquet with the
-    extra judge-bt[parquet]."""
+    """Table of items with the column item, optional columns pool, content and text, and any
+    covariates. CSV, or Parquet with the extra judge-bt[parquet]."""
     anchors: Path | None = None
-    """Table of trusted pairs: better, worse, optional pool."""
+    """Table of trusted pairs with the columns better and worse, and optionally pool."""
     n: int = 1
-    """Most queries (count)."""
+    """Largest number of queries to print."""
     lease: float = LEASE
-    """Time until a query that is not answered is asked again (seconds), at most 30 days."""
+    """Seconds after which a query without an answer is asked again, at most 30 days."""
     out: Path | None = None
-    """File for the queries, CSV or .jsonl; default standard output, as CSV. Earlier queries of the
-    study are written over once their answers, if there are any, were told."""
+    """Write the queries to this file, CSV or .jsonl; without it they are printed as CSV. Earlier
+    queries of the study in this file are replaced once their answers, if any, were told."""
     overwrite: bool = False
-    """Write over any other file."""
+    """Also replace any other file."""
 
 
 def ask(argv: Sequence[str]) -> int:
@@ -80,15 +84,17 @@ def ask(argv: Sequence[str]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class TellOptions:
-    """Tell a study the answers to its queries, all or none. Exit status: 0 while the study
-    goes on, 3 where the top k is sure, 4 where the budget is spent or nothing is left to ask."""
+    """Tell a study the answers to its queries: if one is wrong, none is recorded.
 
-    study: Annotated[Path, tyro.conf.Positional]
+    Exit status: 0 while the study goes on; 3 once the top k is sure; 4 once the
+    budget is spent or no pair is left to ask."""
+
+    study: StudyFolder
     """Folder of the study."""
-    answers: Annotated[Path, tyro.conf.Positional]
-    """The file of `jbt ask` with a column winner (first | second | tie | error, or the name of one
-    of the two items), p_first (0 to 1) or error; optional cost and further columns to keep. CSV or
-    .jsonl; rows without an answer are left out."""
+    answers: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="ANSWERS")]
+    """The file that `jbt ask` wrote, CSV or .jsonl, with one more column: winner (first, second,
+    tie, error, or the name of one of the two items), p_first (0 to 1), or error. A column cost and
+    further columns are kept. Rows without an answer are left out."""
 
 
 def tell(argv: Sequence[str]) -> int:
@@ -108,10 +114,10 @@ def tell(argv: Sequence[str]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class StatusOptions(Outputs):
-    """Where a study stands: its top k and how certain it is, the ranking, what the verdicts
-    identify, and the cost. Exit status as of `jbt tell`."""
+    """Show where a study stands: its top k and how certain it is, the ranking, what
+    the verdicts identify, and the cost. The exit status is that of `jbt tell`."""
 
-    study: Annotated[Path, tyro.conf.Positional]
+    study: StudyFolder
     """Folder of the study."""
 
 

@@ -75,40 +75,42 @@ class Sweep:
     below all; see `plots.draw`."""
 
     preset: Literal["smoke", "paper", "full"] = "full"
-    """Defaults of all other fields: smoke ends in seconds, paper has the paper's sizes, full
-    thousands of pools."""
+    """Sets the defaults of all other options. smoke ends in seconds, paper has the paper's sizes,
+    full has thousands of pools."""
     pools: int = 4096
-    """Pools simulated at every condition (count, at most 2^32)."""
+    """Number of pools simulated at every condition, at most 2^32."""
     seed: int = 0
     """Root of every random draw, from 0 to 2^32 - 1."""
     dtype: Literal["float32", "float64"] = "float32"
     """Precision of the simulation."""
     out: Path = Path("results")
-    """Folder for the results, made if need be; the sweep writes into a folder of its own name
+    """Folder for the results, made if need be. The sweep writes into a folder of its own name
     there."""
     overwrite: bool = False
-    """Start afresh: first remove all that a run of any configuration, finished or not, has written
-    into the folder."""
+    """Start afresh: first remove all that any run of this sweep, finished or not, has written into
+    the folder."""
     part: str | None = None
-    """Compute only share I of N, written I/N with I from 0 to N - 1, into the common folder; the
-    same command without --part then computes what is missing, if anything, and reports."""
+    """Compute only one share of the pools, written I/N: share I of N, with I from 0 to N - 1. All
+    shares go into one folder. The same command without --part then computes what is missing, and
+    reports."""
     executor: str | None = None
-    """Who computes: dask://HOST:PORT, the workers of a Dask scheduler; or jobs of SLURM,
-    slurm:NAME=VALUE,... with submitit's parameters and jobs=COUNT. Default this process."""
+    """Where pools are computed: dask://HOST:PORT for the workers of a Dask scheduler, or
+    slurm:NAME=VALUE,... for jobs of SLURM, with submitit's parameters and jobs=COUNT. By default
+    in this process."""
     store: str | None = None
-    """URL of the results, such as s3://BUCKET/NAME.zarr, where fsspec can write; default
-    results.zarr in the sweep's folder."""
+    """Write the results to this URL, such as s3://BUCKET/NAME.zarr, where fsspec can write. By
+    default results.zarr in the sweep's folder."""
     redraw: bool = False
-    """Make table and figure again from the saved results and their settings, without running;
-    an option that contradicts these settings is refused."""
+    """Make table and figure again from the saved results and their settings, without running. An
+    option that contradicts these settings is refused."""
     json: Path | None = None
-    """Also write the table to this file, in a folder that exists, as JSON: a list of rows;
-    undefined is null."""
+    """Also write the table to this file, as a JSON list of rows; undefined numbers are null. Its
+    folder must exist."""
     chunk: int | None = None
-    """Pools computed and saved together (count), rounded up to fill every device's batches;
-    default by the size of the problem. Use fewer where memory is short."""
+    """Number of pools computed and saved together, rounded up to fill every device's batches. The
+    default depends on the size of the problem. Use fewer where memory is short."""
     devices: int | None = None
-    """Local devices to use (count; CPU cores count as devices); default all."""
+    """Number of local devices to use, where CPU cores count as devices. By default all."""
 
     @classmethod
     def at(cls: type[S], preset: str = "full", **changes: Any) -> S:
@@ -245,12 +247,12 @@ class RecordedSweep(Sweep):
     """The tables that the sweep reads."""
 
     pools: int = 4096
-    """Pools to take, evenly spaced over the table (count); all, where there are no more."""
+    """Number of pools to take, evenly spaced over the table; all, if there are no more."""
     dtype: Double = "float64"
     """Precision of the fits."""
     data: Path | None = None
-    """Folder of the tables; by default the data's folder below the one that the environment
-    variable JBT_DATA names. The configuration holds the tables' digests, not the path."""
+    """Folder of the tables. By default the data's folder below the one that the environment
+    variable JBT_DATA names. The configuration keeps digests of the tables, not the path."""
 
     def file(self, name: str) -> Path:
         """Path of one of the tables.

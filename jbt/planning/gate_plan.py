@@ -34,31 +34,34 @@ RISE = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class GatePlan(JudgedPlan):
-    """How many trusted labels, and of which kind, does it take to switch a correction on where it
-    helps, with a bound on how often that happens where it harms? The exact one-sided sign test on
-    discordant labels, as `jbt gate --rule sign` decides, tried on simulated pools."""
+    """Say how many trusted labels, and of which kind, it takes to switch a correction
+    on where it helps, with a bound on how often it is switched on where it harms.
+
+    The exact one-sided sign test on discordant labels, by which `jbt gate --rule sign`
+    decides, is tried on simulated pools."""
 
     NAME: ClassVar[str] = "gate"
     COUNT: ClassVar[str] = "n_labels"
 
     alpha: float = 0.05
-    """Level of the sign test: the bound on false enables."""
+    """Level of the sign test, which bounds how often it wrongly enables the correction."""
     power: float = 0.8
-    """Share of the pools that the correction helps in which it is to be enabled, by the lower end
-    of its 95 % interval."""
+    """Share of the pools that the correction helps in which it should be enabled, by the lower end
+    of the 95 % interval."""
     labels: tuple[str, ...] = LABELS
-    """Kinds of labels to show. pairs: any pair, which is better? disputed: pairs that the naive and
-    the bias-aware ranking order differently. swaps: of those, one content of either top k alone.
-    members: these contents, is it one of the truly best k?"""
+    """Kinds of labels to show. pairs: which answer of any pair is better. disputed: the same for
+    pairs that the naive and the bias-aware ranking order differently. swaps: the same for disputed
+    pairs of two contents that are each in one top k only. members: whether such a content is one
+    of the truly best k."""
     n_labels: tuple[int, ...] = ()
-    """Numbers of labels to try (count), increasing; of members, draws of two contents, with
-    replacement. Default some up to all pairs, 480 at most."""
+    """Numbers of labels to try, increasing; for members, draws of two contents with replacement. By
+    default some numbers up to all pairs, 480 at most."""
     noise: float = 0.0
-    """Chance that a label is wrong, for whoever uses it."""
+    """Chance that a label is wrong; the same wrong label is seen wherever it is used."""
     pools: int = 1024
-    """Pools simulated (count)."""
+    """Number of pools simulated."""
     sets: int = 20
-    """Label sets drawn in each pool (count)."""
+    """Number of label sets drawn in each pool."""
 
     @property
     def n_pairs(self) -> int:

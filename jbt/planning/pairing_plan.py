@@ -36,45 +36,48 @@ Z = NormalDist().inv_cdf(0.975)
 WHAT = {
     "c": "c",
     "gamma": "gamma (logits per unit of the covariate and of quality)",
-    "twice": "the mean bias of the contents rendered twice",
+    "twice": "the mean bias of the contents shown in two lengths",
 }
 """The coefficients of a plan in words; c is the bias of a content of average quality."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairingPlan(SimulatedPlan):
-    """How many contents must be rendered twice to know the bias coefficient c? The expected
-    half-width of its 95 % interval, from the information at the truth of simulated pools
-    (float64). With --interaction also for a bias that may grow with quality."""
+    """Say how many contents to show in two lengths, so that the verdicts measure the
+    bias coefficient c to a given precision.
+
+    The plan computes the expected half-width of the 95 % interval of c, from the
+    information at the truth of simulated pools (float64). With --interaction it also
+    plans for a bias that may grow with quality."""
 
     NAME: ClassVar[str] = "pairing"
     COUNT: ClassVar[str] = "n_twice"
 
     half_width: float = 0.2
-    """The half-width wanted (logits per unit of the covariate)."""
+    """The half-width that you want (logits per unit of the covariate)."""
     n_contents: int = 30
-    """Contents of a pool (count)."""
+    """Number of contents of a pool."""
     budget: int = 3480
-    """Verdicts to be spent (count), evenly over the pairs that may be asked."""
+    """Number of verdicts to be spent, evenly over the pairs that may be asked."""
     n_twice: tuple[int, ...] = ()
-    """Numbers of contents rendered twice to try (count), increasing; default all up to
+    """Numbers of contents shown in two lengths to try, increasing. By default all up to
     n_contents."""
     max_repeats: float = 1.0
-    """How often an ordered pair may be asked (count); more than 1 only for a judge whose answers to
-    the same question are independent draws."""
+    """How often an ordered pair may be asked. More than once helps only with a judge whose answers
+    to the same question are independent draws."""
     interaction: float | None = None
-    """Growth gamma* of its bias with quality (logits per unit of the covariate and of quality),
-    then unknown too: the plan is for c, gamma and the mean bias of the contents rendered twice.
-    Default one bias for all contents."""
+    """Growth gamma* of the judge's bias with quality (logits per unit of the covariate and of
+    quality). If given, gamma is unknown too: the plan is for c, gamma and the mean bias of the
+    contents shown in two lengths. By default all contents have one bias."""
     twice: Literal["any", "boundary"] = "any"
-    """With --interaction, which contents are rendered twice: any, or those whose quality is nearest
-    to the boundary of the top k, as if it were known."""
+    """With --interaction, which contents are shown in two lengths: any, or those whose quality is
+    nearest to the boundary of the top k, as if it were known."""
     spread: float = 1.0
-    """Standard deviation of that covariate (units of the covariate)."""
+    """Standard deviation of the covariate over the contents (units of the covariate)."""
     offset: float = 1.0
-    """Covariate of the second rendering minus that of the first (units of the covariate)."""
+    """Covariate of a content's second version minus that of its first (units of the covariate)."""
     pools: int = 128
-    """Pools simulated (count)."""
+    """Number of pools simulated."""
 
     @property
     def numbers(self) -> list[int]:
@@ -172,7 +175,8 @@ class PairingPlan(SimulatedPlan):
         plans = {"c": plan["comparisons"], **plan.get("other_coefficients", {})}
         for name, choices in plans.items():
             yield (
-                f"To know {WHAT[name]} to +-{self.half_width:g} in the {self.middle}, render twice",
+                f"To know {WHAT[name]} to +-{self.half_width:g} in the {self.middle}, show in two "
+                "lengths",
                 f"{WHAT[name]}: expected half-width of the 95 % interval from up to {self.budget} "
                 f"verdicts on {self.n_contents} contents, {self.middle} over {self.pools} "
                 "simulated pools [central 90 % of pools], by choice of comparisons",
@@ -180,19 +184,21 @@ class PairingPlan(SimulatedPlan):
             )
 
     def answer(self, columns: Mapping[str, Any], t: int | None) -> str:
-        tried = "not with any of those tried" if self.n_twice else "not even all of them"
+        tried = "none of the numbers tried is enough" if self.n_twice else "even all are not enough"
         spent = round(columns["verdicts"][-1 if t is None else t])
         less = "" if spent >= self.budget else f" ({spent} verdicts, no pair is left to ask)"
         return (tried if t is None else f"{self.numbers[t]} contents") + less
 
     def notes(self, plan: Mapping[str, Any]) -> Sequence[str]:
         return (
-            "all: every ordered pair alike; across: different contents; within: the two renderings "
-            "of one content, which say nothing about quality; mixed: half within, half across, as "
-            f"far as asking a pair {self.max_repeats:g} times at most allows (where all are, mixed "
-            "is all)",
-            "inf: in some pools (of a median, in half) the verdicts would be certain and say "
-            "nothing more, or gamma lacks two contents rendered twice that are compared",
+            "all: every ordered pair is asked equally often",
+            "across: only pairs of different contents are asked",
+            "within: only the two versions of one content are compared, which shows nothing of "
+            "quality",
+            "mixed: half of the verdicts are within and half across, as far as asking a pair at "
+            f"most {self.max_repeats:g} times allows; if all pairs are asked, mixed is all",
+            "inf: in some pools (for a median, in half of them) the interval has no end: all "
+            "verdicts are certain, or no two contents shown in two lengths are compared",
         )
 
 

@@ -57,19 +57,19 @@ class SimulatedPlan:
     json: Path | None = None
     """Write the plan to this file, in a folder that exists."""
     overwrite: bool = False
-    """Write over this file if jbt did not make it, or it was changed since."""
+    """Replace this file even if jbt did not make it, or if it was changed since."""
     bias: float = 1.0
-    """Bias c* of the judge expected (logits per unit of the covariate)."""
+    """Bias c* that you expect of the judge (logits per unit of the covariate)."""
     position: float = 0.0
-    """Its position bias kappa* (logits in favour of the first shown)."""
+    """Position bias kappa* of the judge (logits in favour of the item shown first)."""
     discrimination: float = 1.0
-    """Factor on quality in its logits (pure number)."""
+    """Factor on quality in the judge's logits."""
     sd: float = 1.2
     """Standard deviation of quality (logits)."""
     rho: float = 0.0
-    """Correlation of quality and covariate of the contents as they come."""
+    """Correlation of quality and covariate over the contents as they come."""
     k: int = 5
-    """Size of the top set (count)."""
+    """Size of the top k."""
 
     @property
     def judge(self) -> Judge:
@@ -139,7 +139,7 @@ class JudgedPlan(SimulatedPlan):
     """Options of a plan whose judge judges every ordered pair of a pool once."""
 
     n_items: int = 30
-    """Items of a pool (count)."""
+    """Number of items of a pool."""
     covariate: pools.CovariateKind = "continuous"
     """continuous: Gaussian, variance 1. binary: 1 for the upper half of a latent, else 0."""
     lam: float = 1.0

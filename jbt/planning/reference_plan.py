@@ -29,28 +29,31 @@ and number of halvings."""
 
 @dataclass(frozen=True, kw_only=True)
 class ReferencePlan(JudgedPlan):
-    """How many verdicts of a trusted reference, and about which pairs, tell the bias coefficient c
-    of a cheap judge who judged every ordered pair once? The half-width of the 95 % interval of c
-    that simulated verdicts of the reference give, and the recall of the fit of both judges
-    in which quality may go with the covariate (float64)."""
+    """Say how many verdicts of a trusted judge (the reference), and on which pairs, it
+    takes to measure the bias coefficient c of a cheap judge.
+
+    The cheap judge has judged every ordered pair once. From simulated verdicts of the
+    reference, the plan gives the half-width of the 95 % interval of c, and the recall
+    of a fit of both judges in which quality may correlate with the covariate
+    (float64)."""
 
     NAME: ClassVar[str] = "reference"
     COUNT: ClassVar[str] = "n_reference"
 
     half_width: float | None = None
-    """The half-width wanted (logits per unit of the covariate); default 0.5 unless --recall is
-    given."""
+    """The half-width that you want (logits per unit of the covariate). By default 0.5, unless
+    --recall is given."""
     recall: float | None = None
-    """The top-k recall wanted (share of k): the mean over pools, by the lower end of its 95 %
-    interval, which more --pools narrow."""
+    """The recall of the top k that you want: the mean over pools must reach it by the lower end of
+    its 95 % interval, which is narrower with more --pools."""
     n_reference: tuple[int, ...] = (0, 5, 10, 20, 30, 45, 60, 90, 120)
-    """Numbers of reference verdicts to try (count), increasing."""
+    """Numbers of verdicts of the reference to try, increasing."""
     reference_bias: float = 0.0
-    """Bias of the reference in truth, which the fit takes for zero (logits per unit)."""
+    """True bias of the reference, which the fit takes to be zero (logits per unit)."""
     reference_discrimination: float = 1.0
-    """Factor on quality in its logits, known to the fit (pure number)."""
+    """Factor on quality in the reference's logits, which the fit knows."""
     pools: int = 512
-    """Pools simulated (count)."""
+    """Number of pools simulated."""
 
     def __post_init__(self) -> None:
         if self.half_width is None and self.recall is None:

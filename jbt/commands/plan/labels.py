@@ -31,27 +31,27 @@ SHOWN = 20
 
 @dataclass(frozen=True, kw_only=True)
 class LabelsOptions(TableOptions):
-    """Choose the pairs or items that someone trusted should label, so that `jbt gate` can decide:
-    those on which the naive and the bias-aware ranking differ, in random order (MAP, float64)."""
+    """List the pairs or items that someone trusted should label so that `jbt gate` can
+    decide: those on which the naive and the bias-aware ranking differ, in random order
+    (MAP, float64)."""
 
     anchors: Path | None = None
-    """Table of the labels asked before, answered or not. They are left out and the order of the
+    """Table of the labels asked before, answered or not. They are left out, and the order of the
     others stays the same, so that --n 20 gives the next twenty."""
     k: int = 1
-    """Size of the top set (count)."""
+    """Size of the top k."""
     labels: Literal["disputed", "swaps", "members"] = "disputed"
-    """disputed: pairs that the two rankings order oppositely, which measure agreement on pairs;
-    members: single items that are in only one top k, which measure recall of the top k; swaps:
-    disputed pairs of one such item from each top k."""
+    """disputed: pairs that the two rankings order oppositely; they measure agreement on pairs.
+    members: items that are in only one top k; they measure recall of the top k. swaps: disputed
+    pairs of one such item from each top k."""
     n: int | None = None
-    """Labels wanted (count), or as many as there are; default all."""
+    """Number of labels to list. By default all."""
     seed: int = 0
     """Root of every random draw, from 0 to 2^32 - 1."""
     out: Path | None = None
     """Write the table to fill in to this file (CSV)."""
     overwrite: bool = False
-    """Write over this file and the answers in it, and over a file of --json that jbt did not
-    make."""
+    """Replace this file with the answers in it, and a file of --json that jbt did not make."""
 
     def check_outputs(self) -> None:
         files.check_outputs(self.json, self.out, overwrite=self.overwrite)

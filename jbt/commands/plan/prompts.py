@@ -34,16 +34,16 @@ NO_INTERVAL = "no interval of the difference, see jbt leaderboard"
 
 @dataclass(frozen=True, kw_only=True)
 class PromptsOptions(MergedOptions):
-    """How many more prompts until one model is above another? Prompts like those of the tables, by
-    the jackknife of the corrected leaderboard (MAP, float64)."""
+    """Say how many more prompts like these it takes until one model is significantly
+    above another, by the jackknife of the corrected leaderboard (MAP, float64)."""
 
     better: str | None = None
-    """The model that is to be significantly above `worse`; default all neighbours in rank,
-    Bonferroni-corrected."""
+    """The model that is to be significantly above `worse`. By default all neighbours in rank are
+    compared, Bonferroni-corrected."""
     worse: str | None = None
-    """The model below."""
+    """The model that is to be below `better`."""
     power: float = 0.8
-    """Chance of a significant difference wanted (between 0 and 1)."""
+    """Chance of a significant difference that the plan should give, between 0 and 1."""
 
     def pair(self, models: Sequence[str]) -> tuple[int, int] | None:
         """Places of `better` and `worse` among the models; None for all neighbours.

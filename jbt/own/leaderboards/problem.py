@@ -40,31 +40,31 @@ class Choices:
     """What to rank by, beside what every fit is asked: options of `jbt leaderboard`."""
 
     difference: Difference = "plain"
-    """Difference of covariates a and b of two items: a - b, or relative, (a - b) / (a + b), with c
-    per root mean square of that unless --no-standardise."""
+    """How the covariates a and b of two items are compared: a - b (plain), or (a - b) / (a + b)
+    (relative), with c per root mean square of that unless --no-standardise."""
     robust: bool = False
-    """Print ranks under log1p, no transform and relative differences of the covariates, and with
-    ties dropped, beside those asked for."""
+    """Also print the ranks under log1p, no transform and relative differences of the covariates,
+    and with ties dropped."""
     missing: Missing = "drop"
-    """What missing verdicts are: left out, or (bounds) also all won by the item with more of each
-    covariate, and all by the other: both c, and how many ranks change."""
+    """Missing verdicts are left out (drop). With bounds, c and the ranks are also estimated as if
+    the item with more of the covariate had won all of them, and as if the other had."""
     rho: tuple[float, float] = (-0.5, 0.5)
-    """Where c is not identified: least and largest correlation of quality and the covariate over
+    """If c is not identified: the lowest and the highest correlation of quality and covariate, over
     the models, for which to give the ranks."""
     against: str | None = None
-    """Give win rates against this model; default the mean over all others."""
+    """Give win rates against this model. By default the mean over all others."""
     elo: str | None = None
-    """Give qualities as Elo, 400 / ln 10 points a logit: with one model fixed (NAME=1000), whose
-    difference the intervals are then of, or with the mean over the models fixed (1000)."""
+    """Give qualities as Elo, 400 / ln 10 points a logit. NAME=1000 fixes one model, and intervals
+    are then of the difference from it; 1000 fixes the mean over the models."""
     judge_aware: bool = False
-    """With --joint, estimate each judge's discrimination, the factor on quality in its logits; 1
-    for the reference, or else for the anchors or the first judge."""
+    """With --joint, estimate each judge's discrimination, the factor on quality in its logits. It
+    is 1 for the reference, or else for the anchors or the first judge."""
     one_comparison: bool = False
-    """Add each judge's c on one comparison, and what varies between prompts and models (random
-    effects, up to a minute a judge)."""
+    """Add each judge's c on one comparison, and what varies between prompts and models, by a fit
+    with random effects (up to a minute for each judge)."""
     beside: tuple[str, ...] = ()
-    """Other people's corrections to show beside (space-separated): ppi, win rates by trusted labels
-    (--anchors), whatever the judge's bias."""
+    """Also show the results of another correction (space-separated). ppi: win rates by trusted
+    labels (--anchors), which no bias of the judge can move."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,7 +46,7 @@ class StudySettings:
     """Settings of a study, kept in its journal."""
 
     k: int = 1
-    """Size of the top set (count of contents)."""
+    """Number of contents of the top k."""
     covariates: tuple[str, ...] = ()
     """Columns of the items table that may bias the judge (space-separated)."""
     transform: Transform = "none"
@@ -54,45 +54,46 @@ class StudySettings:
     standardise: bool = True
     """Centre and scale covariates over the whole items table."""
     content: str = "content"
-    """Column of the items table that says which items share a quality; `none` unties them."""
+    """Column of the items table that says which items share a quality; with `none` each item has
+    its own."""
     text: str = "text"
-    """Column of the items table with the text to show to the judge, if it has one."""
+    """Column of the items table with the text to show to the judge, if there is one."""
     judges: tuple[str, ...] = ()
-    """Names of the judges that can be asked, the cheapest first; none is a single judge without a
-    name."""
+    """Names of the judges that can be asked, the cheapest first. Without names there is one
+    judge."""
     price: tuple[float, ...] = ()
-    """Price of a verdict of each judge, in any unit (space-separated); default 1 each."""
+    """Price of a verdict of each judge, in any unit (space-separated). By default 1 each."""
     reference: str | None = None
-    """A judge whose c and kappa are taken to be 0."""
+    """A judge whose c and kappa are 0."""
     rule: str | acquisition.Rule | PanelRule | Score = "entropy_reduction_fresh"
     """Acquisition rule."""
     budget: int | None = None
-    """Most verdicts (count); default all there are. With `repeats = fresh` there is no end to them,
-    so that a budget or a purse is needed."""
+    """Largest number of verdicts. By default all that there are. With `--repeats fresh` there is no
+    end to them, so a budget or a purse is needed."""
     purse: float | None = None
-    """Most that may be spent, in the unit of the prices."""
+    """Budget in money: the most that may be spent, in the unit of the prices."""
     orders: Orders = "both"
-    """`both`: every pair is shown in both orders, which is what kappa is estimated from. `random`:
-    in one order, drawn at random. `rule`: the rule chooses among ordered pairs."""
+    """`both`: every pair is shown in both orders, so that kappa can be estimated. `random`: it is
+    shown in one order, drawn at random. `rule`: the rule chooses among ordered pairs."""
     repeats: Repeats = "never"
-    """`never`: a pair is asked once in an order, as a judge with cached answers would repeat
-    itself. `fresh`: it may be asked again, and answers anew."""
+    """`never`: a pair is asked once in each order, because the judge would repeat itself. `fresh`:
+    it may be asked again, and the judge answers anew."""
     refit_every: int = 1
-    """R, verdicts of a pool between refits (count)."""
+    """Number of verdicts of a pool between refits."""
     level: float = 0.95
-    """Stop when the top k is certain to this degree; 1 never stops for this reason."""
+    """Stop once the top k is certain with this probability; 1 never stops for this reason."""
     indifferent: float = 0.0
-    """Contents whose qualities differ by less are equally right at the boundary of the top k
-    (logits)."""
+    """At the boundary of the top k, contents whose qualities differ by less than this are equally
+    right (logits)."""
     least_gain: float = 0.0
-    """Stop when the rest of the budget can remove less than this share of the doubt about the top
-    k (`jbt.acquisition.stopping.attainable`); 0 never stops for this reason."""
+    """Stop once the rest of the budget can remove less than this share of the doubt about the top k
+    (`jbt.acquisition.stopping.attainable`); 0 never stops for this reason."""
     lam: float = 1.0
     """Prior precision of quality (1/logit^2)."""
     lam_b: float = 0.1
     """Prior precision of c and kappa (1/logit^2)."""
     attempts: int = 3
-    """Errors after which an ordered pair is not asked again (count)."""
+    """Number of errors after which an ordered pair is not asked again."""
     seed: int = 0
     """Root of every random draw, from 0 to 2^32 - 1."""
 

@@ -38,8 +38,7 @@ jbt completion                        for your shell: source <(jbt completion)
 jbt --version
 """
 
-START = """jbt simulates biased LLM judges, and corrects your own judge's verdicts where that is
-justified. Where to start:
+START = """jbt: when can you debias an LLM judge? Where to start:
 simulate: up to which correlation does a correction for length help?
   jbt sweep crossing --pools 2048
 your own verdicts: what do they support?

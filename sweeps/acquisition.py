@@ -42,7 +42,7 @@ SHOWN = (
 
 @dataclass(frozen=True, kw_only=True)
 class Acquisition(Active):
-    """Acquisition rules with cached verdicts: budget curves, tests, allocation, ablations."""
+    """Which rule for the next pair finds most of the top k with cached verdicts?"""
 
     name = "acquisition"
     protocol = "frozen"
@@ -58,9 +58,10 @@ class Acquisition(Active):
     panel_size = {"below": {"ncols": 4, "fontsize": 9}}
 
     budget: tuple[int, ...] = (32, 60, 120, 200, 320, 600, 870)
-    """Budgets of the table (verdicts); curves end at the largest, at most N (N - 1)."""
+    """Budgets of the table, in verdicts. Curves end at the largest, which is at most N (N - 1) for
+    N items."""
     refit_every: int = 8
-    """R, verdicts between refits (count)."""
+    """Number of verdicts between refits."""
 
     @property
     def refits(self) -> tuple[int, ...]:

@@ -36,8 +36,7 @@ SCENARIO = ("sd", *JUDGE, "lam", "lam_b", "k", "completeness")
 
 @dataclass(frozen=True, kw_only=True)
 class Crossing(Correlated, VaryingBias, Sweep):
-    """Benefit of bias-aware over naive ranking against corr(quality, covariate), and where it
-    ends."""
+    """Up to which correlation of quality and covariate does the correction help?"""
 
     name = "crossing"
     columns = ("covariate", "rho")
@@ -50,21 +49,22 @@ class Crossing(Correlated, VaryingBias, Sweep):
     panel_size = {"width": 8.0, "height": 4.6}
 
     pools: int = 8192
-    """Pools simulated at every condition (count, at most 2^32)."""
+    """Number of pools simulated at every condition, at most 2^32."""
     rho: tuple[float, ...] = ()
-    """Population correlations of quality and covariate, increasing; default 0 to 0.9
-    (continuous) or 0.75 (binary) by 0.05."""
+    """Population correlations of quality and covariate, increasing. By default 0 to 0.9
+    (continuous) or 0.75 (binary) in steps of 0.05."""
     bias: float = 1.0
     """True bias c* (logits per unit of the covariate)."""
     position: float = 0.0
-    """True position bias kappa* (logits in favour of the first shown)."""
+    """True position bias kappa* (logits in favour of the item shown first)."""
     discrimination: Annotated[float, check_positive] = 1.0
-    """Factor on quality in the judge's logits (pure number)."""
+    """Factor on quality in the judge's logits."""
     link: str = "logit"
-    """Link of the judge, one of `jbt.simulation.judges.LINKS`: logit, or probit, a Thurstone judge
+    """Link of the judge, one of `jbt.simulation.judges.LINKS`. logit, or probit: a Thurstone judge
     whose noise has the logistic's variance. Fits always use the logit."""
     completeness: float = 1.0
-    """Probability that an ordered pair's verdict was collected, independently, in (0, 1]."""
+    """Probability that the verdict on an ordered pair was collected, for each pair independently,
+    in (0, 1]."""
 
     def check(self):
         super().check()

@@ -76,7 +76,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Gate(Correlated, VaryingBias, Sweep):
-    """The trusted-anchor gate: when to switch the correction on, with what guarantee."""
+    """The gate: when do trusted labels switch the correction on, with what guarantee?"""
 
     name = "gate"
     columns = (
@@ -112,37 +112,37 @@ class Gate(Correlated, VaryingBias, Sweep):
 
     pools: int = 1000
     pool: str = "gaussian"
-    """Kind of pool, one of `jbt.simulation.pools.POOLS`. With statement_bank judges are twins of
-    the paper's (`jbt.twins`), and quality is the number of statements, whatever --sd."""
+    """Kind of pool, one of `jbt.simulation.pools.POOLS`. With statement_bank the judges are twins
+    of the paper's (`jbt.twins`), and quality is the number of statements, whatever --sd."""
     covariate: pools.CovariateKind = "binary"  # as the paper's elaboration
     legitimate: Literal["correlation", "covariate"] = "correlation"
-    """Pools at rho above 0. correlation: the covariate that sways the judge goes with quality.
-    covariate: the same verdicts as at rho = 0, corrected for a continuous covariate of that
-    correlation instead."""
+    """What pools are at rho above 0. correlation: the covariate that sways the judge correlates
+    with quality. covariate: the verdicts are those at rho = 0, and the correction is for another,
+    continuous covariate with that correlation."""
     max_correlation: float | None = None
-    """The judge's covariates are drawn again until their |correlation| with quality within the pool
-    is below this, in (0, 1]; default not, with --pool statement_bank --legitimate covariate the
-    paper's 0.12."""
+    """Draw the judge's covariates again until their |correlation| with quality within the pool is
+    below this number in (0, 1]. By default they are drawn once; with --pool statement_bank
+    --legitimate covariate the paper's 0.12 holds."""
     rho: tuple[float, ...] = ()
-    """Population correlations of quality and the covariate corrected for, increasing; default 0 to
-    0.7, with --legitimate covariate 0 and 0.79."""
+    """Population correlations of quality and the covariate that is corrected for, increasing. By
+    default 0 to 0.7; with --legitimate covariate 0 and 0.79."""
     judge: tuple[str, ...] = tuple(judges.GATED)
-    """Judges: with --pool statement_bank any that has a twin, else of
+    """Judges: with --pool statement_bank any that has a twin, else those of
     `jbt.simulation.judges.GATED`."""
     n_anchors: tuple[int, ...] = (5, 10, 20, 40, 60)
-    """K, numbers of trusted labels (count), increasing; for members, draws."""
+    """Numbers of trusted labels, increasing; for members, draws."""
     sets: int = 100
-    """Label sets a pool (count)."""
+    """Number of label sets drawn for each pool."""
     many: tuple[int, ...] = (120, 180, 240, 320, 435)
-    """Larger K (count), increasing, for the labels needed for power."""
+    """Larger numbers of trusted labels, increasing, to find how many a given power takes."""
     many_sets: int = 8
-    """Label sets a pool for these (count)."""
+    """Number of label sets drawn for each pool with these."""
     alpha: tuple[float, ...] = (0.05,)
     """Levels of the tests."""
     noise: tuple[float, ...] = (0.1,)
-    """Chances of a wrong label, beside 0, of the first judge's labels."""
+    """Probabilities that a label is wrong, tried for the first judge beside 0."""
     power: float = 0.8
-    """Share of the helped pools in which the correction should be enabled."""
+    """Share of the pools helped by the correction in which it should be enabled."""
 
     def decided(self):
         swapped = self.legitimate == "covariate"

@@ -189,7 +189,7 @@ DESIGNS = ("unpaired", "paired")
 
 @dataclass(frozen=True, kw_only=True)
 class VaryingBias(MapPrior, Sweep):
-    """Rankings, measurements and crossings where the judge's bias grows with quality."""
+    """What changes for rankings and coefficients if bias grows with quality?"""
 
     name = "varying_bias"
     columns = ("pool", "judge", "interaction", "rho", "model", "rule", "budget", "design")
@@ -211,13 +211,13 @@ class VaryingBias(MapPrior, Sweep):
     panel_size = {"width": 4.6, "height": 4.2, "below": {"ncols": 2, "fontsize": 9}}
 
     pools: int = 400
-    """Pools simulated at every condition (count, at most 2^32)."""
+    """Number of pools simulated at every condition, at most 2^32."""
     pool: Annotated[tuple[str, ...], partial(check_listed, known=list(KINDS))] = tuple(KINDS)
     """Kinds of pool."""
     interaction: Annotated[tuple[float, ...], check_increasing] = (0.0, 0.25, 0.5, 0.75, 1.0)
-    """Growth of the bias with quality, gamma* (pure numbers), increasing."""
+    """Growth gamma* of the bias with quality (logits of bias per logit of quality), increasing."""
     budget: Annotated[tuple[int, ...], partial(check_increasing, most=ALL - 1)] = (60, 120, 200)
-    """Budgets of the adaptive rules (verdicts)."""
+    """Budgets of the adaptive rules, in verdicts."""
     rule: Annotated[tuple[str, ...], partial(check_listed, known=RULES)] = RULES
     """Adaptive rules."""
 

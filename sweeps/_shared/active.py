@@ -56,13 +56,14 @@ class RunSettings(declare.Sweep):
     """Repeats of the active loop on a pool, and its estimate of the membership."""
 
     n_seeds: Annotated[int, check_count] = 4
-    """Acquisition seeds a pool (count), averaged within the pool."""
+    """Number of acquisition seeds for each pool, over which its results are averaged."""
     n_samples: int | None = None
-    """S, draws for the membership (count); default 64, or 1500 if counted."""
+    """Number of draws for the membership probabilities. By default 64, or 1500 with --membership
+    counted."""
     membership: str = "conditional"
-    """Estimate of the membership: `conditional`, the mean over scrambled Sobol draws of each item's
-    chance given the rest of the draw; `counted`, the share of antithetic normal draws, as in the
-    paper."""
+    """How membership probabilities are estimated. conditional: the mean over scrambled Sobol draws
+    of each item's chance given the rest of the draw. counted: the share of antithetic normal draws,
+    as in the paper."""
 
     def decided(self):
         s = super().decided()
@@ -87,9 +88,9 @@ class Active(MapPrior, RunSettings, JudgeSettings):
 
     pools: int = 1000
     rule: tuple[str, ...] = DEFAULT_RULES
-    """Acquisition rules; top_k_aware, with which the others are compared, among them."""
+    """Acquisition rules. The others are compared with top_k_aware, which must be among them."""
     budget: tuple[int, ...] = (60, 120, 200, 320)
-    """Budgets of the table (verdicts); runs end at the largest."""
+    """Budgets of the table, in verdicts. Runs end at the largest."""
 
     def check(self):
         super().check()

@@ -45,41 +45,43 @@ class Case:
 class JudgeSettings(declare.Sweep):
     judge: str | None = None
     """One of the paper's judges. Its twin (`jbt.twins`) is simulated on pools like the paper's
-    (--pool statement_bank --max-correlation 0.12, quality in statements); other options override
-    this. Default none: a judge of our own on Gaussian pools."""
+    (--pool statement_bank --max-correlation 0.12, with quality in statements); other options
+    override this. Without it, a judge of our own is simulated on Gaussian pools."""
     oracle: str | None = None
-    """How a frozen judge answers, which also selects the twin: `argmax`, the likelier verdict, or
-    `draws`, one draw; default as the paper's judge does, without a judge draws."""
+    """How a frozen judge answers. argmax: it gives the likelier verdict. draws: it draws one
+    verdict. This also selects the twin. By default as the paper's judge does; a judge of our own
+    draws."""
     pool: str | None = None
-    """Kind of pool, one of `jbt.simulation.pools.POOLS`; default gaussian, with a judge
-    statement_bank."""
+    """Kind of pool, one of `jbt.simulation.pools.POOLS`. By default gaussian, or statement_bank
+    with --judge."""
     others: str = "uniform"
-    """Numbers of false statements in a bank's items that are not fully correct, one of
-    `jbt.simulation.pools.OTHERS`."""
+    """How many false statements the items of a statement bank have that are not fully correct, one
+    of `jbt.simulation.pools.OTHERS`."""
     max_correlation: float | None = None
-    """Covariates are drawn again until their |correlation| with quality within the pool is below
-    this, in (0, 1]; default not, with a judge the paper's 0.12."""
+    """Draw the covariates again until their |correlation| with quality within the pool is below
+    this number in (0, 1]. By default they are drawn once; with --judge the paper's 0.12 holds."""
     bias: float | None = None
-    """True bias c* (logits for x = 1 over x = 0); default 1.5, or the twin's."""
+    """True bias c* (logits for x = 1 over x = 0). By default 1.5, or the twin's."""
     discrimination: float | None = None
-    """Factor on quality in the judge's logits (pure number); default 1, or the twin's."""
+    """Factor on quality in the judge's logits. By default 1, or the twin's."""
     position: float | None = None
-    """True position bias kappa* (logits in favour of the first shown); default 0.35, or the
+    """True position bias kappa* (logits in favour of the item shown first). By default 0.35, or the
     twin's."""
     interaction: float | None = None
-    """Interaction gamma* of quality and covariate (logits per unit of each; with a judge quality is
-    in statements): the bias of an item is c* + gamma* times its quality about the pool's mean;
-    default 0, or the twin's."""
+    """Growth gamma* of the bias with quality (logits per unit of covariate and quality; with
+    --judge quality is in statements): the bias of an item is c* + gamma* times the distance of its
+    quality from the pool's mean. By default 0, or the twin's."""
     pair_noise: float | None = None
-    """Standard deviation of the judge's preference for a pair beyond quality and bias (logits),
-    where the likelier verdict is given or verdicts are drawn afresh; default 0, or the twin's."""
+    """Standard deviation of the judge's preference for a pair beyond quality and bias (logits). It
+    counts where the likelier verdict is given or verdicts are drawn afresh. By default 0, or the
+    twin's."""
     sd: float | None = None
-    """Standard deviation of quality (logits); default 1.25. With a judge quality is the number of
-    statements, and has their standard deviation."""
+    """Standard deviation of quality (logits), by default 1.25. With --judge quality is the number
+    of statements, and has their standard deviation."""
     n_items: int = 30
-    """Items of a pool, half of them with x = 1 (count)."""
+    """Number of items of a pool, half of them with x = 1."""
     k: int = 5
-    """Size of the top set (count)."""
+    """Size of the top k."""
 
     def defaults(self) -> dict[str, Any]:
         """Values of the fields that are None: name -> value.

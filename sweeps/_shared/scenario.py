@@ -24,8 +24,8 @@ class PoolKind:
     pool: str = "gaussian"
     """Kind of pool, one of `jbt.simulation.pools.POOLS`."""
     max_correlation: float | None = None
-    """Covariates are drawn again until their |correlation| with quality within the pool is below
-    this, in (0, 1], in the paper 0.12; default not."""
+    """Draw the covariates again until their |correlation| with quality within the pool is below
+    this number in (0, 1], as the paper does with 0.12. By default they are drawn once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +33,8 @@ class VaryingBias:
     """How the bias of the judge, or of the cheap one of two, goes with quality."""
 
     interaction: float = 0.0
-    """Interaction gamma* of quality and covariate (logits per unit of each): the bias of an item is
-    c* + gamma* times its quality about the pool's mean."""
+    """Growth gamma* of the bias with quality (logits per unit of covariate and quality): the bias
+    of an item is c* + gamma* times the distance of its quality from the pool's mean."""
 
     def growing(self, judge: Judge) -> Judge:
         """A judge with this interaction."""
@@ -62,9 +62,9 @@ class Scenario(PoolKind, MapPrior):
     sd: float = 1.2
     """Standard deviation of quality (logits)."""
     n_items: int = 30
-    """Items of a pool (count)."""
+    """Number of items of a pool."""
     k: int = 5
-    """Size of the top set (count)."""
+    """Size of the top k."""
 
     def check_pools(self, least: int = 4) -> None:
         """Raise `ValueError` for pools that cannot be drawn, or of fewer than `least` items."""
@@ -102,8 +102,8 @@ class Correlated(Scenario):
     """Pools over a grid of correlations between quality and covariate."""
 
     covariate: pools.CovariateKind = "continuous"
-    """continuous: Gaussian, variance 1. binary: 1 for the upper half of a latent within the
-    pool, else 0; its population correlation with quality cannot exceed 0.798."""
+    """continuous: Gaussian with variance 1. binary: 1 for the upper half of a latent number within
+    the pool, else 0; its population correlation with quality cannot exceed 0.798."""
     rho: tuple[float, ...] = ()
     """Population correlations of quality and covariate, increasing."""
 

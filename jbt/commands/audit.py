@@ -28,8 +28,8 @@ class AuditOptions(ImportOptions):
     """Turn files of verdicts into one page that says who is best, how good the judge
     is, what a correction rests on, whether to correct, and what to type next.
 
-    Takes files as `jbt import` does, and keeps the tables that it makes of them; or
-    takes a folder of tables. Writes audit.html, which opens without a network,
+    Takes files as `jbt import` does, and keeps the tables that it makes of them;
+    or takes a folder of tables. Writes audit.html, which opens without a network,
     report.md and audit.json."""
 
     out: Path = Path("audit")

@@ -31,8 +31,8 @@ OPTION = re.compile(r"^[│ ]*(--[a-z][a-z-]*)(?:, (--[a-z][a-z-]*))?", re.MULTI
 
 @dataclass(frozen=True)
 class CompletionOptions:
-    """Print the script that completes the commands and options of jbt in bash, and in zsh after
-    `autoload -U bashcompinit; bashcompinit`: source <(jbt completion)"""
+    """Print the script that completes the commands and options of jbt in bash, and in
+    zsh after `autoload -U bashcompinit; bashcompinit`: source <(jbt completion)"""
 
 
 def main(argv: Sequence[str]) -> int:

@@ -18,9 +18,9 @@ class GateOptions(TableOptions):
     """Decide whether to switch the correction on, from trusted labels (--anchors) on
     which the naive and the bias-aware ranking differ (MAP, float64).
 
-    There is one decision for every judge over all pools, and one for every pool. Pools
-    of two items are fitted together, as no covariate can change the order in one
-    alone."""
+    There is one decision for every judge over all pools, and one for every pool.
+    Pools of two items are fitted together, as no covariate can change the order in
+    one alone."""
 
     rule: Literal["sign", "sign_sequential", "census"] = "sign"
     """When the correction is switched on. sign: an exact one-sided test on the discordant labels

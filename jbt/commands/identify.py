@@ -11,8 +11,8 @@ from jbt.commands.options import JointOptions
 
 @dataclass(frozen=True, kw_only=True)
 class IdentifyOptions(JointOptions):
-    """Say whether the verdicts identify the coefficient of each covariate, by an estimate
-    without a prior, the profile likelihood and null directions (float64)."""
+    """Say whether the verdicts identify the coefficient of each covariate, by an
+    estimate without a prior, the profile likelihood and null directions (float64)."""
 
 
 def main(argv: Sequence[str]) -> int:

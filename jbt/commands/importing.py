@@ -25,11 +25,11 @@ ROLES = ("pool", "judge", "first", "second", "item", "winner", "p_first", "order
 
 @dataclass(frozen=True, kw_only=True)
 class ImportOptions:
-    """Make tables from files that other tools wrote: verdicts.csv, items.csv and, where
-    the source has gold labels, anchors.csv.
+    """Make tables from files that other tools wrote: verdicts.csv, items.csv and,
+    where the source has gold labels, anchors.csv.
 
-    Files may be JSON, JSON lines, CSV or, with the extra judge-bt[parquet], Parquet;
-    they may be gzipped or zipped."""
+    Files may be JSON, JSON lines, CSV or, with the extra judge-bt[parquet],
+    Parquet; they may be gzipped or zipped."""
 
     files: tyro.conf.Positional[tuple[Path, ...]]
     """Files of one format. They become one set of tables."""

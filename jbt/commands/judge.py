@@ -12,9 +12,10 @@ from jbt.commands.options import TableOptions
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeOptions(TableOptions):
-    """Count how often each judge is right on labelled pairs (--anchors), names the same
-    winner when the order is swapped, agrees with other judges, and prefers the answer
-    shown first or the longer one (--covariates), with 95 % intervals. No model is used."""
+    """Count how often each judge is right on labelled pairs (--anchors), names the
+    same winner when the order is swapped, agrees with other judges, and prefers
+    the answer shown first or the longer one (--covariates), with 95 % intervals.
+    No model is used."""
 
     unit: Literal["pair", "prompt"] = "pair"
     """What a share is an average over: pairs, so that prompts with more pairs weigh more, or

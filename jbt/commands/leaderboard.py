@@ -17,9 +17,9 @@ class LeaderboardOptions(Choices, MergedOptions, JointOptions):
     """Rank models over all pools, naive and corrected, with intervals that allow for
     dependence between verdicts on one pool (MAP, float64).
 
-    A model is a value of the column `content` of the items or, without that column,
-    the name of an item. --out also writes pairs.csv and pairs.png, which show how
-    often each model won against each other model."""
+    A model is a value of the column `content` of the items or, without that
+    column, the name of an item. --out also writes pairs.csv and pairs.png, which
+    show how often each model won against each other model."""
 
     by: str | None = None
     """Column of the verdicts or of the items, such as the language. Models are also ranked for each

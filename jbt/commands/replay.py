@@ -20,9 +20,9 @@ MOST_SEEDS = 10_000
 class ReplayOptions(TableOptions):
     """Say how few of these verdicts would have been enough.
 
-    Acquisition rules choose which of the recorded verdicts to use. Their top k after
-    each number of verdicts is compared with the top k by all verdicts and, where they
-    are given, by trusted quality or anchors (float64)."""
+    Acquisition rules choose which of the recorded verdicts to use. Their top k
+    after each number of verdicts is compared with the top k by all verdicts and,
+    where they are given, by trusted quality or anchors (float64)."""
 
     k: int = 1
     """Size of the top k."""

@@ -30,10 +30,10 @@ class AskOptions(StudySettings):
     """Print the pairs that a judge should see next.
 
     The first call begins the study: it needs --items, and its settings are kept. A
-    query has an id, the pool, the two items in the order in which to show them, the
-    judge, and every column of the items table for both items. Exit status: 0 with
-    queries; 5 without one, because answers are awaited; 3 once the top k is sure; 4
-    once the budget is spent or no pair is left to ask."""
+    query has an id, the pool, the two items in the order in which to show them,
+    the judge, and every column of the items table for both items. Exit status: 0
+    with queries; 5 without one, because answers are awaited; 3 once the top k is
+    sure; 4 once the budget is spent or no pair is left to ask."""
 
     study: StudyFolder
     """Folder of the study."""

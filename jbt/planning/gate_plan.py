@@ -37,8 +37,8 @@ class GatePlan(JudgedPlan):
     """Say how many trusted labels, and of which kind, it takes to switch a correction
     on where it helps, with a bound on how often it is switched on where it harms.
 
-    The exact one-sided sign test on discordant labels, by which `jbt gate --rule sign`
-    decides, is tried on simulated pools."""
+    The exact one-sided sign test on discordant labels, by which `jbt gate --rule
+    sign` decides, is tried on simulated pools."""
 
     NAME: ClassVar[str] = "gate"
     COUNT: ClassVar[str] = "n_labels"

@@ -47,8 +47,8 @@ class PairingPlan(SimulatedPlan):
     bias coefficient c to a given precision.
 
     The plan computes the expected half-width of the 95 % interval of c, from the
-    information at the truth of simulated pools (float64). With --interaction it also
-    plans for a bias that may grow with quality."""
+    information at the truth of simulated pools (float64). With --interaction it
+    also plans for a bias that may grow with quality."""
 
     NAME: ClassVar[str] = "pairing"
     COUNT: ClassVar[str] = "n_twice"

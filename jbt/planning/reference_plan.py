@@ -29,13 +29,13 @@ and number of halvings."""
 
 @dataclass(frozen=True, kw_only=True)
 class ReferencePlan(JudgedPlan):
-    """Say how many verdicts of a trusted judge (the reference), and on which pairs, it
-    takes to measure the bias coefficient c of a cheap judge.
+    """Say how many verdicts of a trusted judge (the reference), and on which pairs,
+    it takes to measure the bias coefficient c of a cheap judge.
 
-    The cheap judge has judged every ordered pair once. From simulated verdicts of the
-    reference, the plan gives the half-width of the 95 % interval of c, and the recall
-    of a fit of both judges in which quality may correlate with the covariate
-    (float64)."""
+    The cheap judge has judged every ordered pair once. From simulated verdicts of
+    the reference, the plan gives the half-width of the 95 % interval of c, and the
+    recall of a fit of both judges in which quality may correlate with the
+    covariate (float64)."""
 
     NAME: ClassVar[str] = "reference"
     COUNT: ClassVar[str] = "n_reference"

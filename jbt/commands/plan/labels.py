@@ -31,9 +31,9 @@ SHOWN = 20
 
 @dataclass(frozen=True, kw_only=True)
 class LabelsOptions(TableOptions):
-    """List the pairs or items that someone trusted should label so that `jbt gate` can
-    decide: those on which the naive and the bias-aware ranking differ, in random order
-    (MAP, float64)."""
+    """List the pairs or items that someone trusted should label so that `jbt gate`
+    can decide: those on which the naive and the bias-aware ranking differ, in
+    random order (MAP, float64)."""
 
     anchors: Path | None = None
     """Table of the labels asked before, answered or not. They are left out, and the order of the

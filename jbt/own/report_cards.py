@@ -48,8 +48,8 @@ WORDS = {
     "first_won": "first shown wins",
     "larger_won": "{larger} wins",
     "gold_larger": "gold prefers {larger}",
-    "ties": "ties, of all verdicts",
-    "errors": "errors, of all verdicts",
+    "ties": "ties among all verdicts",
+    "errors": "errors among all verdicts",
 }
 """What a share counts: the judge prefers the better of a labelled pair; in both orders; of the
 pairs whose better item has the larger, or the smaller, covariate; the same winner in both orders, a
@@ -65,13 +65,13 @@ COINS = {
 
 ESTIMANDS = {
     "pair": (
-        "a share is that of a pair drawn from all pairs of prompts like these: prompts with more "
-        "pairs weigh more (--unit prompt: each prompt weighs the same); intervals take a prompt's "
-        "pairs as dependent"
+        "a share is an average over the pairs of prompts like these, so that prompts with more "
+        "pairs weigh more (with --unit prompt each prompt weighs the same); intervals allow for "
+        "dependence between the pairs of a prompt"
     ),
     "prompt": (
-        "a share is that of a prompt drawn from all prompts like these, the mean over its pairs: "
-        "each prompt weighs the same, whatever its number of pairs"
+        "a share is an average over prompts like these, each by the mean over its pairs, so that "
+        "each prompt weighs the same"
     ),
 }
 """What a share estimates, by unit."""
@@ -223,7 +223,7 @@ class ReportCards:
     def report(self, title: str, lead: Sequence[str]) -> Report:
         """A table of all judges, and one for each of few; the conventions come last."""
         several, few = len(self.judges) > 1, len(self.judges) <= MOST_TABLES
-        share = f"share of a {self.unit}"
+        share = f"averages over {self.unit}s"
         sections = [Section(f"All judges: {share}", [], self._side_by_side())] if several else []
         for judge, rows in self.cards() if few else ():
             columns = {

@@ -67,7 +67,7 @@ def test_one_command_from_a_file_to_a_page(audited, monkeypatch, capsys):
     found = json.loads((audited / "audit" / "audit.json").read_text())
     assert list(found)[:3] == ["settings", "answer", "next"]
     assert [line.split(":")[0] for line in found["answer"]] == ["Ranking", "Judge", "Correction"]
-    assert "best, with plausible ranks: wren 1" in found["answer"][0]
+    assert "best models, by rank [plausible ranks]: wren 1" in found["answer"][0]
     assert "there are no trusted labels" in found["answer"][2]
     assert found["next"] == ["jbt plan prompts audit"]
     text = Tags((audited / "audit" / "audit.html").read_text()).text
@@ -187,7 +187,7 @@ def test_where_the_labels_keep_the_correction_off_the_uncorrected_ranking_is_nam
     found = own.audit(pd.DataFrame(rows), pd.DataFrame(items), labels, covariates=["words"])
     board = next(part.result for part in found.parts if part.command == "leaderboard")[0]
     assert board.models.loc[board.models["rank_naive"] == 1, "model"].item() == "crow"
-    expected = ". The labels do not support correcting; uncorrected, best: crow 1"
+    expected = ". Labels do not support correcting; best without correction: crow 1"
     assert expected in found.answer[0]
 
 

@@ -82,7 +82,7 @@ CASES = [
     ("verdicts", verdicts(pools="p"), {}, "in 1 of 2 pools there are none", None),
     ("errors", verdicts(winners=("first", "second", "error")), {}, "8 errors (33.3%)", None),
     ("ties", verdicts(winners=("first", "tie", "tie")), {}, "ok: 16 ties (66.7%), half", "drop"),
-    ("ties", verdicts(MIXED, winners=(*TWO, "tie")), {}, "flips turned into ties? They", "drop"),
+    ("ties", verdicts(MIXED, winners=(*TWO, "tie")), {}, "flips turned into ties? Then", "drop"),
     ("ties", ONE_TIE, {}, "ok: 1 tie (8.3%), half a win each", "drop"),
     ("judges", OF_JUDGES, {}, "ok: agree on 100% of the ordered pairs", "--judge a"),
     ("order", unordered(ONE_WAY), {}, "12 verdicts have an unknown order", None),
@@ -97,11 +97,11 @@ CASES = [
         "both_orders",
         verdicts(MIXED),
         {},
-        "in all 2 pools no pair was: kappa is fixed at 0 there (--position auto)",
+        "in all 2 pools no pair was, so kappa is fixed at 0 there (--position auto)",
         None,
     ),
     ("connected", verdicts(APART), {}, "in all 2 pools the comparisons do not", "--merge-pools"),
-    ("connected_merged", verdicts(APART), {}, "the pools still form 2 components", None),
+    ("connected_merged", verdicts(APART), {}, "the pools still form 2 unconnected parts", None),
     (
         "covariate[words]",
         verdicts(),
@@ -198,7 +198,7 @@ def test_places_make_no_leaderboard(names, examined):
     merging = [line for line in lines if "leaderboard" in line or "merge-pools" in line]
     merged = checks["connected_merged"]
     assert bool(merging) == merged.ok == (names not in PLACES)
-    assert ("jbt leaderboard tests what" in merged.found) == merged.ok
+    assert ("jbt leaderboard tests whether" in merged.found) == merged.ok
     assert ("places, not models" in merged.found) == (names in PLACES)
     last = merging[-1] if merging else "jbt plan pairing"
     assert checks["covariate[words]"].command == last
@@ -241,7 +241,7 @@ def test_agreement_of_judges_equals_its_twin_over_pairs_of_judges(examined):
     won = {key: np.sign(np.mean(values) - 0.5) for key, values in shares.items()}
     shared = [won[a] == won[b] for a in won for b in won if a[0] < b[0] and a[1:] == b[1:]]
     found = examined(table, items=None)["judges"].found
-    assert f"two judges agree on {np.mean(shared):.0%} of the ordered pairs both saw" in found
+    assert f"two judges agree on {np.mean(shared):.0%} of the ordered pairs that both saw" in found
 
 
 def test_pools_of_two_anchors_and_quality(examined, tmp_path):
@@ -255,7 +255,7 @@ def test_pools_of_two_anchors_and_quality(examined, tmp_path):
         items = "pool,item,quality\np,w,1\np,x,\nq,w,1\nq,x,0\n"
         checks = examined(verdicts(["wx"]), items, anchors)
         assert checks["anchors"].found == found
-    assert "one comparison each, all of which rank the models" in checks["pool_size"].found
+    assert "one comparison, and all together rank the models" in checks["pool_size"].found
     assert checks["pool_size"].command.startswith("jbt leaderboard ")
     assert checks["quality"].found == "quality is given for 3 of 4 items"
 

@@ -46,7 +46,7 @@ def tables(**population):
 @pytest.mark.parametrize(
     ("population", "effects", "said"),
     [
-        ({}, set(), "what Bradley-Terry leaves out"),
+        ({}, set(), "what the model leaves out"),
         ({"cycle": 0.5}, {"pairs of models"}, "win against others more often than one quality"),
         heavy({"of_answers": 1.0}, {OF_ANSWERS}, "depend on each other"),
         heavy({"c": 0.5 + QUALITY / 2}, {"c[words] between models"}, "not at equal covariates"),

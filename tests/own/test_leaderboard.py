@@ -308,7 +308,7 @@ def test_the_command_writes_what_it_prints(tmp_path, capsys):
     assert [board["judge"] for board in boards] == ["one", "two", "silent"]
     assert "no ranking: no_verdicts" in printed
     assert boards[2]["models"][0]["theta"] is None
-    assert "jackknife over 20 pools (each left out in turn), t with " in printed
+    assert "jackknife over 20 pools (each left out in turn), with Student's t of " in printed
     assert "nothing here tests the assumption of the correction" in printed
     assert "MAP with lam = 1, lam\\_b = 0.1" in (out / "report.md").read_text()
     assert (out / "figure.png").read_bytes().startswith(b"\x89PNG")
@@ -400,8 +400,8 @@ def test_the_answer_counts_ranks_from_outside_the_plausible_ones():
     ends = {"rank": rank, "rank_low": np.maximum(rank - 1, 1), "rank_high": rank + 1}
     for naive, answer in (
         ([1, 2, 3, 4], "the correction changes no rank"),
-        ([2, 1, 3, 4], "changes 2 of 4 ranks, 0 from outside its plausible ranks, most"),
-        ([4, 3, 2, 1], "changes 4 of 4 ranks, 2 from outside its plausible ranks, most"),
+        ([2, 1, 3, 4], "changes 2 of 4 ranks (0 from a rank outside the plausible ones), most"),
+        ([4, 3, 2, 1], "changes 4 of 4 ranks (2 from a rank outside the plausible ones), most"),
     ):
         models = board.models.assign(rank_naive=np.array(naive, float), **ends)
         boards[0] = dataclasses.replace(board, models=models)

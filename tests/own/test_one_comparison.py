@@ -52,7 +52,7 @@ def test_the_command_prints_c_with_what_its_interval_covers(tmp_path, jbt):
     assert f"({ends['min']:.2f} to {ends['max']:.2f} by setting)" in COVERAGE
     assert f"{shares[1]:.2f} of {n[guessed].sum():.0f} where" in COVERAGE
     printed = jbt("leaderboard", *options[:4], "--one-comparison")
-    assert "on one comparison\nnot estimated: it takes" in printed
+    assert "on one comparison\nnot estimated: this needs" in printed
 
 
 def test_verdicts_that_show_no_variation_have_no_own_coefficients():

@@ -164,8 +164,8 @@ def test_of_prompts_a_share_is_the_mean_of_theirs():
         cards.report("Cards", []).text(verbose=True),
     )
     assert "pairs, each prompt counted once; a coin" in right
-    assert "All judges: share of a prompt" in text
-    assert "each prompt weighs the same, whatever its number of pairs" in text
+    assert "All judges: averages over prompts" in text
+    assert "so that each prompt weighs the same" in text
     with pytest.raises(ValueError, match="unit must be one of pair, prompt"):
         own.report_card(own.read(verdicts, items), unit="item")
 

@@ -115,7 +115,7 @@ def test_pairing(tmp_path, capsys):
     assert len(printed.split("\nn_twice")[1].split("\n\n")[0].splitlines()) == 7
     growing = f"{options} --n-twice 2 6 --k 2 --interaction 0.5"
     printed, anywhere = run(["pairing"], growing, tmp_path, capsys)
-    assert "the mean bias of the contents rendered twice" in printed
+    assert "the mean bias of the contents shown in two lengths" in printed
     _, nearest = run(["pairing"], f"{growing} --twice boundary", tmp_path, capsys)
     (few, all_), (few_nearest, all_nearest) = (
         plan["other_coefficients"]["twice"]["all"]["half_width"] for plan in (anywhere, nearest)

@@ -112,7 +112,7 @@ class Audit:
             if decisions.get(board.judge or "") == KEEP_OFF and board.corrects:
                 whose = "" if board.judge is None else f" {board.judge}"
                 best = board.best_uncorrected
-                yield f"The labels do not support correcting{whose}; uncorrected, best: {best}"
+                yield f"Labels do not support correcting{whose}; best without correction: {best}"
 
     def _why_none(self) -> str:
         """Why there is no ranking."""

@@ -141,17 +141,17 @@ class Checks:
         return [c.command for c in self.checks if not c.ok and c.command and c.subject in subjects]
 
     def report(self, title: str, lead: Sequence[str]) -> Report:
-        """What to watch and what to type next; then a line for each check with its command."""
+        """What to look at and what to type next; then a line for each check with its command."""
         missing, fine = ([c for c in self.checks if c.ok == ok] for ok in (False, True))
         answer = f"All {len(fine)} checks are in order"
         if missing:
             watch = ", ".join(c.check for c in missing)
-            answer = f"To watch: {watch}; {len(fine)} other checks are in order"
+            answer = f"Checks to look at: {watch}; the other {len(fine)} are in order"
         commands = [*self.advised(), self.command]
         following = [f"Type next: {command}" for command in commands[:1] if command]
         sections = [
             Section(heading, [line for c in checks for line in c.lines()])
-            for heading, checks in (("Not supported, or to watch", missing), ("Supported", fine))
+            for heading, checks in (("To look at", missing), ("In order", fine))
             if checks
         ]
         return Report(title, lead, sections, answer=[answer, *following])
@@ -322,15 +322,15 @@ def _counts(f: _Facts) -> Findings:
     n, errors = (int(t.counts[name].sum()) for name in ("n_verdicts", "n_errors"))
     found = f"{n} verdicts on {len(t.items)} items of {counted(len(t.pools), 'pool')}"
     if len(t.judges) > 1:
-        found += f", {len(empty)} fits, as each pool is fitted with each judge"
+        found += f"; {len(empty)} fits, one for each pool and judge"
     if empty.any():
         found += f"; {f.where(empty)} there are none, and the estimate is the prior's mean"
     yield "verdicts", empty, found, None
 
     share = errors / max(errors + n, 1)
-    found = f"{counted(errors, 'error')} ({share:.1%}), dropped, not counted as ties"
+    found = f"{counted(errors, 'error')} ({share:.1%}), dropped and not counted as ties"
     if share >= MANY:
-        found += "; the remaining verdicts may differ from the lost ones"
+        found += "; the verdicts that remain may differ from those that are lost"
     yield "errors", share >= MANY, found, None
     if not n:
         return
@@ -343,11 +343,11 @@ def _counts(f: _Facts) -> Findings:
     reconciled = share >= RECONCILED and not f.both_orders.any()
     if reconciled:
         found += (
-            "; no pair was shown in both orders: were flips turned into ties? They hold all "
-            f"that is known of the position effect: log every judgment by itself ({LOGGED})"
+            "; no pair was shown in both orders: were flips turned into ties? Then nothing shows "
+            f"the position effect any more, so log every judgment by itself ({LOGGED})"
         )
     if graded:
-        found += f"; {graded} verdicts are graded and count as shares of a win"
+        found += f"; {graded} verdicts are graded, and count as shares of a win"
     yield "ties", reconciled, found, f.line(f.ranking, ties="drop") if tied else None
 
     if len(t.judges) > 1:
@@ -361,7 +361,7 @@ def _counts(f: _Facts) -> Findings:
             for n in (winner.groupby(pair).size(), winner.groupby([*pair, "margin"]).size())
         )
         if both:
-            found += f"; two judges agree on {agree / both:.0%} of the ordered pairs both saw"
+            found += f"; two judges agree on {agree / both:.0%} of the ordered pairs that both saw"
         yield "judges", False, found, f.line(f.ranking, judge=t.judges[0])
 
     sizes = t.items["pool"].value_counts()
@@ -373,10 +373,10 @@ def _counts(f: _Facts) -> Findings:
     if reason := too_large(t):
         found += f": {reason}"
     elif f.is_board:
-        found += ": one comparison each, all of which rank the models"
+        found += ": each pool is one comparison, and all together rank the models"
         command = f.line("leaderboard")
     elif high == 2:
-        found, command = f"{found}: a pool holds one comparison and no ranking", f.merging("fit")
+        found, command = f"{found}: a pool is one comparison, and has no ranking", f.merging("fit")
     yield "pool_size", bool(reason) or (high <= 2 and not f.is_board), found, command
 
 
@@ -401,7 +401,7 @@ def _orders(f: _Facts) -> Findings:
     if unknown := int(repeats(verdicts["count"])[~verdicts["shown"]].sum()):
         found = f"{unknown} verdicts have an unknown order and carry no information about kappa"
     elif signs:
-        found = f"{signs[0]}: perhaps `first` is not the item shown first; kappa is then no bias"
+        found = f"{signs[0]}, so perhaps it was not shown first; kappa is then no position bias"
         command = None if position == "no" else f.line(f.ranking, position="no")
     else:
         doubt = False
@@ -413,7 +413,7 @@ def _orders(f: _Facts) -> Findings:
     of = "pairs of models" if f.is_board else "pairs"
     found = f"{f.both_orders.sum()} of {len(f.both_orders)} {of} were shown in both orders"
     if missing.any():
-        where = "" if f.is_board else f"{f.where(missing)} no pair was: "
+        where = "" if f.is_board else f"{f.where(missing)} no pair was, so "
         found += f"; {where}{NO_KAPPA[position]}"
         if position == "yes" and not doubt:  # else `order` says what to do about kappa
             command = f.line(f.ranking, position="auto")
@@ -452,7 +452,7 @@ def _links(f: _Facts) -> Findings:
     found = "in every pool the comparisons connect all items"
     if apart.any():
         found = f"{f.where(apart)} the comparisons do not connect all items: "
-        found += "the prior ranks the components"
+        found += "the prior ranks the unconnected parts"
         command = f.line("leaderboard") if f.linked else f.merging("fit")
     yield "connected", apart, found, command
 
@@ -466,11 +466,11 @@ def _links(f: _Facts) -> Findings:
             found = f"every pool holds {' and '.join(map(repr, t.contents))}, which seem to be "
             found += "places, not models: merged by name, the pools would rank places"
         elif n > 1:
-            found = f"merged by {link}, the pools still form {n} components"
+            found = f"merged by {link}, the pools still form {n} unconnected parts"
         else:
             found = f"merged, the {len(t.pools)} pools are connected by {link}"
             if len(t.pools) >= FEWEST_PROMPTS:
-                found += "; jbt leaderboard tests what one quality a model and one c leave out"
+                found += "; jbt leaderboard tests whether one quality for each model and one c fit"
         command = f.line("leaderboard") if f.linked else None
         yield "connected_merged", not f.linked, found, command
 
@@ -491,13 +491,13 @@ def _links(f: _Facts) -> Findings:
                 found = f"{name} is the same in all answers of a model that are compared, so that "
                 found += f"c[{name}] cannot be separated from quality"
         elif missing.any():
-            found = f"{f.where(missing)} {name} cannot be separated from quality, as it varies "
-            found += f"within no content that is compared: c[{name}] is a default there, not a "
-            found += "measurement"
+            found = f"{f.where(missing)} {name} cannot be separated from quality, because no "
+            found += f"content has compared versions that differ in {name}; c[{name}] is a default "
+            found += "there, not a measurement"
             command = "jbt plan pairing"
             if merged is not None and not f.of_places and merged.varies[:, d].any():
-                note += "; over all pools merged it varies within models, which identifies "
-                note += "another c: see jbt leaderboard"
+                note += f"; over all pools merged, {name} varies within models, which identifies "
+                note += "another c (see jbt leaderboard)"
                 command = f.merging("identify")
         yield f"covariate[{name}]", missing, found + note, command
 
@@ -531,8 +531,8 @@ def _evidence(f: _Facts) -> Findings:
         kinds = {True: "ordered pairs", False: "pairs of unknown order"}
         found = " and ".join(f"{n[shown]} {noun}" for shown, noun in kinds.items() if shown in n)
         found += " were judged more than once, and the repeats always agree in "
-        found += f"{(repeated['answers'] == 1).sum()} of them: all count as independent, so that a "
-        found += "judge that repeats itself looks certain"
+        found += f"{(repeated['answers'] == 1).sum()} of them; all count as independent, so a "
+        found += "judge that repeats itself looks more certain than it is"
     else:
         found = "no judge was asked the same ordered pair twice"
         found += "" if t.verdicts["shown"].all() else ", or a pair of unknown order"
@@ -543,7 +543,7 @@ def _evidence(f: _Facts) -> Findings:
         known, kind = t.members, "items known to be among the best or not,"
     found = f"{len(known)} {kind} in {counted(known['pool'].nunique(), 'pool')}"
     if known.empty:
-        found = "no pairs of known order (--anchors): these tables cannot show whether a "
+        found = "no pairs of known order (--anchors), so these tables cannot show whether a "
         found += "correction brings the ranking nearer to the truth"
     command = None
     if f.covariates and not known.empty:

@@ -161,7 +161,7 @@ def _sections(table: pd.DataFrame, ending: str = "") -> list[Section]:
     ]
     if len(directions) > DIRECTIONS_SHOWN:
         lines.append(f"and {len(directions) - DIRECTIONS_SHOWN} others, see --json or --out")
-    title = f"Changes that no verdict can show, or null directions{ending}"
+    title = f"Changes that no verdict can show (null directions){ending}"
     sections.append(Section(title, lines))
     return sections
 
@@ -175,14 +175,14 @@ def _in_short(pools: pd.DataFrame) -> str:
     defaults = pools.loc[pools["status"].isin(ANY), "c_map"]
     parts = [_tally(pools["status"], len(pools))]
     if len(evidence):
-        parts.append(f"{nats(evidence.median())} about c in a pool (median)")
+        parts.append(f"a pool carries {nats(evidence.median())} about c (median)")
         parts[-1] += f", at most {nats(evidence.max())}"
     if len(estimates):
         middle = signed(estimates.median())
-        parts.append(f"without a prior {middle} (median of {len(estimates)})")
+        parts.append(f"c is {middle} without a prior (median of {len(estimates)})")
     if len(defaults):
         middle = signed(defaults.median())
-        parts.append(f"not identified in {len(defaults)}, where the prior chose {middle} (median)")
+        parts.append(f"in {len(defaults)} pools the prior chose c, {middle} (median)")
     return "; ".join(parts)
 
 
@@ -191,7 +191,7 @@ def _sentence(row: Any) -> str:
     c, prior = f"c[{row.covariate}]", signed(row.c_map)
     within = f"between {signed(row.c_map - 1)} and {signed(row.c_map + 1)}"
     carried = f"the verdicts carry {nats(row.profile_range)} about {c}"
-    flat = f"not identified: {carried}, any value {within} and beyond fits as well"
+    flat = f"not identified: {carried}, so any value {within} and beyond fits as well"
     flat += f"; the prior chose {prior}"
     side = "larger" if row.curve[-1] > row.curve[0] else "smaller"
     low, high = row.c_interval or (np.nan, np.nan)
@@ -201,8 +201,8 @@ def _sentence(row: Any) -> str:
         "flat": flat,
         "disconnected": f"{flat}; comparisons between the unconnected items would identify it",
         "separated": (
-            f"{carried} {within}: the {side} c, the better the fit, without end; the prior chose "
-            f"{prior}"
+            f"{carried} {within}; the {side} c is, the better is the fit, without end; the prior "
+            f"chose {prior}"
         ),
         "converged": estimate if row.c_interval else f"{estimate}; no interval: {row.withheld}",
         "covariate_constant": (

@@ -60,7 +60,7 @@ LARGE_KAPPA = 2.0
 the prior .87 to .93 between 2 and 3 logits, and less beyond (.74 and .89 at 4:
 `benchmarks.calibration one_pool`)."""
 
-AVERAGE = "c and kappa: average effects in such pools"
+AVERAGE = "c and kappa are average effects in such pools"
 """What the coefficients of all pools are."""
 
 
@@ -136,7 +136,7 @@ def _answer(analysis: Analysis) -> str:
 def _top(fit: PoolFit, k: int) -> str:
     best = [content.content for content in fit.ranking[:k]]
     named = ", ".join(best[:NAMED]) + ", ..." * (len(best) > NAMED)
-    differs = "another without the correction" if fit.top_k_differs else "the same without"
+    differs = "another without correction" if fit.top_k_differs else "the same without correction"
     return f"top {k}: {named} ({differs})"
 
 
@@ -218,7 +218,7 @@ def _evidence(coefficients: pd.DataFrame, one_pool: bool) -> Iterator[str]:
     chosen = []
     for c in each(coefficients):
         name = f"{_of(c.judge)}{c.coefficient}"
-        renderings = f"renderings of one content carry {nats(c.profile_range)} about it"
+        renderings = f"versions of one content carry {nats(c.profile_range)} about it"
         if c.basis == Basis.MEASURED:
             yield f"{name} is measured within contents: {renderings}"
             yield from _differs(name, c.p_alike)
@@ -229,8 +229,8 @@ def _evidence(coefficients: pd.DataFrame, one_pool: bool) -> Iterator[str]:
             )
         elif c.basis == Basis.FEW_POOLS:
             yield (
-                f"{name} is seen on too few pools for an interval: one or two hold nearly all that "
-                f"identifies it ({renderings})"
+                f"{name} has no interval, because one or two pools hold nearly all that identifies "
+                f"it ({renderings})"
             )
         elif c.basis == Basis.WEAK:
             yield (
@@ -409,8 +409,8 @@ def _legend(batch: Batch, fits: list[PoolFit], k: int) -> Iterator[str]:
     if len(batch.tables.pools) > 1:
         yield (
             "Each judge, all pools together: one c and one kappa, their average effects in such "
-            "pools; on one comparison c is larger where it differs between pools, or renderings of "
-            "a content differ in quality. Each pool has its own qualities, which are integrated "
+            "pools; on one comparison c is larger if it differs between pools, or if versions of a "
+            "content differ in quality. Each pool has its own qualities, which are integrated "
             "out. The evidence is how far the profile log-likelihood falls within 1 of c."
         )
     else:
@@ -456,7 +456,7 @@ def _joint_sentences(batch: Batch, fit: PanelFit, k: int) -> Iterator[str]:
     for difference in each(fit.differences):
         apart = with_interval(difference.estimate, difference.low, difference.high)
         yield (
-            f"c[{difference.covariate}] of {difference.judge} less that of {difference.less} is "
+            f"c[{difference.covariate}] of {difference.judge} minus that of {difference.less} is "
             f"identified: {apart}, "
             "if both have the same discrimination, which is not tested: a judge less sensitive to "
             "quality gives such a difference too"

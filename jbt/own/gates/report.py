@@ -49,26 +49,27 @@ DRAWN = {
 
 POPULATION = {
     "pairs": (
-        "This is about the {pairs} of {these} that the two rankings of a judge order oppositely: "
-        "if the correction is right on at most half of them, it is enabled with probability at "
-        "most {alpha:g}"
+        "Each decision is about the {pairs} of {these} that the two rankings order oppositely: if "
+        "the correction is right on at most half of them, it is enabled with probability at most "
+        "{alpha:g}"
     ),
     "members": (
-        "This is about pools like these {n_pools}, those with labelled contents of both top {k}, "
-        "each counted once: if a content that the correction puts into the top {k} is good there "
-        "no more often than the one it replaces, it is enabled with probability at most {alpha:g}"
+        "Each decision is about pools like these {n_pools}, those with labelled contents of both "
+        "top {k}, each counted once: if a content that the correction puts into the top {k} is "
+        "good no more often than the one that it replaces, the correction is enabled with "
+        "probability at most {alpha:g}"
     ),
     "members of a pool": (
-        "This is about {these}: if the correction would not raise its recall of the top {k}, it is "
-        "enabled with probability at most {alpha:g}"
+        "Each decision is about {these}: if the correction would not raise its recall of the top "
+        "{k}, it is enabled with probability at most {alpha:g}"
     ),
     "census": (
-        "This is about {these}: if the labels are true, enabling the correction in a pool raises "
-        "its recall of the top {k}, and enabling it over pools raises their mean recall"
+        "Each decision is about {these}: if the labels are true, enabling the correction in a pool "
+        "raises its recall of the top {k}, and enabling it over pools raises their mean recall"
     ),
     "census of a pool": (
-        "This is about {these}: if the labels are true, enabling the correction raises its recall "
-        "of the top {k}"
+        "Each decision is about {these}: if the labels are true, enabling the correction raises "
+        "its recall of the top {k}"
     ),
 }
 """What the decision of a judge is about, and what it promises."""
@@ -106,7 +107,7 @@ GUARANTEES = (
     (
         "pairs test",
         "this bounds agreement on pairs, not the recall of the top {k}, which falls at a lower "
-        "correlation than agreement does; labels of members bound recall",
+        "correlation than agreement; labels of members bound recall",
     ),
     (
         "sign_sequential once several",
@@ -183,8 +184,8 @@ class Gate:
         if guarantee := self.guarantee():
             heading = "What is guaranteed, and what is not"
             sections.append(Section(heading, guarantee, detail=True))
-        answer = [self.promise(), *self._concentrated()]
-        return Report(title, lead, sections, answer=[*answer, *self.decided()])
+        answer = [*self.decided(), self.promise(), *self._concentrated()]
+        return Report(title, lead, sections, answer=answer)
 
     def decided(self) -> list[str]:
         """The decision of each judge over all pools, with its reason."""
@@ -214,7 +215,7 @@ class Gate:
             names = " and ".join(batch.covariates)
             why = f"the prior chose it, assuming that quality is uncorrelated with {names} over "
             why = f"; {why}pools" if "c" in chosen else ""
-            yield f"tested: one c for each judge, from all pools merged{why}"
+            yield f"tested: one c for each judge, fitted to all pools merged{why}"
         elif len(batch.tables.pools) > 1:
             yield (
                 "tested: one c for each pool and judge, as in jbt fit; to test the c of a "
@@ -235,8 +236,8 @@ class Gate:
             n, most = (sizes > 0).sum(), 1 + np.searchsorted(2 * sizes.cumsum(), sizes.sum())
             if self._kind == "pairs" and most <= n / FEW:
                 yield (
-                    f"{judge}: half of these pairs lie in {most} of {n} pools, on which the "
-                    "decision mostly depends"
+                    f"{judge}: half of these pairs lie in {most} of {n} pools, and the decision "
+                    "depends mostly on them"
                 )
 
     @property

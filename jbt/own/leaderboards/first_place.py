@@ -44,8 +44,8 @@ class FirstPlace:
         share = 100 * self.n_removed / self.n_verdicts
         return (
             f"first place: without {self.n_removed} of the {self.n_verdicts} verdicts "
-            f"({share:.2g} %), chosen to this end, {self.challenger} is first (by a refit; fewer "
-            "may do)"
+            f"({share:.2g} %), chosen for this purpose, {self.challenger} would be first (found by "
+            "refitting; fewer may be enough)"
         )
 
 

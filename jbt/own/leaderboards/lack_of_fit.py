@@ -32,13 +32,13 @@ QUALITY, PAIRS = "quality of a model between prompts", "pairs of models"
 MEANING = {
     QUALITY: "verdicts on a prompt depend on each other, which intervals allow for",
     PAIRS: (
-        "some models win against others more often than one quality each allows, or c or how much "
-        "answers vary differs between models; theta is an average over the opponents that a model "
-        "met"
+        "some models win against others more often than one quality for each allows, or models "
+        "differ in c or in how much their answers vary; theta is then an average over the "
+        "opponents that a model met"
     ),
     "c[": (
-        "theta is not at equal covariates: c of some models is another, or the quality of their "
-        "answers varies more"
+        "theta is not at equal covariates: some models have another c, or the quality of "
+        "their answers varies more"
     ),
     "curvature": "the effect is not linear; another --transform may fit (--robust ranks by each)",
 }
@@ -95,14 +95,14 @@ def lack_of_fit(fit: Fitted, covariates: Sequence[str], seed: int = 0) -> pd.Dat
 def sentences(tests: pd.DataFrame, untested: str) -> Iterator[str]:
     """All tests in one line, then what is found; or where there are none."""
     if untested:
-        yield f"what Bradley-Terry leaves out is not tested {untested}"
+        yield f"whether the model fits is not tested {untested}"
     if tests.empty:
         return
     least = 1 / (1 + DRAWS)
     listed = ", ".join(
         f"{test.effect} p {'=' if test.p > least else '<='} {test.p:.2g}" for test in each(tests)
     )
-    yield f"what Bradley-Terry leaves out, by score tests: {listed}"
+    yield f"what the model leaves out, by score tests: {listed}"
     for effect in tests["effect"][tests["p"] < ALPHA / len(tests)]:
         (meaning,) = (text for start, text in MEANING.items() if effect.startswith(start))
         yield f"{effect}: {meaning}"

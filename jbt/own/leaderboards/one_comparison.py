@@ -119,7 +119,7 @@ class OneComparison:
           units: of c, as the leaderboard has them.
         """
         if self.status == Status.FLAT:
-            yield "not identified: the verdicts of a prompt do not show what varies between prompts"
+            yield "not identified: the verdicts do not show what varies between prompts"
             return
         if self.status != Status.CONVERGED:
             yield "not estimated: the fit of what varies did not converge"

@@ -41,8 +41,8 @@ AVERAGE = "average effect on win rates over such prompts"
 """What c of a leaderboard is."""
 
 NOT_ESTIMATED = (
-    "not estimated: it takes one judge's verdicts on 15 prompts, an interval for each c, plain "
-    "differences and no --ties davidson"
+    "not estimated: this needs one judge's verdicts on at least 15 prompts, an interval for each "
+    "c, plain differences and no --ties davidson"
 )
 """What stands in place of the fit on one comparison."""
 
@@ -353,9 +353,9 @@ class Leaderboards(list[Leaderboard]):
 def _band(name: str, band: RankBand, models: pd.DataFrame) -> Section:
     low, high = band.c
     line = (
-        f"c[{band.covariate}] is not identified: the ranks above are those of the prior's c. These "
-        f"assume {band.range_of_rho()} over the models (--rho), so c from {low:+.2f} to "
-        f"{high:+.2f}, at the estimated apparent qualities theta + c x"
+        f"c[{band.covariate}] is not identified: the ranks above are those of the prior's c. The "
+        f"ranks below assume {band.range_of_rho()} over the models (--rho), which means c from "
+        f"{low:+.2f} to {high:+.2f}, at the estimated apparent qualities theta + c x"
     )
     table = band.beside(models)
     ranks = [f"{row.least} to {row.largest}" for row in each(table)]
@@ -371,11 +371,11 @@ def _answer(board: Leaderboard) -> str:
     models = board.models
     best = [f"{row.model} {_rank(*row[1:])}" for row in _rows(models.head(SHOWN), "model", *RANKS)]
     has_ends = models["rank_low"].notna().any()
-    line = f"{whose}best{', with plausible ranks' * bool(has_ends)}: {', '.join(best)}"
+    line = f"{whose}best models, by rank{' [plausible ranks]' * bool(has_ends)}: {', '.join(best)}"
     if board.band is not None:
         ranks = board.band.ranks
         n_open = (ranks["least"] < ranks["largest"]).sum()
-        line += f"; c[{board.band.covariate}] is not identified, which leaves {n_open} ranks open"
+        line += f"; c[{board.band.covariate}] is not identified, so {n_open} ranks are open"
     moved = (models["rank_naive"] - models["rank"]).fillna(0)
     if not moved.any():
         corrects = board.coefficients["kind"].isin(["c", "kappa"]).any()
@@ -387,16 +387,16 @@ def _answer(board: Leaderboard) -> str:
         beyond = (models["rank_naive"] < models["rank_low"]) | (
             models["rank_naive"] > models["rank_high"]
         )
-        changed += f", {(beyond & (moved != 0)).sum()} from outside its plausible ranks"
+        changed += f" ({(beyond & (moved != 0)).sum()} from a rank outside the plausible ones)"
     line += (
-        f"; the correction changes {changed}, most that of {furthest['model']}, from "
+        f"; the correction changes {changed}, most of all that of {furthest['model']}, from "
         f"{_rank(furthest['rank_naive'])} to {_rank(furthest['rank'])}"
     )
     if (board.of_kind("c")["status"] == "converged").all():
         return line
     return (
-        f"{whose}uncorrected, best: {board.best_uncorrected}; corrected by a coefficient that is "
-        f"not measured, {line.removeprefix(whose)}"
+        f"{whose}best without correction: {board.best_uncorrected}; corrected by a coefficient "
+        f"that is not measured, {line.removeprefix(whose)}"
     )
 
 
@@ -407,10 +407,12 @@ def _conventions(board: Leaderboard, settings: Settings) -> Iterator[str]:
         "the models; naive: without covariates and position"
     )
     yield (
-        "rank [1 + models significantly better, models less those significantly worse]: by the "
-        f"{LEVEL:.0%} intervals of a model's differences from all others, Bonferroni-corrected; "
-        "where the likelihood or the prior decides a difference, by a sign test of the prompts won "
-        "whatever c and kappa in their intervals; without one, only verdicts on equal answers count"
+        "rank [best, worst plausible]: 1 + the number of models that are significantly better, and "
+        "the number of models less those that are significantly worse. Significance is by the "
+        f"{LEVEL:.0%} intervals of a model's differences from all others, Bonferroni-corrected. "
+        "Where the likelihood or the prior decides a difference, it is by a sign test of the "
+        "prompts won, for all c and kappa in their intervals; if c or kappa has no interval, only "
+        "verdicts on equal answers count"
     )
     if len(board.of_kind("log nu")):
         yield (
@@ -419,11 +421,11 @@ def _conventions(board: Leaderboard, settings: Settings) -> Iterator[str]:
         )
     names = ", ".join(board.of_kind("c")["covariate"])
     equal = " at equal covariates" if names else ""
-    yield f"win rate: chance of winning against the others{equal}, by theta, the mean over them"
+    yield f"win rate: chance of winning{equal}, by theta, averaged over the other models"
     if names:
         yield (
             f"the correction assumes that {names} is unrelated to quality among the answers of one "
-            "model: any effect of it on the judge counts as bias"
+            "model, so that any effect of it on the judge counts as bias"
         )
         yield (
             "c is the covariate's effect on the judge between two answers to one prompt, given the "
@@ -490,8 +492,8 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
         ends = {f"{degrees.min():.0f}": None, f"{degrees.max():.0f}": None}
         yield (
             f"{LEVEL:.0%} intervals: jackknife over {board.n_clusters} pools (each left out in "
-            f"turn), t with {' to '.join(ends)} effective degrees of freedom; about the estimates "
-            "without the prior's pull"
+            f"turn), with Student's t of {' to '.join(ends)} effective degrees of freedom, around "
+            "the estimates without the prior's pull"
         )
     if not joint:
         for c in each(board.of_kind("c")):
@@ -510,7 +512,7 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
         nu = np.exp(tie.estimate)
         yield (
             f"log nu {_interval(tie.estimate, tie.low, tie.high)}: two equal answers tie in "
-            f"{nu / (2 + nu):.0%} (Davidson)"
+            f"{nu / (2 + nu):.0%} of verdicts (Davidson)"
         )
     if settings.elo is not None:
         elo = Elo.of(settings.elo, models["model"].tolist())
@@ -524,7 +526,7 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
         yield (
             f"the prior has moved theta by up to {pull.max():.1f} standard errors "
             f"({models['model'].iloc[int(pull.argmax())]}); intervals correct for this, estimates "
-            f"do not; a --lam below {settings.prior.lam:g} moves it less"
+            f"do not; with --lam below {settings.prior.lam:g} the prior moves it less"
         )
     if board.labelled is not None:
         yield from board.labelled.notes
@@ -564,10 +566,10 @@ def _outside(models: pd.DataFrame) -> Iterator[str]:
     for model in each(models.head(SHOWN)):
         side = "above" if model.distance > 0 else "below"
         yield (
-            f"{model.model} lies outside the other models in {model.covariate}: on average "
-            f"{abs(model.distance):.1f} sd {side} theirs, {model.inside:.0%} of its answers in "
-            f"their middle {checks.MIDDLE:.0%}; its rank assumes that c holds that far out "
-            "(--robust: its rank on other scales)"
+            f"{model.model} lies outside the other models in {model.covariate}: its mean is "
+            f"{abs(model.distance):.1f} sd {side} theirs, and {model.inside:.0%} of its answers "
+            f"lie in their middle {checks.MIDDLE:.0%}; its rank assumes that c is the same there "
+            "(--robust gives its rank on other scales)"
         )
     if len(models) > SHOWN:
         yield f"and {len(models) - SHOWN} more models outside the others, see --json"
@@ -584,21 +586,21 @@ def _evidence(board: Leaderboard) -> Iterator[str]:
         return
     if anchors.n_pairs:
         disputed = (
-            f"of the {anchors.n_disputed} on which they differ, the corrected is right in "
-            f"{anchors.corrected_right}"
+            f"of the {anchors.n_disputed} pairs on which they differ, the corrected one is right "
+            f"on {anchors.corrected_right}"
             if anchors.n_disputed
-            else "they order none in opposite ways, but one may tie what the other orders"
+            else "they order no pair oppositely, but one may tie what the other orders"
             if anchors.naive != anchors.corrected
-            else "they differ on none"
+            else "they differ on no pair"
         )
         yield (
             f"of {anchors.n_pairs} trusted pairs of two models, the naive ranking agrees with "
-            f"{anchors.naive:.0%} and the corrected with {anchors.corrected:.0%}; {disputed}"
+            f"{anchors.naive:.0%} and the corrected one with {anchors.corrected:.0%}; {disputed}"
         )
     names = board.of_kind("c")["covariate"]
     for name, better, won in zip(names, anchors.larger_better, anchors.larger_won, strict=True):
         if _known(better, won):
             yield (
-                f"{lengths.larger(name)} is the better of a trusted pair in {better:.0%}, and won "
-                f"{won:.0%} of the judge's verdicts"
+                f"{lengths.larger(name)} is the better answer in {better:.0%} of the trusted "
+                f"pairs, and won {won:.0%} of the judge's verdicts"
             )

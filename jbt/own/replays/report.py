@@ -88,14 +88,14 @@ class Replay:
         area = needed["rule"].map(by_all.groupby("rule")["recall"].mean())
         ranked = needed.assign(area=-area).sort_values(["budget", "area"])
         best, n = ranked.iloc[0], len(ranked)
-        chosen = f", the best of {n} rules (chosen afterwards, which flatters it)," * (n > 1)
+        chosen = f", the best of {n} rules (chosen afterwards, which favours it)," * (n > 1)
         sentence = (
             f"{best['rule']}{chosen} found {goal} after {_interval(best[COST])} verdicts of a pool "
-            f"({percent(best['share'])} of them)"
+            f"({percent(best['share'])} of its verdicts)"
         )
         random = needed.loc[needed["rule"] == "random", COST]
         if len(random) and best["rule"] != "random":
-            sentence += f"; in random order it took {_interval(random.iloc[0])}"
+            sentence += f"; a random order needed {_interval(random.iloc[0])}"
         yield sentence
         trusted = means[(means["rule"] == best["rule"]) & (means["scored_by"] != "full_data")]
         for scored_by, rows in trusted.groupby("scored_by", sort=False):
@@ -104,7 +104,7 @@ class Replay:
                 _interval(row, digits=2) for row in (curve.loc[best["budget"]], curve.iloc[-1])
             )
             name = SCORED_BY[str(scored_by)]
-            yield f"by {name} its recall was {then} then, {at_end} after all"
+            yield f"by {name}, recall was {then} then, and {at_end} after all verdicts"
 
     def _at_a_few_budgets(self, curves: pd.DataFrame, needed: pd.DataFrame) -> pd.DataFrame:
         """A line for each rule: recall at a few budgets and, where scored by all verdicts, the

@@ -128,7 +128,8 @@ def in_words(n_missing: int, ends: pd.DataFrame, ranked: str) -> Iterator[str]:
         parts = [_end(str(name), row, ranked) for row in each(rows)]
         yield (
             f"c[{name}], if the missing verdicts ({n_missing}) had all been won by "
-            f"{', by '.join(parts)}; these are bounds for a loss by {name}, not an interval"
+            f"{', by '.join(parts)}; these are bounds for a loss that depends on {name}, not an "
+            "interval"
         )
 
 

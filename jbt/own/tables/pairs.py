@@ -113,10 +113,10 @@ def agreement_in_words(agreements: Mapping[str, Agreement]) -> list[str]:
         return []
     shares = [f"{judge} on {a.share:.0%} of {a.n_pairs}" for judge, a in agreements.items()]
     return [
-        f"agreement with the trusted, of the pairs that these decide: {', '.join(shares)}",
-        "all judges count as equally good at quality (discrimination 1): one that is less good "
-        "pulls theta towards 0 and gets a c against what the trusted favour; jbt fit --joint "
-        "estimates it",
+        f"agreement with the trusted verdicts, on the pairs that they decide: {', '.join(shares)}",
+        "all judges count as equally sensitive to quality (discrimination 1); a judge that is less "
+        "so pulls theta towards 0, and seems to have a c against what the trusted verdicts favour "
+        "(jbt fit --joint estimates the discrimination)",
         *nobody_agrees(agreements),
     ]
 
@@ -125,6 +125,6 @@ def nobody_agrees(agreements: Mapping[Any, Agreement]) -> Iterator[str]:
     """Warn where no judge clearly agrees with the trusted verdicts."""
     if agreements and not any(a.clear for a in agreements.values()):
         yield (
-            "warning: nobody agrees with the trusted clearly more often than a coin would; if "
-            "these know nothing of quality, every joint number is wrong"
+            "warning: no judge agrees with the trusted verdicts clearly more often than a coin "
+            "would; if these say nothing about quality, every joint number is wrong"
         )

@@ -204,7 +204,7 @@ def test_where_the_prior_holds_c_the_uncorrected_ranking_is_named_first():
     tables = own.read(pd.DataFrame(rows), pd.DataFrame(items), covariates=["words"])
     (answer,) = own.leaderboard(tables, ["words"]).report("", []).answer
     assert answer.startswith(
-        "uncorrected, best: wren 1, finch 2, crow 3; corrected by a coefficient"
+        "best without correction: wren 1, finch 2, crow 3; corrected by a coefficient"
     )
 
 

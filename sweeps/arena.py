@@ -37,7 +37,7 @@ from jbt.kernel import metrics
 from jbt.kernel.fit import fit_map
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, stream
-from jbt.types import Comparisons, Pool
+from jbt.types import Comparisons, Pool, Status
 
 from ._shared.active import design_of, shared, task_of
 from ._shared.scenario import MapPrior
@@ -150,7 +150,10 @@ class Arena(MapPrior, Sweep):
         },
         "paper": {"pools": 30},
     }
-    units = {"look": "index of the report", "shortfall": "logits", "full": "share of k"}
+    units = {
+        **{"look": "index of the report", "shortfall": "logits", "full": "share of k"},
+        "undefined": "verdicts at the first score that is not finite",
+    }
     panel_size = {"width": 11.0, "height": 8.5}
 
     pools: int = 256
@@ -184,7 +187,11 @@ class Arena(MapPrior, Sweep):
             scenario = SCENARIOS[name]
             for rule in self.rules_of(scenario):
                 budgets = np.array(scenario.budgets)
-                check_run(design_of(scenario.n_items), scenario.loop(rule), budgets)
+                try:
+                    check_run(design_of(scenario.n_items), scenario.loop(rule), budgets)
+                except Exception as error:  # a user's function may raise anything
+                    problem = f"{type(error).__name__}: {error}"
+                    raise ValueError(f"rule {rule} fails on a trial problem: {problem}") from error
 
     def rules_of(self, scenario: Scenario) -> list[str]:
         """The rules that run on a scenario."""
@@ -223,12 +230,14 @@ class Arena(MapPrior, Sweep):
         trace = run(stream(key, "acquisition"), task, loop, scenario.budgets)
         full = fit_map(Comparisons(every, every * once), pool.design, self.prior, task.variant)
         at = np.searchsorted(np.asarray(trace_budgets(scenario)), scenario.budgets)
+        undefined = trace.status == Status.NOT_FINITE
         best = jax.lax.top_k(pool.quality, scenario.k)[0].mean()
         chosen = jax.lax.top_k(trace.parameters.theta, scenario.k)[1]
         return {
             "recall": trace.recall[at],
             "full": metrics.top_k_recall(full.parameters.theta, pool.quality, scenario.k),
             "shortfall": best - pool.quality[chosen].mean(),
+            "undefined": jnp.where(undefined.any(), trace.budget[undefined.argmax()], jnp.nan),
             "status": trace.status.max(),
         }
 
@@ -241,6 +250,8 @@ class Arena(MapPrior, Sweep):
             area = recall.mean("look")
             t.means("area", area)
             t.means("shortfall", of_scenario["shortfall"])
+            for c in np.flatnonzero(np.isfinite(of_scenario["undefined"]).any("pool")):
+                t.means("undefined_score", of_scenario["undefined"].isel(condition=[c]))
             t.means("full", where(of_scenario["full"], rule=REFERENCE), rule=None)
             self.compare(area, t)
             full = where(of_scenario["full"], rule=REFERENCE).isel(condition=0)
@@ -263,12 +274,19 @@ class Arena(MapPrior, Sweep):
             t.add("p_holm", value, n_pools=lead.sizes["pool"], **row)
 
     def answer(self, table):
-        """The rules with the largest area over the scenarios that all rules ran on."""
+        """The rule with the largest area over the scenarios that all rules ran on; and rules whose
+        scores were not finite."""
         leads = where(table, quantity="lead")
         mean = leads.groupby("rule").estimate.agg(["mean", "count"])
         mean = mean[mean["count"] == mean["count"].max()]["mean"]
         best = mean.idxmax()
-        return (
+        undefined = where(table, quantity="undefined_score")
+        warnings = [
+            f"WARNING: the score of {row.rule} is not finite in {int(row.n_pools)} runs of "
+            f"'{row.scenario}', on average from verdict {row.estimate:.0f} on\n"
+            for row in undefined.itertuples()
+        ]
+        return "".join(warnings) + (
             f"Of the other rules {best} comes nearest to {REFERENCE}: in the mean over "
             f"{len(self.scenario)} scenarios the area under its curve differs by {mean[best]:+.3f}"
         )
@@ -350,7 +368,7 @@ def own_rules(file: Path) -> dict[str, Rule]:
             own[name] = value
     if not own:
         raise ValueError(f"{file} has no function (view, key) -> scores")
-    if taken := sorted(own.keys() & RULES.keys()):
+    if taken := [name for name in own if name in RULES and RULES[name].family != "yours"]:
         raise ValueError(f"{file} has a rule {taken[0]}, as jbt has: give it another name")
     return own
 

@@ -64,7 +64,7 @@ class ArenaStops(MapPrior, Sweep):
     """Most verdicts of a run (count), a multiple of 64."""
     level: float = 0.95
     """Certainty at which `posterior` stops; `anytime` errs in at most the rest."""
-    zone: NotNegative = 0.2
+    zone: NotNegative = 0.5
     """Logits within which contents count as equally right."""
     looked_every: int = 64
     """Verdicts between looks (count)."""

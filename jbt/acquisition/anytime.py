@@ -6,12 +6,13 @@ judge has followed the order. With log-odds d + kappa that the first shown wins,
     P(both i) / P(both j) = e^(2 d),
 
 whatever kappa is, also if it differs between pairs, and with ties as Davidson has them. Of the
-agreeing answers about a pair, w for i and l for j, the likelihood of p = P(i | agreed), averaged
-over p > p0 and divided by that of p0, is an e-process for p <= p0: it exceeds 1 / alpha with
-probability alpha at most, at any time, whichever pairs were chosen. With p0 = 1 / (1 + e^(2 zone))
-exceeding it shows that j is not better by `zone` logits. All N (N - 1) / 2 pairs share alpha, so
-that with probability 1 - alpha no pair is ever decided wrongly; decisions are transitive if
-preferences are.
+agreeing answers about a pair, w are for i, l for j. The likelihood of p = P(i | agreed), averaged
+over values above p0 and divided by that of p0, is an e-process for p <= p0: it exceeds 1 / alpha
+with probability alpha at most, at any time, whichever pairs were chosen. With
+p0 = 1 / (1 + e^zone) exceeding it shows that j is not better by zone / 2 logits. The tests of all
+pairs, with the zone and without, share alpha: with probability 1 - alpha none ever errs. If
+preferences are transitive, a chain of decisions, two of them with the zone, shows that its last
+item is not better than its first by the zone.
 
 What is found is the judge's own top k, its bias included: no verdicts can tell its bias from
 quality. Required: both orders are asked one after the other, whatever the first answer was
@@ -22,11 +23,14 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import betainc, betaln
+from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float
 
 from jbt.acquisition.picks import Queries
 from jbt.types import ScalarLike, container
+
+NODES = 16
+"""Values of p that likelihoods are averaged over (count)."""
 
 
 @container
@@ -43,7 +47,7 @@ class Evidence:
     strict: Bool[Array, "N N"]
     """Whether the row is shown to be better."""
     nearly: Bool[Array, "N N"]
-    """Whether the row is shown to be better, or worse by less than the zone."""
+    """Whether the row is shown to be better, or worse by less than half the zone."""
 
     @classmethod
     def none(cls, n_items: int, dtype: jnp.dtype) -> Evidence:
@@ -63,7 +67,7 @@ def absorb(
       alpha: chance that any pair is ever decided wrongly, in all.
     """
     n = evidence.open.shape[0]
-    needed = jnp.log(n * (n - 1) / 2 / jnp.asarray(alpha))
+    needed = jnp.log(n * (n - 1) / jnp.asarray(alpha))
     items = jnp.arange(n)
 
     def one(e: Evidence, query: tuple[Array, Array, Array]):
@@ -79,7 +83,7 @@ def absorb(
         wins, losses = (here * agreed).sum(), (here.T * agreed).sum()
 
         def decided(zone: ScalarLike) -> Bool[Array, "N N"]:
-            p0 = jax.nn.sigmoid(-2 * jnp.asarray(zone, agreed.dtype))
+            p0 = jax.nn.sigmoid(-jnp.asarray(zone, agreed.dtype))
             first_better = log_evidence(wins, losses, p0) >= needed
             return (here & first_better) | (here.T & (log_evidence(losses, wins, p0) >= needed))
 
@@ -98,21 +102,22 @@ def absorb(
 def log_evidence(
     w: Float[Array, "*pairs"], losses: Float[Array, "*pairs"], p0: Float[Array, ""]
 ) -> Float[Array, "*pairs"]:
-    """Log of the average likelihood of w wins and these losses over p uniform above p0, divided by
-    the likelihood of p0."""
-    above = betainc(losses + 1, w + 1, 1 - p0)  # P(p > p0) under Beta(w + 1, losses + 1)
-    average = betaln(w + 1, losses + 1) + jnp.log(above) - jnp.log1p(-p0)
-    return average - w * jnp.log(p0) - losses * jnp.log1p(-p0)
+    """Log of the average likelihood of w wins and these losses over `NODES` values of p, evenly
+    spaced above p0, divided by the likelihood of p0."""
+    p = p0 + (1 - p0) * (jnp.arange(NODES) + 0.5) / NODES
+    gains = w[..., None] * jnp.log(p / p0) + losses[..., None] * jnp.log((1 - p) / (1 - p0))
+    return logsumexp(gains, axis=-1) - jnp.log(1.0 * NODES)
 
 
 def top_set(evidence: Evidence, k: int) -> tuple[Bool[Array, " N"], Bool[Array, ""]]:
     """The k items that most others are shown to be below, and whether every one of them is shown to
-    be better than every other item, up to the zone once on the way."""
+    be better than every other item, up to the zone."""
     n = evidence.strict.shape[0]
     reach = evidence.strict | jnp.eye(n, dtype=bool)
     for _ in range((n - 1).bit_length()):
         reach = (reach.astype(jnp.float32) @ reach) > 0
-    nearly = (reach.astype(jnp.float32) @ (evidence.nearly | evidence.strict) @ reach) > 0
+    step = (reach.astype(jnp.float32) @ (evidence.nearly | reach) @ reach) > 0
+    nearly = (step.astype(jnp.float32) @ step) > 0
     _, best = jax.lax.top_k(nearly.sum(1), k)
     top = (best[:, None] == jnp.arange(n)).any(0)
     return top, (nearly | ~(top[:, None] & ~top)).all()

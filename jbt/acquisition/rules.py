@@ -41,6 +41,9 @@ WIDTH = 2.0
 WARM = 28
 """Verdicts of round-robin before the rule `warm_entropy` (count)."""
 
+ZONE = 0.5
+"""Logits within which `pivot` counts items as equally good; half of it at the pivot."""
+
 CHALLENGERS = 8
 """Draws in which `top_two` looks for a top set that differs from the leader's."""
 
@@ -219,14 +222,17 @@ def both_orders(rule: Rule) -> Rule:
 
 def pivot(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
     """The lowest of the estimated top k against each other item in turn, whichever pair is least
-    settled by its own verdicts: what `jbt.acquisition.anytime` needs, asked in both orders."""
+    settled by its own verdicts: what `jbt.acquisition.anytime` needs, asked in both orders. A pair
+    is settled by the log-likelihood ratio of its share of wins to that of a difference of half
+    of `ZONE` the other way."""
     theta = view.posterior.mean.theta
     top = view.is_top(theta)
     lowest = top & (theta == jnp.where(top, theta, jnp.inf).min())
     won, met = peers.tallies(view)
-    share = won / jnp.maximum(met, 1)
-    settled = met * (jnp.log(2.0) + xlogy(share, share) + xlogy(1 - share, 1 - share))
-    return prefer(view.across(lowest, ~lowest), -settled)
+    share = jnp.maximum(won, won.T) / jnp.maximum(met, 1)
+    other_way = jax.nn.sigmoid(-ZONE / 2)
+    settled = xlogy(share, share / other_way) + xlogy(1 - share, (1 - share) / (1 - other_way))
+    return prefer(view.across(lowest, ~lowest), -met * settled)
 
 
 RULES: dict[str, Rule] = {

@@ -1,0 +1,299 @@
+"""Rules that others use, against independent implementations and on small problems."""
+
+import dataclasses
+import itertools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose
+from scipy.integrate import quad
+from scipy.stats import norm
+from support.active import binary_task, score_by, view_of
+
+from jbt.acquisition import Loop, Rule, peers, rules, run
+from jbt.types import Design
+
+KEY = jax.random.key(0)
+pytestmark = pytest.mark.usefixtures("x64", "same_key_again")
+
+
+def view_with(shown, wins, k=2, seed=0):
+    """A view of an unpaired pool with these counts of ordered pairs."""
+    view = view_of(seed, k=k)
+    n = len(shown)
+    assert n == view.design.n_items
+    counts = {"shown": jnp.asarray(shown, float), "wins": jnp.asarray(wins, float)}
+    return dataclasses.replace(view, **counts, available=~jnp.eye(n, dtype=bool))
+
+
+def counts(won):
+    """Shown and wins of ordered pairs from how often i beat j."""
+    won = np.asarray(won, float)
+    shown = np.triu(won + won.T, 1)
+    return shown, np.triu(won, 1)
+
+
+def asked(score):
+    """The pair of highest score; no item meets itself."""
+    best = np.where(np.eye(len(score), dtype=bool), -np.inf, score).argmax()
+    return tuple(int(item) for item in np.unravel_index(best, score.shape))
+
+
+def naive_skills(games, n, rounds):
+    """Expectation propagation, game by game in loops: (winner, loser) -> means, variances."""
+    prior = 1 / peers.SKILL_VARIANCE
+    precision, mean = np.full(n, prior), np.zeros(n)
+    messages = np.zeros((len(games), 2, 2))  # game, winner or loser, (precision, mean)
+    for _ in range(rounds):
+        for g, pair in enumerate(games):
+            cavity = []
+            for side, item in enumerate(pair):
+                p = precision[item] - messages[g, side, 0]
+                cavity.append(
+                    ((precision[item] * mean[item] - messages[g, side].prod()) / p, 1 / p)
+                )
+            (m_i, v_i), (m_j, v_j) = cavity
+            total = 1 + v_i + v_j
+            z = (m_i - m_j) / np.sqrt(total)
+            v = norm.pdf(z) / norm.cdf(z)
+            w = v * (v + z)
+            moved, shrunk = m_i - m_j + np.sqrt(total) * v, total * (1 - w)
+            p = 1 / shrunk - 1 / total
+            at = (moved / shrunk - (m_i - m_j) / total) / p
+            messages[g, 0] = 1 / (1 + 1 / p + v_j), at + m_j
+            messages[g, 1] = 1 / (1 + 1 / p + v_i), m_i - at
+        for item in range(n):
+            mine = [messages[g, pair.index(item)] for g, pair in enumerate(games) if item in pair]
+            precision[item] = prior + sum(m[0] for m in mine)
+            mean[item] = sum(m.prod() for m in mine) / precision[item]
+    return mean, 1 / precision
+
+
+def test_skills_are_those_of_message_passing_game_by_game():
+    rng = default_rng(0)
+    won = rng.integers(0, 3, (5, 5)) * (1 - np.eye(5, dtype=int))
+    games = [(i, j) for i, j in itertools.product(range(5), repeat=2) for _ in range(won[i, j])]
+    mean, variance = peers.true_skill(jnp.asarray(won, float), 4)
+    expected = naive_skills(games, 5, 4)
+    assert_allclose(mean, expected[0], rtol=1e-9, atol=1e-12)
+    assert_allclose(variance, expected[1], rtol=1e-9)
+    # One verdict: the posterior's exact moments.
+    mean, variance = peers.true_skill(jnp.asarray([[0.0, 1.0], [0.0, 0.0]]), 4)
+    sd = math.sqrt(peers.SKILL_VARIANCE)
+    spread = math.sqrt(1 + peers.SKILL_VARIANCE)
+
+    def moment(power):
+        return quad(lambda x: x**power * norm.pdf(x, scale=sd) * norm.cdf(x / spread), -6, 6)[0]
+
+    assert mean[0] == pytest.approx(2 * moment(1), rel=1e-6)
+    assert variance[0] == pytest.approx(2 * moment(2) - (2 * moment(1)) ** 2, rel=1e-6)
+
+
+def divergence(new, old):
+    """Of normals with independent coordinates, new from old."""
+    (m, v), (m_0, v_0) = new, old
+    return 0.5 * (v / v_0 - 1 - np.log(v / v_0) + (m - m_0) ** 2 / v_0).sum()
+
+
+def test_asap_is_the_expected_divergence_after_a_verdict():
+    rng = default_rng(1)
+    won = rng.integers(0, 2, (7, 7)) * np.triu(np.ones((7, 7), int), 1)
+    view = view_with(*counts(won))
+    games = list(zip(*np.nonzero(won), strict=True))
+    before = naive_skills(games, 7, peers.MESSAGES)
+    full, fast = (score_by(name, view, KEY) for name in ("asap", "asap_fast"))
+    for i, j in ((0, 1), (2, 5), (6, 3)):
+        mean, variance = before
+        total = 1 + variance[i] + variance[j]
+        z = (mean[i] - mean[j]) / np.sqrt(total)
+        by_message, by_item = 0.0, 0.0
+        for (winner, loser), t in (((i, j), z), ((j, i), -z)):
+            p = norm.cdf(t)
+            after = naive_skills([*games, (winner, loser)], 7, 2 * peers.MESSAGES)
+            by_message += p * divergence(after, before)
+            v = norm.pdf(t) / p
+            w = v * (v + t)
+            m, s = mean.copy(), variance.copy()
+            m[winner] += variance[winner] / np.sqrt(total) * v
+            m[loser] -= variance[loser] / np.sqrt(total) * v
+            s[[winner, loser]] *= 1 - variance[[winner, loser]] / total * w
+            by_item += p * divergence((m, s), before)
+        assert full[i, j] == pytest.approx(by_message, rel=1e-6)
+        assert fast[i, j] == pytest.approx(by_item, rel=1e-6)
+
+
+def test_expected_best_of_two_is_an_integral():
+    view = view_of(3)
+    score = score_by("eubo", view, KEY)
+    theta, sigma = np.asarray(view.posterior.mean.theta), np.asarray(view.quality_covariance())
+    for i, j in ((0, 1), (4, 2)):
+        draws = default_rng(0).multivariate_normal(
+            theta[[i, j]], sigma[np.ix_([i, j], [i, j])], 400_000
+        )
+        best = draws.max(1)
+        assert score[i, j] == pytest.approx(best.mean(), abs=4 * best.std() / 400_000**0.5)
+
+
+def test_knowledge_gradient_is_an_enumeration_of_outcomes():
+    view = view_of(2)
+    score = score_by("knowledge_gradient", view, KEY)
+    root, mean = np.asarray(view.posterior.root), np.asarray(view.posterior.mean.flat())
+    draws = np.asarray(jax.random.normal(KEY, (peers.DRAWS, len(root)))) @ root
+    sigma, m = np.asarray(view.covariance), view.design.n_contents
+    for i, j in ((0, 1), (5, 3)):
+        z = np.asarray(view.design_vector(jnp.asarray(i), jnp.asarray(j)))
+        centre, sd = mean @ z, np.sqrt(z @ sigma @ z)
+        value = 0.0
+        for sign in (1, -1):
+
+            def mass(power, sign=sign, centre=centre, sd=sd):
+                return quad(
+                    lambda t: t**power * norm.pdf(t) / (1 + np.exp(-sign * (centre + sd * t))),
+                    -9,
+                    9,
+                )[0]
+
+            p = mass(0)
+            shift = mass(1) / p
+            width = np.sqrt(mass(2) / p - shift**2)
+            logit = draws @ z / sd
+            moved = mean + draws + np.outer(shift + (width - 1) * logit, sigma @ z / sd)
+            ranks = np.argsort(-moved[:, :m], axis=1)[:, : view.k]
+            top = np.bincount(ranks.ravel(), minlength=m) / peers.DRAWS
+            value += p * np.sort(top)[-view.k :].sum()
+        assert score[i, j] == pytest.approx(value, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["knockout", "insertion"])
+def test_a_tournament_finds_the_top_k_of_a_judge_who_never_errs(name):
+    """And in no more matches than the algorithm needs."""
+    play = {"knockout": peers._knockout, "insertion": peers._insertion}[name]
+    needed = {"knockout": 6 + 2 * 3, "insertion": 7 * 2}[name]
+    due = jax.jit(lambda view, result: play(view, result)[0])
+    for seed in range(4):
+        quality = default_rng(seed).permutation(7)
+        won = np.zeros((7, 7))
+        view = view_with(*counts(won), k=3, seed=seed)
+        matches = 0
+        while True:
+            result = jnp.asarray(np.sign(won - won.T).astype(int))
+            if not due(view, result).any():
+                break
+            matches += 1
+            view = view_with(*counts(won), k=3, seed=seed)
+            score = score_by(name, view, KEY)
+            i, j = asked(score)
+            assert won[i, j] + won[j, i] == 0, "a match was played twice"
+            won[max((i, j), key=quality.__getitem__), min((i, j), key=quality.__getitem__)] += 1
+        assert matches <= needed
+        beaten = (won > 0).astype(int)
+        for _ in range(3):
+            beaten = np.minimum(beaten + beaten @ beaten, 1)
+        best = np.argsort(-quality)[:3]
+        # Each of the best is known to beat all outside.
+        assert all(beaten[b].sum() >= 4 for b in best)
+
+
+def test_swiss_rounds_pair_everybody_once_and_equals_first():
+    rng, won = default_rng(0), np.zeros((7, 7))
+    for games in range(1, 10):
+        view = view_with(*counts(won))
+        score = score_by("swiss", view, KEY)
+        i, j = asked(score)
+        played = (won + won.T).sum(1)
+        late = played == played.min()
+        assert late[[i, j]].sum() == min(2, late.sum())
+        won[(i, j) if rng.random() < 0.5 else (j, i)] += 1
+        assert np.ptp((won + won.T).sum(1)) <= 2, games
+    won = np.zeros((7, 7))
+    won[0, 1] = won[2, 3] = won[4, 5] = won[6, 1] = 1
+    score = score_by("swiss", view_with(*counts(won)), KEY)
+    assert score[0, 2] > score[0, 3]  # a winner against a winner
+
+
+def test_counting_rules_ask_whom_their_formulas_name():
+    rng = default_rng(4)
+    shown = rng.integers(3, 9, (7, 7)) * (1 - np.eye(7, dtype=int))
+    wins = rng.binomial(shown, np.linspace(0.2, 0.8, 7)[:, None])
+    view = view_with(shown, wins)
+    turns, share = shown.sum(1), wins.sum(1) / shown.sum(1)
+    inside, outside = np.sort(share)[-2], np.sort(share)[-3]
+    distance = np.where(share >= inside, share - outside, inside - share)
+    # Nobody is decided after so few turns: least turns first.
+    score = score_by("active_ranking", view, KEY)
+    assert set(np.flatnonzero(score[:, 0] == score.max())) == set(
+        np.flatnonzero(turns == turns.min())
+    )
+    many = view_with(1e5 * shown, 1e5 * wins)
+    width = np.sqrt(np.log(125 * 7 * np.log(1.12e5 * turns) / 0.1) / (1e5 * turns))
+    undecided = distance <= 4 * width
+    assert_allclose(score_by("active_ranking", many, KEY)[:, 0] > 0, undecided)
+    rank = distance.argsort().argsort() + 1
+    score = score_by("accept_reject", view, KEY)
+    assert score[:, 0].argmax() == (turns * np.maximum(rank, 2)).argmin()
+
+
+def test_double_thompson_contests_the_best():
+    won = 400 * np.triu(np.ones((7, 7)), 1)
+    won[0, 1], won[1, 0] = 210, 190  # the two best are close
+    score = score_by("double_thompson", view_with(*counts(won)), KEY)
+    assert {*asked(score)} == {0, 1}
+
+
+# --- rules around rules
+
+
+def test_wrappers_of_rules():
+    view = view_of(0)
+    base = rules.RULES["top_k_aware"]
+    plain, warm = base.score(view, KEY), rules.warm(base, 1000).score(view, KEY)
+    np.testing.assert_array_equal(warm, rules.round_robin(view, KEY))
+    np.testing.assert_array_equal(rules.warm(base, 0).score(view, KEY), plain)
+    either = rules.any_order(base).score(view, KEY)
+    np.testing.assert_array_equal(either, jnp.maximum(plain, plain.T))
+    shown = jnp.zeros((7, 7)).at[2, 5].set(1)
+    owing = dataclasses.replace(
+        view, shown=shown, wins=0 * shown, available=~jnp.eye(7, dtype=bool)
+    )
+    score = rules.both_orders(base).score(owing, KEY)
+    assert asked(score) == (5, 2)
+    score = rules.pivot(dataclasses.replace(owing, shown=shown + shown.T), KEY)
+    theta = np.asarray(view.posterior.mean.theta)
+    lowest = np.argsort(-theta)[view.k - 1]
+    assert lowest in asked(score)
+    assert {*asked(score)} != {2, 5}
+
+
+def test_verdicts_of_a_parallel_block_are_seen_at_its_end():
+    """A rule that follows the verdicts chooses otherwise; the counts are those of the verdicts."""
+
+    def follows(view, key):
+        won, met = peers.tallies(view)
+        return jnp.where(met == 0, 0.1, won > 0.6)
+
+    task = binary_task(jax.random.key(1), frozen=True)
+    traces = [
+        jax.jit(lambda p=p: run(KEY, task, Loop(Rule(follows), 3, 8, parallel=p), 40))()
+        for p in (False, True)
+    ]
+    chosen = [np.stack([t.queries.first, t.queries.second]) for t in traces]
+    assert (chosen[0] != chosen[1]).any()
+    for trace in traces:
+        pairs = list(zip(trace.queries.first.tolist(), trace.queries.second.tolist(), strict=True))
+        assert len(set(pairs)) == 40  # frozen: none twice
+        assert_allclose(trace.queries.won, [task.answers[pair] for pair in pairs])
+
+
+def test_padding_never_plays():
+    view = view_of(1, "padded")
+    design: Design = view.design
+    assert not design.item_mask.all()
+    for name in rules.families()["arena"]:
+        score = np.where(view.available, score_by(name, view, KEY), -np.inf)
+        i, j = np.unravel_index(score.argmax(), score.shape)
+        assert design.item_mask[i]
+        assert design.item_mask[j]

@@ -1,0 +1,124 @@
+"""The arena: scenarios, rules of a user's file, the table from known curves, and the stops."""
+
+import numpy as np
+import pytest
+from support.active import widest
+from support.invented import invented, only
+
+from jbt.acquisition import RULES, Rule
+from jbt.experiments.labelled_arrays import where
+from jbt.experiments.run import run, table_of
+from sweeps.arena import LOOKS, REFERENCE, SCENARIOS, Arena, own_rules
+from sweeps.arena_stops import STOPPED, ArenaStops
+
+OWN = """
+import jax.numpy as jnp
+from jbt.acquisition import Rule
+from jbt.acquisition.rules import lucb
+
+def nearest(view, key):
+    return -jnp.abs(view.probability - 0.5)
+
+def _helper(view, key):
+    return view.shown
+
+def unlike(view):
+    return view
+
+steady = Rule(nearest, fresh=True)
+"""
+
+
+def test_scenarios_are_possible_and_named_for_people():
+    assert 20 <= len(SCENARIOS) <= 22
+    for name, scenario in SCENARIOS.items():
+        assert "_" not in name
+        assert scenario.step % scenario.refit_every == 0
+        pairs = scenario.n_items * (scenario.n_items - 1)
+        assert scenario.protocol == "stochastic" or scenario.budgets[-1] <= pairs
+    Arena().decided().check()
+    ArenaStops().decided().check()
+    assert "fair judge" in STOPPED
+    assert "batches of 56" not in STOPPED
+
+
+def test_rules_of_a_file(tmp_path, monkeypatch):
+    file = tmp_path / "rule.py"
+    file.write_text(OWN)
+    assert set(own_rules(file)) == {"nearest", "steady"}
+    assert own_rules(file)["steady"].fresh
+    for name in ("nearest", "steady"):  # taken back at the end
+        monkeypatch.setitem(RULES, name, Rule(widest))
+    s = Arena.at("smoke", rule_file=str(file)).decided()
+    assert s.rule[-2:] == ("nearest", "steady")
+    first = s.digests()
+    file.write_text(OWN + "\n")
+    assert s.digests() != first
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("def broken(view, key:", "cannot be run: SyntaxError"),
+        ("raise RuntimeError('no')", "cannot be run: RuntimeError: no"),
+        ("x = 1", "has no function"),
+        ("def lucb(view, key):\n    return view.shown", "has a rule lucb, as jbt has"),
+    ],
+)
+def test_a_file_without_a_rule_is_refused(tmp_path, text, message):
+    file = tmp_path / "rule.py"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        own_rules(file)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("return view.shown[0]", r"wrong must return scores \[10, 10\], got shape \(10,\)"),
+        ("return view.shown * jnp.nan", "wrong returned a score that is not finite"),
+        ("raise KeyError('theta')", "theta"),
+    ],
+)
+def test_a_rule_that_cannot_score_is_named(tmp_path, monkeypatch, body, message):
+    file = tmp_path / "rule.py"
+    file.write_text(f"import jax.numpy as jnp\n\ndef wrong(view, key):\n    {body}\n")
+    monkeypatch.setitem(RULES, "wrong", Rule(widest))  # taken back at the end
+    with pytest.raises(ValueError, match=f"rule wrong fails on a trial problem: .*{message}"):
+        Arena.at("smoke", rule_file=str(file)).decided().check()
+
+
+def test_areas_leads_and_verdicts_to_a_share():
+    """Curves that rise by a known step; every other pool is 0.05 above, the next as much below."""
+    s = Arena.at("smoke", pools=40, rule=(REFERENCE, "random")).decided()
+    rate = {REFERENCE: 0.1, "random": 0.05}
+    swing = 0.05 * (-1) ** np.arange(s.pools)
+
+    def recall(labels):
+        of_rule = np.array([rate[rule] for rule in labels.rule])
+        return of_rule[:, None, None] * np.arange(1, LOOKS + 1)[:, None] + swing
+
+    table = table_of(s, invented(s, recall=recall, full=0.5, shortfall=0.0, undefined=np.nan))
+    mean = (1 + LOOKS) / 2
+    for name in s.scenario:
+        rows = where(table, scenario=name)
+        area = only(rows, quantity="area", rule="random")
+        assert area.estimate == pytest.approx(0.05 * mean)
+        lead = only(rows, quantity="lead", rule="random")
+        assert lead.estimate == pytest.approx(-0.05 * mean)
+        assert only(rows, quantity="p_holm", rule="random").estimate < 0.001
+        # .8 of .5 is reached at the fourth look, of 16 verdicts each.
+        crossing = only(rows, quantity="crossing", rule=REFERENCE, share=0.8)
+        assert crossing.estimate == pytest.approx(64, abs=0.1)
+        assert np.isnan(only(rows, quantity="crossing", rule="random", share=0.9).estimate)
+
+
+def test_both_stops_end_runs_and_their_errors_are_counted(tmp_path):
+    s = ArenaStops.at("smoke", pools=6, budget=1536, zone=2.0, out=tmp_path).decided()
+    table = run(s)
+    for stop in ("posterior", "anytime"):
+        rows = where(table, stop=stop)
+        stopped = only(rows, quantity="stopped").estimate
+        assert stopped > 0
+        assert only(rows, quantity="verdicts").estimate <= 1536
+        assert (where(rows, quantity="wrong").estimate <= stopped).all()

@@ -33,10 +33,10 @@ from jbt import cli, estimators, own
 from jbt.acquisition import rules
 from jbt.border import report
 from jbt.border.report import Result
-from jbt.experiments import plots, provenance, run
+from jbt.experiments import provenance, run
 from jbt.own import formats
 from jbt.simulation import pools
-from sweeps import crossing
+from sweeps import arena, crossing
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *DOCS]
 EXTENDING = "docs/extending.md"
@@ -269,25 +269,18 @@ def test_an_experiment(tmp_path, monkeypatch):
 
 
 @documents
-def test_a_rule_in_the_registry(tmp_path, monkeypatch):
+def test_a_rule_of_a_file_joins_the_arena(tmp_path, monkeypatch):
     script = blocks(EXTENDING, "python")[1]
-    assert len(script.split("\n\n\n", 1)[1].splitlines()) <= 10
-    for registry in (rules.RULES, plots.RULE_STYLES):
-        monkeypatch.setitem(registry, "widest", None)  # and removed again
-    # The page's command: one run of that file compares the rule with the paper's.
+    assert len(script.splitlines()) <= 10
+    monkeypatch.setitem(rules.RULES, "widest", rules.Rule(rules.lucb))  # and removed again
     (tmp_path / "widest.py").write_text(script)
     (command,) = (text for text in blocks(EXTENDING, "sh") if "widest.py" in text)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", command.split()[1:])
-    with pytest.raises(SystemExit) as exited:
-        runpy.run_path("widest.py", run_name="__main__")
-    assert exited.value.code == 0
-    assert "widest" in rules.families()["beyond the paper"]
-    assert plots.rule_style("widest") == {"colour": "orange", "linestyle": "--"}
-    table = pd.read_csv("results/acquisition/table.csv")
-    delta = table[table.quantity == "delta"]
-    assert set(delta.rule) == {"widest"}
-    assert delta.ci_high.notna().all()
+    assert arena.SWEEP.main(command.split()[3:]) == 0
+    table = pd.read_csv("results/arena/table.csv")
+    lead = table[(table.quantity == "lead") & (table.rule == "widest")]
+    assert set(lead.scenario) == {"ten answers", "ten answers, fair"}
+    assert lead.ci_high.notna().all()
 
 
 @documents

@@ -180,10 +180,17 @@ class Sweep:
         return self.panels(table)
 
     def figure(self, ds: xr.Dataset, table: pd.DataFrame) -> Figure:
-        """The figure; by default the panels side by side."""
+        """The figure; by default the panels side by side. Titles say what the default settings
+        show, and a figure of others says so."""
         from jbt.experiments import plots
 
-        return plots.draw(self.panels_of(ds, table), table, **self.panel_size)
+        figure = plots.draw(self.panels_of(ds, table), table, **self.panel_size)
+        usual = type(self).at("full").decided()
+        free = {*NOT_CONFIGURATION, "pools", "seed", "dtype"}
+        if any(value != getattr(usual, n) for n, value in vars(self).items() if n not in free):
+            note = "Titles were written for the default settings; these differ."
+            figure.supxlabel(note, fontsize=7)
+        return figure
 
     def answer(self, table: pd.DataFrame) -> str:
         """What came out, in a sentence, printed above the table; by default nothing."""

@@ -1,11 +1,15 @@
-"""Labels at the ends of lines."""
+"""Labels at the ends of lines, and what a figure says of its settings."""
+
+import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 from scipy.optimize import minimize
 
 from jbt.experiments import plots
+from jbt.experiments.declare import Sweep
 
 
 def labels_of(ax):
@@ -55,3 +59,23 @@ def test_places_are_the_nearest_that_are_apart(seed):
 def test_labels_stay_in_the_panel_where_there_is_room():
     assert plots._apart([0.99, 1.0, 1.0], 0.1) == pytest.approx([0.8, 0.9, 1.0])
     assert plots._apart([0.0, 0.0], 0.1) == pytest.approx([0.0, 0.1])
+
+
+def test_a_figure_of_other_settings_says_that_titles_are_of_the_defaults():
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Titled(Sweep):
+        """A sweep."""
+
+        name = "titled"
+        columns = ()
+        bias: float = 1.0
+
+        def panels(self, table):
+            return [plots.Panel(labels=("", "", "Bias 1 hurts"), after=lambda ax: None)]
+
+    def note(**changes):
+        table = pd.DataFrame({"estimate": []})
+        return Titled(**changes).figure(None, table).get_supxlabel()
+
+    assert note() == note(pools=7, seed=3) == ""
+    assert "these differ" in note(bias=2.0)

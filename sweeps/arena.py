@@ -314,10 +314,12 @@ class Arena(MapPrior, Sweep):
             ax.set_xticks(range(len(behind.columns)), behind.columns, rotation=45, ha="right")
             ax.set_yticks(range(len(behind.index)), map(plots.rule_name, behind.index))
             ax.tick_params(labelsize=8)
-            label = "mean recall on the way, minus the best rule's"
+            label = f"mean recall at {LOOKS} looks, minus the best rule's (numbers: in hundredths)"
             ax.figure.colorbar(shown, ax=ax, label=label, fraction=0.03)
 
-        title = "Points of recall behind the best rule of each scenario"
+        near = int((behind.iloc[0] >= -0.01).sum())
+        n, name = behind.shape[1], plots.rule_name(order[0])
+        title = f"{name.capitalize()}: within 0.01 of the best rule on {near} of {n} scenarios"
         return [Panel(labels=("", "", title), legend=0, after=draw)]
 
 

@@ -1,8 +1,10 @@
-"""The arena: every acquisition rule on a fixed set of scenarios, the same pools for all.
+"""The arena: acquisition rules on a fixed set of scenarios, the same pools for all.
 
 A scenario is a question that somebody has: so many answers, a top k, a judge with its faults, and
 the way in which verdicts arrive. All rules choose pairs for the same model in the loop, the
-bias-aware one, so that a rule's own estimates, where it makes any, only choose pairs. What is
+bias-aware one, or the naive one where the judge is fair; a rule's own estimates only choose pairs.
+Between two refits rules that count wins see every verdict, updated (`fresh`) rules what every pick
+tells about the variance, and the others only which pairs were asked. What is
 measured is the share of the true top k that the model finds, eight times on the way: its mean, the
 area under the curve; the verdicts after which it has .8 and .9 of what one verdict on every ordered
 pair gives; and the quality that the chosen top k lacks at the end.
@@ -16,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import runpy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -50,6 +52,8 @@ REFERENCE = "entropy_reduction_fresh"
 """The rule from whose area that of the others is subtracted."""
 SMALL = 12
 """Most items with which rules that cost N^4 are run (count)."""
+JBTS = tuple(RULES.values())
+"""The rules of jbt, without those of users' files."""
 COSTLY = ("asap", "knowledge_gradient")
 KINDS = ("statement_bank", "gaussian")
 """Kinds of pool, by whether `Scenario.bank` is 1."""
@@ -181,11 +185,14 @@ class Arena(MapPrior, Sweep):
         super().check()
         check_listed("scenario", self.scenario, list(SCENARIOS))
         check_listed("rule", self.rule, list(RULES))
-        if REFERENCE not in self.rule:
-            raise ValueError(f"rule must include {REFERENCE}, with which the others are compared")
+        if REFERENCE not in self.rule or len(self.rule) < 2:
+            raise ValueError(f"rule must list {REFERENCE} and a rule to compare it with")
+        smallest = min((SCENARIOS[name] for name in self.scenario), key=lambda s: s.n_items)
         for name in self.scenario:
             scenario = SCENARIOS[name]
             for rule in self.rules_of(scenario):
+                if RULES[rule].family == "yours" and scenario != smallest:
+                    continue  # it is tried once, which takes seconds
                 budgets = np.array(scenario.budgets)
                 try:
                     check_run(design_of(scenario.n_items), scenario.loop(rule), budgets)
@@ -223,9 +230,9 @@ class Arena(MapPrior, Sweep):
 
     def experiment(self, scenario, loop, key, condition):
         """One rule on one pool."""
-        pool, probability, once = drawn(scenario, key, condition)
+        pool, logits, once = drawn(scenario, key, condition)
         every = pairs.every_pair(pool)
-        answers = once if scenario.protocol == "frozen" else probability
+        answers = once if scenario.protocol == "frozen" else jax.nn.sigmoid(logits)
         task = task_of(pool, answers, condition, self.prior)
         trace = run(stream(key, "acquisition"), task, loop, scenario.budgets)
         full = fit_map(Comparisons(every, every * once), pool.design, self.prior, task.variant)
@@ -287,8 +294,8 @@ class Arena(MapPrior, Sweep):
             for row in undefined.itertuples()
         ]
         return "".join(warnings) + (
-            f"Of the other rules {best} comes nearest to {REFERENCE}: in the mean over "
-            f"{len(self.scenario)} scenarios the area under its curve differs by {mean[best]:+.3f}"
+            f"Of the other rules {best} has the largest area under its curve in the mean over the "
+            f"scenarios: {mean[best]:+.3f} beside {REFERENCE}"
         )
 
     def headline(self, table):
@@ -329,7 +336,7 @@ SWEEP = Arena
 def drawn(
     scenario: Scenario, key: Key[Array, ""], condition: Condition
 ) -> tuple[Pool, Float[Array, "N N"], Float[Array, "N N"]]:
-    """A pool of the scenario, the judge's probability that the first shown wins, and one verdict on
+    """A pool of the scenario, the judge's log-odds that the first shown wins, and one verdict on
     every ordered pair."""
     sizes = {"n_items": scenario.n_items, "k": scenario.k, "covariate": "binary"}
     numbers = {"sd": condition["sd"], "rho": condition["rho"]}
@@ -338,11 +345,10 @@ def drawn(
     noise = judges.pair_preference(stream(key, "preference"), pool)
     judge = judges.of_condition(condition)
     logits = judges.verdict_logits(pool, judge, condition["pair_noise"] * noise)
-    probability = jax.nn.sigmoid(logits)
     uniform = jax.random.uniform(stream(key, "verdicts"), logits.shape, logits.dtype)
     tie = jnp.abs(logits) < condition["ties"]
-    once = jnp.where(tie, 0.5, (uniform < probability).astype(logits.dtype))
-    return pool, probability, once
+    once = jnp.where(tie, 0.5, (uniform < jax.nn.sigmoid(logits)).astype(logits.dtype))
+    return pool, logits, once
 
 
 def trace_budgets(scenario: Scenario) -> np.ndarray:
@@ -362,15 +368,17 @@ def own_rules(file: Path) -> dict[str, Rule]:
         raise ValueError(f"{file} cannot be run: {type(error).__name__}: {error}") from error
     own: dict[str, Rule] = {}
     for name, value in names.items():
-        here = inspect.isfunction(value) and value.__code__.co_filename == str(file)
-        if here and not name.startswith("_"):
-            if [*inspect.signature(value).parameters] == ["view", "key"]:
-                own[name] = Rule(value)
-        elif isinstance(value, Rule) and value not in RULES.values():
-            own[name] = value
+        if name.startswith("_") or value in JBTS:
+            continue
+        plain = inspect.unwrap(value) if callable(value) else value
+        here = inspect.isfunction(plain) and plain.__code__.co_filename == str(file)
+        if here and [*inspect.signature(plain).parameters] == ["view", "key"]:
+            own[name] = Rule(value)
+        elif isinstance(value, Rule):
+            own[name] = replace(value, family="yours")
     if not own:
         raise ValueError(f"{file} has no function (view, key) -> scores")
-    if taken := [name for name in own if name in RULES and RULES[name].family != "yours"]:
+    if taken := [name for name in own if RULES.get(name) in JBTS]:
         raise ValueError(f"{file} has a rule {taken[0]}, as jbt has: give it another name")
     return own
 

@@ -19,6 +19,8 @@ from support.pages import (
 )
 
 from jbt import cli
+from jbt.acquisition import RULES, Rule
+from jbt.acquisition.rules import lucb
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS, *NOTEBOOKS]
 SHOWN = re.compile(r"^```sh\n(.*?)^```|`(python -m [^`\n]+)`", re.DOTALL | re.MULTILINE)
@@ -90,6 +92,8 @@ def parse(monkeypatch, tmp_path):
     for folder in ("example", "audit"):  # folders of tables are read before options
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "verdicts.csv").touch()
+    (tmp_path / "widest.py").write_text("def widest(view, key):\n    return view.shown\n")
+    monkeypatch.setitem(RULES, "widest", Rule(lucb))  # and removed again
     monkeypatch.setattr(tyro, "cli", stop)
     return given
 

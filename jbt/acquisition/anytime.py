@@ -9,14 +9,20 @@ whatever kappa is, also if it differs between pairs, and with ties as Davidson h
 agreeing answers about a pair, w are for i, l for j. The likelihood of p = P(i | agreed), averaged
 over values above p0 and divided by that of p0, is an e-process for p <= p0: it exceeds 1 / alpha
 with probability alpha at most, at any time, whichever pairs were chosen. With
-p0 = 1 / (1 + e^zone) exceeding it shows that j is not better by zone / 2 logits. The tests of all
-pairs, with the zone and without, share alpha: with probability 1 - alpha none ever errs. If
-preferences are transitive, a chain of decisions, two of them with the zone, shows that its last
-item is not better than its first by the zone.
+p0 = 1 / (1 + e^zone) exceeding it shows that j is not better by zone / 2 logits. Of the tests of a
+pair at most two are of a true p <= p0, with the zone and without, in the one direction; so the
+level of each is alpha / (N (N - 1)), and with probability 1 - alpha none ever errs. A chain of
+decisions, two of them with the zone, then shows that its last item is not better than its first by
+the zone.
 
 What is found is the judge's own top k, its bias included: no verdicts can tell its bias from
-quality. Required: both orders are asked one after the other, whatever the first answer was
-(`rules.both_orders`); preferences between items that are transitive and do not change sides.
+quality. Required are
+
+- fresh answers: independent draws, given the pair, of probabilities that stay; 1, 0 or a tie;
+- both orders asked one after the other, whatever the first answer was (`rules.both_orders`);
+- log-odds d that are differences of one number an item, as in Bradley-Terry; without a zone it is
+  enough that preferences are transitive;
+- a pool without padding, each item a competitor of its own.
 """
 
 from __future__ import annotations
@@ -56,7 +62,7 @@ class Evidence:
         return cls(zero, zero > 0, zero, zero > 0, zero > 0)
 
 
-def absorb(
+def add_verdicts(
     evidence: Evidence, asked: Queries, *, zone: ScalarLike = 0.0, alpha: ScalarLike = 0.05
 ) -> Evidence:
     """Add verdicts in the order in which they were asked. An answer that repeats an order whose
@@ -109,7 +115,7 @@ def log_evidence(
     return logsumexp(gains, axis=-1) - jnp.log(1.0 * NODES)
 
 
-def top_set(evidence: Evidence, k: int) -> tuple[Bool[Array, " N"], Bool[Array, ""]]:
+def shown_top_set(evidence: Evidence, k: int) -> tuple[Bool[Array, " N"], Bool[Array, ""]]:
     """The k items that most others are shown to be below, and whether every one of them is shown to
     be better than every other item, up to the zone."""
     n = evidence.strict.shape[0]

@@ -29,7 +29,8 @@ WIDTH = 0.51
 SKILL_VARIANCE = 0.5
 """Prior variance of a skill in `asap`, in units of the noise of one comparison (its authors')."""
 MESSAGES = 4
-"""Rounds of message passing of `asap`, its authors' number; 2 after an imagined verdict."""
+"""Rounds of message passing of `asap_fast`, its authors' number. `asap` takes twice as many, before
+and after an imagined verdict, so that a lack of convergence is no information."""
 NODES = 9
 """Gauss-Hermite nodes behind an imagined verdict of `knowledge_gradient`."""
 DRAWS = 64
@@ -77,18 +78,24 @@ def insertion(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
 def _tournament(
     view: View, play: Callable[[View, Verdicts], tuple[Bool[Array, "N N"], Array]]
 ) -> Float[Array, "N N"]:
-    """Play a tournament on the verdicts so far, and score its next matches: 1 and below, those of
-    pairs that met least first; 0 elsewhere.
+    """Play a tournament on the verdicts so far, and score its next matches, those of pairs that met
+    least first; 0 elsewhere. A pair that can be asked no more and is level is decided by lot.
 
     Args:
       play: of the view and results [N, N], 1 where i beat j, -1 where j beat i and 0 if open: the
-        matches that are due, none if the tournament is over; and what is subtracted from their
-        scores, below 1/2 in differences.
+        open matches that are due, none if the tournament is over; and the order of matches that met
+        equally often, lower values first, below 1 in differences.
     """
     won, met = tallies(view)
+    lot = _item_priority(view)
+    majority = jnp.sign(2 * won - met)
+    majority = jnp.where(majority == 0, jnp.sign(lot[:, None] - lot), majority).astype(int)
+    level, askable = 2 * won == met, view.available | view.available.T
+    playing = view.design.item_mask[:, None] & view.design.item_mask
 
     def due(rounds: Int[Array, ""]):
-        return play(view, jnp.sign(2 * won - met).astype(int) * (met >= rounds))
+        decided = ~askable | ((met >= rounds) & ~level)
+        return play(view, jnp.where(decided & playing, majority, 0))
 
     def over(state):
         return ~state[1][0].any() & (state[0] < met.max() + 2)
@@ -98,27 +105,30 @@ def _tournament(
 
     first = jnp.array(1)
     _, (matches, later) = jax.lax.while_loop(over, again, (first, due(first)))
-    return jnp.where(matches, 1 - 0.5 * met / (1 + met) - later, 0)
+    # One meeting more costs 1 / ((1 + met) (2 + met)).
+    return jnp.where(matches, 2 - met / (1 + met) - later / ((1 + met) * (2 + met)), 0)
 
 
 def _knockout(view: View, result: Verdicts):
-    beats = result > 0
-    victories = beats.sum(1)
+    beats, victories = result > 0, (result > 0).sum(1)
+    itself = jnp.eye(result.shape[0], dtype=bool)
+    merit = victories - _item_priority(view) / (1 + result.shape[0])
 
     def place(_, state):
-        left, contenders = state
+        left, matches = state
         losses = (beats & left[:, None] & left).sum(0)
         # In a circle everybody has lost: those with the fewest losses play on.
         best = left & (losses == least(losses, left))
-        decided = best.sum() <= 1
-        due = jnp.where(contenders.any(), contenders, best & ~decided)
-        return jnp.where(decided & ~contenders.any(), left & ~best, left), due
+        open_ = best[:, None] & best & (result == 0) & ~itself
+        winner = jnp.where(best, merit, -jnp.inf).argmax()
+        taken = ~matches.any() & ~open_.any()
+        left = left & ~(taken & (jnp.arange(len(left)) == winner))
+        return left, jnp.where(matches.any(), matches, open_)
 
     mask = view.design.item_mask
-    state = mask, jnp.zeros_like(mask)
-    _, contenders = jax.lax.fori_loop(0, view.k, place, state)
+    _, matches = jax.lax.fori_loop(0, view.k, place, (mask, itself & False))
     rank = (victories / (1 + victories.max())).astype(view.shown.dtype)
-    return contenders[:, None] & contenders, 0.1 * (rank[:, None] + rank)
+    return matches, 0.4 * (rank[:, None] + rank)
 
 
 def _insertion(view: View, result: Verdicts):
@@ -156,7 +166,7 @@ def _insertion(view: View, result: Verdicts):
     *_, pair = jax.lax.fori_loop(0, n, insert, start)
     items = jnp.arange(n)
     match = (items == pair[0])[:, None] & (items == pair[1])
-    return match | match.T, 0.0
+    return match | match.T, jnp.zeros(())
 
 
 def _item_priority(view: View) -> Float[Array, " N"]:
@@ -194,8 +204,8 @@ def active_ranking(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
     the judge unbiased, all decisions are right with probability 1 - `ERROR`, whatever the model;
     here decisions are made anew from all turns at every pick."""
     _, turns = _borda(view)
-    u = jnp.maximum(turns, 1)
-    width = jnp.sqrt(jnp.log(125 * turns.shape[0] * jnp.log(1.12 * u) / ERROR) / u)
+    u, n = jnp.maximum(turns, 1), view.design.item_mask.sum()
+    width = jnp.sqrt(jnp.log(125 * n * jnp.log(1.12 * u) / ERROR) / u)
     undecided = (_distance(view) <= 4 * width) & view.design.item_mask
     score = undecided / (1 + turns)
     return jnp.broadcast_to(score[:, None], view.shown.shape)
@@ -216,7 +226,8 @@ def accept_reject(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
 def double_thompson(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
     """Double Thompson sampling (Wu and Liu 2016): the candidate for the best item that wins most in
     one draw of the probabilities of all pairs, against its strongest plausible rival in another. It
-    looks for the best item alone."""
+    looks for the best item alone. Here an item never meets itself, draws are normal in place of
+    Beta, and ties go by lot; where the candidate can be asked no more, pairs are random."""
     won, met = tallies(view)
     total = jnp.maximum(met.sum() / 2, 2)
     margin = jnp.where(met > 0, jnp.sqrt(WIDTH * jnp.log(total) / jnp.maximum(met, 1)), jnp.inf)
@@ -273,7 +284,7 @@ def asap(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
     """ASAP (Mikhailiuk et al. 2020), one pair at a time: as `asap_fast`, but messages are passed
     among all items after each imagined verdict. It costs N^4: for 20 items at most."""
     won, _ = tallies(view)
-    before = true_skill(won, MESSAGES)
+    before = true_skill(won, 2 * MESSAGES)
 
     def gain(i: Int[Array, ""], j: Int[Array, ""]) -> Float[Array, ""]:
         """Divergence of all skills after i has beaten j."""

@@ -167,8 +167,8 @@ def absorb(
     """The view for the next pick, before the refit.
 
     Args:
-      won: share of the verdict won by the first item; what it is matters to no rule of jbt, so
-        that a pick may follow before its verdict is there.
+      won: share of the verdict won by the first item; one half if a pick follows before its verdict
+        is there, which rules that count wins take for a tie.
       panelists: the judges of a `PanelView`.
     """
     asked, items = query.first >= 0, jnp.arange(view_items(view))

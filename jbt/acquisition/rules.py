@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 from collections.abc import Callable, Iterable
 
 import jax
@@ -192,6 +193,7 @@ def entropy_reduction(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
 def warm(rule: Rule, verdicts: int) -> Rule:
     """The rule after a start of round-robin: its first `verdicts` picks are `round_robin`'s."""
 
+    @functools.wraps(rule.score)
     def score(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
         started = view.shown.sum() >= verdicts
         return jnp.where(started, rule.score(view, key), round_robin(view, key))
@@ -201,10 +203,11 @@ def warm(rule: Rule, verdicts: int) -> Rule:
 
 def any_order(rule: Rule) -> Rule:
     """The rule without its choice of order: both orders of a pair have the larger of its two
-    scores, and the tie-break draws one."""
+    scores, as far as they can be asked, and the tie-break draws one."""
 
+    @functools.wraps(rule.score)
     def score(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
-        score = rule.score(view, key)
+        score = _askable(rule, view, key)
         return jnp.maximum(score, score.T)
 
     return dataclasses.replace(rule, score=score)
@@ -213,11 +216,20 @@ def any_order(rule: Rule) -> Rule:
 def both_orders(rule: Rule) -> Rule:
     """The rule in pairs of verdicts: every pair is asked in its other order before the next."""
 
+    @functools.wraps(rule.score)
     def score(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
         owed = (view.shown < view.shown.T) & view.available
-        return prefer(owed, rule.score(view, key))
+        return prefer(owed, _askable(rule, view, key))
 
     return dataclasses.replace(rule, score=score, gain=False)
+
+
+def _askable(rule: Rule, view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
+    """The rule's score, where a pair can be asked; elsewhere, whatever the rule says there, the
+    smallest of these."""
+    score = rule.score(view, key)
+    smallest = jnp.where(view.available, score, jnp.inf).min()
+    return jnp.where(view.available, score, jnp.where(view.available.any(), smallest, 0))
 
 
 def pivot(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
@@ -228,6 +240,7 @@ def pivot(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
     theta = view.posterior.mean.theta
     top = view.is_top(theta)
     lowest = top & (theta == jnp.where(top, theta, jnp.inf).min())
+    lowest &= view.priority == jnp.where(lowest, view.priority, -jnp.inf).max()
     won, met = peers.tallies(view)
     share = jnp.maximum(won, won.T) / jnp.maximum(met, 1)
     other_way = jax.nn.sigmoid(-ZONE / 2)
@@ -258,7 +271,7 @@ DEFAULT_RULES: tuple[str, ...] = tuple(RULES)
 """The rules that the paper's experiments run by default; others run if asked for."""
 
 RULES |= {
-    name: Rule(getattr(peers, name), False, "arena", gain=False)
+    name: Rule(getattr(peers, name), name == "eubo", "arena", gain=False)
     for name in (
         *("swiss", "knockout", "insertion", "active_ranking", "accept_reject"),
         *("double_thompson", "eubo", "asap_fast", "asap", "knowledge_gradient"),

@@ -12,7 +12,7 @@ from scipy.integrate import quad
 from jbt.acquisition import anytime
 from jbt.acquisition.picks import Queries
 
-absorb = jax.jit(anytime.absorb)
+add_verdicts = jax.jit(anytime.add_verdicts)
 
 
 @pytest.mark.parametrize(
@@ -50,33 +50,32 @@ def test_verdicts_in_both_orders_are_matched_as_in_a_loop(x64):
             else:
                 waiting.setdefault((i, j), y)
         none = anytime.Evidence.none(4, jnp.dtype("float64"))
-        found = absorb(none, queries(first, second, won))
+        found = add_verdicts(none, queries(first, second, won))
         np.testing.assert_array_equal(found.agreed, agreed)
         assert {*zip(*np.nonzero(np.asarray(found.open)), strict=True)} == set(waiting)
 
 
 def test_no_pair_is_decided_wrongly_more_often_than_allowed(x64):
     """Two items that are equally good up to a position bias, looked at after every double: any
-    decision is wrong, and both directions together err in at most twice alpha."""
-    n, alpha, length = 1000, 0.1, 200
+    decision is wrong."""
+    n, alpha, length = 2000, 0.2, 100
 
     def study(key, d):
         first = jnp.arange(length) % 2
         logit = jnp.where(first == 0, d, -d) + 0.8
         won = (jax.random.uniform(key, (length,)) < jax.nn.sigmoid(logit)) * 1.0
         none = anytime.Evidence.none(2, jnp.dtype("float64"))
-        done = absorb(none, Queries(first, 1 - first, won), zone=0.2, alpha=alpha)
-        return done.strict[0, 1], done.nearly[0, 1]
+        done = add_verdicts(none, Queries(first, 1 - first, won), zone=0.2, alpha=alpha)
+        return done.strict[0, 1] | done.strict[1, 0], done.nearly[0, 1]
 
     keys = jax.random.split(jax.random.key(0), 3 * n).reshape(3, n)
-    margin = 4 * np.sqrt(alpha * (1 - alpha) / n)
+    margin = 3 * np.sqrt(alpha * (1 - alpha) / n)
     strict, _ = jax.vmap(lambda key: study(key, 0.0))(keys[0])
     assert 0 < strict.mean() <= alpha + margin
     strict, nearly = jax.vmap(lambda key: study(key, -0.1))(keys[1])  # at the edge of half the zone
-    assert 0 < nearly.mean() <= alpha + margin
-    assert strict.mean() < nearly.mean()
+    assert 0 < nearly.mean() <= alpha / 2 + margin
     strict, _ = jax.vmap(lambda key: study(key, 1.0))(keys[2, :100])
-    assert strict.all()
+    assert strict.mean() > 0.9
 
 
 def test_a_top_set_is_sure_when_every_pair_across_is_linked(x64):
@@ -89,7 +88,7 @@ def test_a_top_set_is_sure_when_every_pair_across_is_linked(x64):
         nearly = strict | (rng.random((5, 5)) < 0.1) & ~np.eye(5, dtype=bool)
         zero = jnp.zeros((5, 5))
         evidence = anytime.Evidence(zero, zero > 0, zero, jnp.asarray(strict), jnp.asarray(nearly))
-        top, sure = anytime.top_set(evidence, 2)
+        top, sure = anytime.shown_top_set(evidence, 2)
         assert top.sum() == 2
         links = {(i, i) for i in range(5)} | {*zip(*np.nonzero(strict), strict=True)}
         while (

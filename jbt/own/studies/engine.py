@@ -274,4 +274,5 @@ def _absorb(
 ) -> View | PanelView:
     """The view after one more pair is asked, whose answer is not known yet."""
     query = Query(at[0], at[1], None if panelists is None else at[2])
-    return absorb(view, query, jnp.zeros(()), loop.rule, panelists, loop.protocol)  # type: ignore[arg-type]
+    level = jnp.asarray(0.5)  # as in `Loop.parallel`
+    return absorb(view, query, level, loop.rule, panelists, loop.protocol)  # type: ignore[arg-type]

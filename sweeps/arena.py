@@ -21,7 +21,7 @@ import runpy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -174,7 +174,7 @@ class Arena(MapPrior, Sweep):
             return self
         own = own_rules(Path(self.rule_file))
         RULES.update(own)
-        return type(self)(**(vars(self) | {"rule": tuple(dict.fromkeys((*self.rule, *own)))}))
+        return replace(self, rule=tuple(dict.fromkeys((*self.rule, *own))))
 
     def digests(self):
         if self.rule_file is None:
@@ -370,10 +370,10 @@ def own_rules(file: Path) -> dict[str, Rule]:
     for name, value in names.items():
         if name.startswith("_") or value in JBTS:
             continue
-        plain = inspect.unwrap(value) if callable(value) else value
+        plain: Any = inspect.unwrap(value) if callable(value) else value
         here = inspect.isfunction(plain) and plain.__code__.co_filename == str(file)
         if here and [*inspect.signature(plain).parameters] == ["view", "key"]:
-            own[name] = Rule(value)
+            own[name] = Rule(cast("Any", value))
         elif isinstance(value, Rule):
             own[name] = replace(value, family="yours")
     if not own:

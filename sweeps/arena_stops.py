@@ -93,8 +93,8 @@ class ArenaStops(MapPrior, Sweep):
                 experiment, number = programs[key]
                 conditions = numbers | {"rule": number}
                 labels = {"scenario": [name], "stop": [stop]}
-                sizes = {"n_items": scenario.n_items, "pools": self.pools}
-                group = Group(f"{name}-{stop}", experiment, conditions, labels, **sizes, fits=500)
+                sizes = (scenario.n_items, self.pools)
+                group = Group(f"{name}-{stop}", experiment, conditions, labels, *sizes, fits=500)
                 found.append(group)
         return found
 
@@ -118,7 +118,7 @@ class ArenaStops(MapPrior, Sweep):
                 evidence = anytime.add_verdicts(evidence, asked, zone=self.zone, alpha=alpha)
                 top, sure = anytime.shown_top_set(evidence, loop.k)
             else:
-                view = look(state, task, loop)
+                view: Any = look(state, task, loop)
                 top = view.design.of_items(top_set(view))
                 sure = certainty(view, self.zone) >= self.level
             across = top[:, None] & ~top

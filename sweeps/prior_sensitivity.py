@@ -250,10 +250,10 @@ class PriorSensitivity(Profiled):
         ticks = {v: f"{v:g}" for v in self.lam_b} | {ends[p]: LEARNED[p] for p in LEARNED}
         lines = []
         for judge, colour in zip(self.judge, plots.CYCLE, strict=False):
-            rows, style = {"judge": judge}, {"capsize": 0}
+            rows, learned = {"judge": judge}, {"prior": list(LEARNED)}
             lines.append(plots.Line(rows | {"prior": "normal"}, NAMES[judge], colour))
-            rows["prior"] = list(LEARNED)
-            lines.append(plots.Line(rows, "", colour, style, joined=False))
+            style = {"capsize": 0}
+            lines.append(plots.Line(rows | learned, "", colour, style, joined=False))
 
         def scale(quantity, ax):
             rows = where(table, quantity=quantity, lam=LAM)  # one scale for both designs

@@ -305,8 +305,8 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
             of(f"{n} verdicts of a reference", str(0.6 * (1 - i / len(shown))), n_reference=n)
             for i, n in enumerate(shown)
         ]
-        last = {"n_reference": shown[-1]}
-        alone = {"n_reference": 0}
+        last: dict[str, Any] = {"n_reference": shown[-1]}
+        alone: dict[str, Any] = {"n_reference": 0}
         benefit += [
             of(f"{shown[-1]}, taken for one judge's", "orange", model="mixed", **last),
             plots.Line({"model": "bias_aware", **alone}, "no reference, corrected", "blue"),

@@ -13,6 +13,7 @@ counts as its result.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -104,9 +105,12 @@ def _tournament(
         return state[0] + 1, due(state[0] + 1)
 
     first = jnp.array(1)
-    _, (matches, later) = jax.lax.while_loop(over, again, (first, due(first)))
+    played: Any = jax.lax.while_loop(over, again, (first, due(first)))
+    matches: Array = played[1][0]
+    later: Array = played[1][1]
     # One meeting more costs 1 / ((1 + met) (2 + met)).
-    return jnp.where(matches, 2 - met / (1 + met) - later / ((1 + met) * (2 + met)), 0)
+    score = 2 - met / (1 + met) - later / ((1 + met) * (2 + met))
+    return jnp.where(matches, score, 0)
 
 
 def _knockout(view: View, result: Verdicts):
@@ -153,7 +157,7 @@ def _insertion(view: View, result: Verdicts):
 
         at, _, open_ = jax.lax.fori_loop(0, steps, halve, (0, length, jnp.array(-1)))
         place = jnp.arange(k)
-        inserted = jnp.where(place == at, item, ranked[jnp.maximum(place - (place > at), 0)])
+        inserted: Any = jnp.where(place == at, item, ranked[jnp.maximum(place - (place > at), 0)])
         active = (pending[0] < 0) & view.design.item_mask[item]
         done, waits = active & (open_ < 0), active & (open_ >= 0)
         return (

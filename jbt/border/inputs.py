@@ -93,7 +93,8 @@ def parse(kind: type[T], argv: Sequence[str], **given: Any) -> T:
     import tyro
 
     # tyro breaks the lines of a help where its docstring does, since these are indented.
-    tyro._strings.remove_single_line_breaks = lambda text: re.sub(r"\n +", " ", text)
+    strings: Any = tyro._strings
+    strings.remove_single_line_breaks = lambda text: re.sub(r"\n +", " ", text)
     registry = tyro.constructors.ConstructorRegistry()
 
     @registry.primitive_rule

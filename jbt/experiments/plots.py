@@ -174,8 +174,9 @@ class Panel:
             ticks(ax, **self.ticks)
         if self.names:
             ax.set_xticks(range(len(self.names)), self.names, **self.name_style)
-        ax.set(**dict(zip(("xlabel", "ylabel", "title"), self.labels, strict=True)))
-        ax.title.set_size(11)
+        x, y, title = self.labels
+        ax.set(xlabel=x, ylabel=y)
+        ax.set_title(title, fontsize=11)
         if named and self.legend is None:
             label_ends(ax)
         elif named and self.legend and ax.get_legend_handles_labels()[0]:

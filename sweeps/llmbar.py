@@ -179,7 +179,7 @@ class LLMBar(RecordedSweep):
 
             def others(ax):
                 means, at = where(table, **mean.where), np.arange(len(subsets))
-                means = means.groupby("subset").estimate.mean()[subsets]
+                means = means.groupby("subset").estimate.mean().reindex(subsets)
                 ax.hlines(means, at - 0.45, at + 0.4, colors=mean.colour, label=mean.label)
                 for one in series:
                     paper = where(table, judge=PAPER_JUDGE, quantity=one.where["quantity"])

@@ -505,7 +505,7 @@ def test_pools_of_two_are_decided_from_one_c(judged, tmp_path, jbt):
     assert set(alone.pools["n_discordant"]) == {0}
     shared += ["--covariates", "words", "--anchors", tmp_path / "anchors.csv"]
     said = jbt("gate", *shared, "--json", tmp_path / "g.json")
-    assert "one c for each judge, from all pools merged; the prior chose it" in said
+    assert "one c for each judge, fitted to all pools merged; the prior chose it" in said
     assert "uncorrelated with words over pools" in said
     found = json.loads((tmp_path / "g.json").read_text())
     assert found["settings"]["merge_pools"] is True

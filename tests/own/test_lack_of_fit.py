@@ -118,5 +118,5 @@ def test_all_judges_together_and_ties_of_their_own_are_not_tested():
     tied = own.read(verdicts, items, covariates=["words"], ties="davidson")
     texts = [found.report("", []).text() for found in (boards, own.leaderboard(tied, ["words"]))]
     for text, where in zip(texts, ("for all judges together, but", "with Davidson's"), strict=True):
-        assert text.count(f"leaves out is not tested {where}") == 1
+        assert text.count(f"the model fits is not tested {where}") == 1
     assert boards[0].record()["untested"] is None

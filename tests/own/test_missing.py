@@ -136,7 +136,7 @@ def test_both_ends_of_a_leaderboard_are_those_of_tables_filled_by_hand():
     assert_allclose(board.missing["estimate"].iloc[1], c.estimate)
     text = boards.report("", []).text()
     assert "had all been won by the longer: +" in text
-    assert "these are bounds for a loss by words, not an interval" in text
+    assert "these are bounds for a loss that depends on words, not an interval" in text
     tables = read(pd.concat([verdicts.assign(judge=judge) for judge in "ab"]), items)
     joint = own.leaderboard(
         tables, ["words"], prior=PRIOR, missing="bounds", together=(tables, Judges.of(tables))

@@ -1,12 +1,11 @@
 """Two stops on the scenarios of the arena: how often is the top k wrong, and what does each cost?
 
-`posterior` stops at the first look at which P(the estimated top k is right) is at least .95, on the
-runs of the rule that leads (`entropy_reduction_fresh`). `anytime` stops when tests of single pairs
-show it (`jbt.acquisition.anytime`), on runs that ask for these tests (`pivot`)
-by a naive model. Contents within the
-zone of each other are equally right. Right is meant twice: of quality, and of what the judge
-prefers, its bias included, which is all that the second stop promises, and only where
-preferences are differences of one number an item: not in "not transitive".
+`posterior` stops at the first look at which P(the estimated top k is right) is at least .95, on
+runs of the rule that `jbt ask` uses (`entropy_reduction_fresh`). `anytime` stops when tests of
+single pairs show it (`jbt.acquisition.anytime`), on runs of a naive model that ask for these tests
+(`pivot`). Items within the zone of each other are equally right. Right is meant twice: of quality,
+and of what the judge prefers, its bias included. The second is all that `anytime` promises, and
+only where preferences are differences of one number an item: not in "not transitive".
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ import numpy as np
 
 from jbt.acquisition import anytime, init, step
 from jbt.acquisition.loop import look
+from jbt.acquisition.rules import ZONE
 from jbt.acquisition.stopping import certainty, top_set
 from jbt.experiments.declare import Group, NotNegative, Sweep, check_listed
 from jbt.experiments.labelled_arrays import where
@@ -66,8 +66,8 @@ class ArenaStops(MapPrior, Sweep):
     """Most verdicts of a run (count), a multiple of 64."""
     level: float = 0.95
     """Certainty at which `posterior` stops; `anytime` errs in at most the rest."""
-    zone: NotNegative = 0.5
-    """Logits within which contents count as equally right."""
+    zone: NotNegative = ZONE
+    """Logits within which items count as equally right; `pivot` asks for the default."""
     looked_every: int = 64
     """Verdicts between looks (count)."""
 

@@ -69,7 +69,7 @@ def add_verdicts(
     other one is still to come is left out.
 
     Args:
-      zone: logits within which contents count as equally good.
+      zone: logits within which items count as equally good.
       alpha: chance that any pair is ever decided wrongly, in all.
     """
     n = evidence.open.shape[0]

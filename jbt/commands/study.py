@@ -33,12 +33,12 @@ class AskOptions(StudySettings):
     query has an id, the pool, the two items in the order in which to show them,
     the judge, and every column of the items table for both items. Exit status: 0
     with queries; 5 without one, because answers are awaited; 3 once the top k is
-    sure; 4 once the budget is spent or no pair is left to ask."""
+    sure or shown; 4 once the budget is spent or no pair is left to ask."""
 
     study: StudyFolder
     """Folder of the study."""
-    rule: str = "entropy_reduction_fresh"
-    """Acquisition rule."""
+    rule: str | None = None
+    """Acquisition rule. By default entropy_reduction_fresh, with --stop anytime pivot."""
     items: Path | None = None
     """Table of items with the column item, optional columns pool, content and text, and any
     covariates. CSV, or Parquet with the extra judge-bt[parquet]."""

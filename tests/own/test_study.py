@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import os
 import random
 
@@ -15,8 +16,8 @@ from numpy.testing import assert_allclose
 from support.marks import heavy, nightly
 
 from jbt import own, runtime
-from jbt.acquisition import Task, run
-from jbt.acquisition.picks import pick_keys
+from jbt.acquisition import Task, anytime, run
+from jbt.acquisition.picks import Queries, pick_keys
 from jbt.kernel.fit import fit_map
 from jbt.own.studies import journal
 from jbt.simulation import judges
@@ -478,3 +479,68 @@ def test_a_wrong_setting_begins_no_study(tmp_path):
     (tmp_path / "journal.jsonl").write_text("")
     with pytest.raises(ValueError, match="does not begin with the settings"):
         own.Study.open(tmp_path, items())
+
+
+# --- a stop whatever the prior
+
+QUALITY = {"good": 2.2, "fair": 0.1, "poor": -1.0}
+ANYTIME = {"stop": "anytime", "repeats": "fresh", "budget": 400, "indifferent": 0.5}
+
+
+def three(**columns):
+    return pd.DataFrame({"item": [*QUALITY], **columns})
+
+
+@heavy
+def test_an_anytime_stop_ends_when_tests_of_single_pairs_show_the_top(tmp_path):
+    """After each verdict the study has stopped exactly if the tests, given all of these verdicts at
+    once, show a top k; another process that reads the journal agrees."""
+    study = own.Study.open(tmp_path, three(), **ANYTIME)
+    assert study.settings.rule == "pivot"
+    rng, names, asked = random.Random(3), [*QUALITY], []
+    while queries := study.ask(2):
+        for query in queries:
+            logit = QUALITY[query.first] - QUALITY[query.second] + 0.5
+            won = float(rng.random() < 1 / (1 + math.exp(-logit)))
+            study.tell(query.id, p_first=won)
+            asked.append((names.index(query.first), names.index(query.second), won))
+            first, second, won = map(np.array, zip(*asked, strict=True))
+            verdicts = Queries(first, second, won.astype(np.float32))
+            none = anytime.Evidence.none(3, np.dtype("float32"))
+            evidence = anytime.add_verdicts(none, verdicts, zone=0.5, alpha=0.05)
+            top, shown = anytime.shown_top_set(evidence, 1)
+            assert study.sure() == bool(shown)
+    assert study.stopped == "sure"
+    assert np.flatnonzero(top).tolist() == [0]
+    again = own.Study.open(tmp_path)
+    summary = again.summary()
+    assert again.stopped == "sure"
+    assert summary.pools.shown[0] == ["good"]
+    assert "top 1: good" in summary.report("").text()
+    assert summary.figure()
+    with pytest.raises(ValueError, match=r"one level, 0\.95"):
+        study.sure(0.9)
+
+
+@pytest.mark.parametrize(
+    ("settings", "columns", "message"),
+    [
+        ({"repeats": "never"}, {}, "needs repeats = fresh"),
+        ({"orders": "rule"}, {}, "needs orders = both"),
+        ({"level": 1.0}, {}, "a level below 1"),
+        ({"covariates": ["words"]}, {"words": [1, 2, 3]}, "no covariates"),
+        ({"judges": ["a", "b"]}, {}, "one judge"),
+        ({}, {"content": ["x", "x", "y"]}, "some share a content"),
+    ],
+)
+def test_an_anytime_stop_refuses_what_would_break_its_promise(tmp_path, settings, columns, message):
+    with pytest.raises(ValueError, match=message):
+        own.Study.open(tmp_path, three(**columns), **{**ANYTIME, **settings})
+
+
+def test_an_anytime_stop_takes_wins_and_ties_alone(tmp_path):
+    study = own.Study.open(tmp_path, three(), **ANYTIME)
+    (query,) = study.ask()
+    with pytest.raises(ValueError, match=r"a p_first of 0, 0\.5 or 1, got 0\.7"):
+        study.tell(query.id, p_first=0.7)
+    study.tell(query.id, p_first=0.5)

@@ -206,6 +206,8 @@ class Book:
             if (cost := answer.get("cost")) is None:
                 cost = 0.0 if name == "error" else self.items.prices[query.at[3]]
             graded = {"p_first": (value, 1)} if name == "p_first" else {}
+            if graded and self.settings.stop == "anytime" and _number(value) not in (0, 0.5, 1):
+                raise ValueError(f"stop = anytime needs a p_first of 0, 0.5 or 1, got {value!r}")
             for what, (number, most) in {**graded, "cost": (cost, MOST_COST)}.items():
                 if not 0 <= _number(number) <= most:
                     raise ValueError(f"{what} must lie in 0 to {most:g}, got {number!r:.40}")

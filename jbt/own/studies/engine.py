@@ -15,14 +15,14 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jbt import quick_compilation, runtime
-from jbt.acquisition import Loop, PanelView, Task, View, init, stopping
+from jbt.acquisition import Loop, PanelView, Task, View, anytime, init, stopping
 from jbt.acquisition.loop import look, refit
 from jbt.acquisition.panel_rules import resolve
-from jbt.acquisition.picks import Query, absorb, pick, pick_keys
+from jbt.acquisition.picks import Queries, Query, absorb, pick, pick_keys
 from jbt.acquisition.task import Panelists
 from jbt.identifiability import null_space
 from jbt.kernel import canonical, model
-from jbt.own.studies.book import At, Book
+from jbt.own.studies.book import At, Book, share_of
 from jbt.own.studies.settings import ANCHORS_AT, StudyItems
 from jbt.types import Comparisons, Design, Parameters, Pool, Posterior, Prior, Status
 
@@ -74,6 +74,12 @@ class Engine:
             self._starts = [Parameters.zeros(t.design, t.n_judges) for t in self.tasks]
             self._draws = canonical.normals(self.tasks[0].design.n_contents)
         self._looks: dict[int, tuple[Any, Look]] = {}
+        self._evidence = [
+            anytime.Evidence.none(int(size), np.dtype("float32")) for size in layout.sizes
+        ]
+        self._shown = {pool: np.empty(0, int) for pool in range(len(pools))}
+        self._n_counted = 0
+        """Answers that `_evidence` has (count)."""
 
     def _task(self, pool: int, n: int) -> Task:
         """The task of a pool, padded to n items."""
@@ -127,6 +133,23 @@ class Engine:
         if status == Status.CONVERGED:
             self._starts[pool] = parameters
         return Look(parameters, status, view, *map(float, facts))
+
+    def shown(self, book: Book, pool: int) -> np.ndarray:
+        """Places of the judge's own top k, once tests of single pairs have shown it
+        (`jbt.acquisition.anytime`); empty before. What was shown once stays."""
+        s = self._items.settings
+        for record in list(book.answers.values())[self._n_counted :]:
+            self._n_counted += 1
+            if (share := share_of(record)) is None:
+                continue
+            p, first, second, _ = book.queries[record["id"]].at
+            zone, alpha = np.float32(s.indifferent), np.float32(1 - s.level)
+            asked = Queries(*(jnp.array([v]) for v in (first, second, np.float32(share))))
+            self._evidence[p] = _add_verdicts(self._evidence[p], asked, zone=zone, alpha=alpha)
+            if not len(self._shown[p]):
+                top, found = _shown_top_set(self._evidence[p], k=s.k)
+                self._shown[p] = np.flatnonzero(top) if found else self._shown[p]
+        return self._shown[pool]
 
     def printed(self, pool: int, look: Look) -> tuple[np.ndarray, np.ndarray]:
         """Membership in the top k [M], and draws of the qualities [draws, M], to be printed:
@@ -194,6 +217,10 @@ class Engine:
                 if s.orders == "both" and ask(other, False):
                     views[pool] = absorb_one(views[pool], np.array(other[1:], np.int32))
         return chosen
+
+
+_add_verdicts = quick_compilation.jit(anytime.add_verdicts)
+_shown_top_set = quick_compilation.jit(anytime.shown_top_set, static_argnames="k")
 
 
 @partial(quick_compilation.jit, static_argnames="loop")

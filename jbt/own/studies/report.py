@@ -45,7 +45,7 @@ class StudySummary:
         """Verdicts that could have been asked for: all ordered pairs, of each judge (count)."""
         self.cost = study.cost
         """In the unit of the prices."""
-        self.k, self.level, self.rule = s.k, s.level, s.record()["rule"]
+        self.k, self.level, self.rule, self.stop = s.k, s.level, s.record()["rule"], s.stop
         self.indifferent = s.indifferent
         """Logits: contents that near at the boundary of the top k are equally right."""
         self.sds = s.lam**-0.5, s.lam_b**-0.5
@@ -62,9 +62,15 @@ class StudySummary:
                 "n_one": (shown & ~shown.swapaxes(1, 2)).sum((1, 2)),
             }
         )
+        if s.stop == "anytime":
+            self.pools["shown"] = [
+                [items.layout.names[pool][place] for place in study.engine.shown(book, pool)]
+                for pool in range(len(names))
+            ]
         """pool; certainty, P(the estimated top k is the true one, up to `indifferent`) under the
         posterior; near, P(it leads the others by less than `indifferent`); n_verdicts; status of
-        the fit; n_one, pairs shown in one order only (count)."""
+        the fit; n_one, pairs shown in one order only (count). Of an `anytime` stop also shown, the
+        top k that tests of single pairs have shown, empty before."""
         self.curve = pd.DataFrame(curve, columns=["pool", "verdicts", "certainty"])
         """pool, verdicts (count), certainty: at some of the refits."""
         tables = [_of_pool(study, pool, look) for pool, look in enumerate(looks)]
@@ -88,7 +94,9 @@ class StudySummary:
         if not self.n_verdicts:
             yield f"no verdict yet, {awaited}"
             return
-        if len(self.pools) == 1:
+        if self.stop == "anytime":
+            yield from self._shown()
+        elif len(self.pools) == 1:
             yield f"{self._top(next(self.pools.itertuples()))}, {self._prior()}"
         else:
             sure = int((self.pools.certainty >= self.level).sum())
@@ -102,6 +110,18 @@ class StudySummary:
         yield (
             f"{state}; {counted(self.n_verdicts, 'verdict')}{errors}, cost {self.cost:.4g}, "
             f"{saved} fewer than all {self.n_pairs}"
+        )
+
+    def _shown(self) -> Iterator[str]:
+        """What tests of single pairs have shown, whatever the prior."""
+        for pool in self.pools.itertuples():
+            of_pool = f" of pool {pool.pool}" * (len(self.pools) > 1)
+            yield f"top {self.k}{of_pool}: {', '.join(pool.shown) or 'not shown yet'}"
+        zone = f", up to {self.indifferent:g} logits" * (self.indifferent > 0)
+        yield (
+            f"a top {self.k} is shown once tests of single pairs decide it{zone}; it is the "
+            f"judge's own, its bias included, and wrong in at most {_percent(1 - self.level)} of "
+            "pools"
         )
 
     def _top(self, pool: Any) -> str:
@@ -130,7 +150,7 @@ class StudySummary:
             "verdicts": ranking.n_shown,
         }
         lines = list(self._rests_on(pool))
-        if len(self.pools) > 1:
+        if len(self.pools) > 1 and self.stop == "posterior":
             lines.insert(0, f"{self._top(pool)}, {counted(pool.n_verdicts, 'verdict')}")
         return Section(f"Ranking of pool {pool.pool}", lines, pd.DataFrame(table))
 
@@ -181,15 +201,17 @@ class StudySummary:
             colour = plots.CYCLE[i % len(plots.CYCLE)]
             label = str(name) if several and i < 8 else None
             curve.plot(rows.verdicts, rows.certainty, marker=".", color=colour, label=label)
-        label = f"{self.level:g}, where it stops"
-        curve.axhline(self.level, color="black", linewidth=0.8, linestyle="--", label=label)
+        if self.stop == "posterior":
+            label = f"{self.level:g}, where it stops"
+            curve.axhline(self.level, color="black", linewidth=0.8, linestyle="--", label=label)
         curve.set(
             ylim=(-0.02, 1.02),
             xlabel="verdicts of the pool",
             ylabel="certainty of the model (probability)",
             title=f"How sure the top {self.k} is, by verdicts",
         )
-        curve.legend(fontsize="small")
+        if curve.get_legend_handles_labels()[0]:
+            curve.legend(fontsize="small")
         ranking = self.ranking[self.ranking.pool == first][:DRAWN]
         inside = np.where(ranking["rank"] > self.k, "orange", "blue")
         heights = -np.arange(len(ranking))

@@ -36,6 +36,10 @@ count as spending."""
 
 Orders = Literal["both", "random", "rule"]
 Repeats = Literal["never", "fresh"]
+Stops = Literal["posterior", "anytime"]
+
+RULE_OF = {"posterior": "entropy_reduction_fresh", "anytime": "pivot"}
+"""Stop -> the acquisition rule that leads to it with the fewest verdicts, of those simulated."""
 
 COUNTS = 8
 """Arrays of counts of all ordered pairs that a study holds at its peak."""
@@ -65,8 +69,12 @@ class StudySettings:
     """Price of a verdict of each judge, in any unit (space-separated). By default 1 each."""
     reference: str | None = None
     """A judge whose c and kappa are 0."""
-    rule: str | acquisition.Rule | PanelRule | Score = "entropy_reduction_fresh"
-    """Acquisition rule."""
+    rule: str | acquisition.Rule | PanelRule | Score | None = None
+    """Acquisition rule; by default that of `stop` in `RULE_OF`."""
+    stop: Stops = "posterior"
+    """`posterior`: stop once the model gives the top k the probability `level`. `anytime`: stop
+    once tests of single pairs show the judge's own top k, its bias included
+    (`jbt.acquisition.anytime`)."""
     budget: int | None = None
     """Largest number of verdicts. By default all that there are. With `--repeats fresh` there is no
     end to them, so a budget or a purse is needed."""
@@ -81,7 +89,8 @@ class StudySettings:
     refit_every: int = 1
     """Number of verdicts of a pool between refits."""
     level: float = 0.95
-    """Stop once the top k is certain with this probability; 1 never stops for this reason."""
+    """Stop once the top k is certain with this probability; 1 never stops for this reason. An
+    `anytime` stop is wrong with at most the rest of it, in each pool."""
     indifferent: float = 0.0
     """At the boundary of the top k, contents whose qualities differ by less than this are equally
     right (logits)."""
@@ -130,6 +139,8 @@ class StudySettings:
             if isinstance(values.get(name), str):
                 raise ValueError(f"{name} must be a list, got {values[name]!r}")
             values[name] = tuple(values.get(name, ()))
+        if values.get("rule") is None:
+            values["rule"] = RULE_OF.get(values.get("stop", cls.stop))
         settings = cls(**values)
         if problems := [*settings._problems()]:
             raise ValueError("\n".join(problems))
@@ -139,7 +150,8 @@ class StudySettings:
         """Yield what is wrong; raise `ValueError` where a value is not of its kind."""
         own_tables.check_names(self.covariates)
         check_word("standardise", self.standardise, (True, False))
-        for name, kind in (("orders", Orders), ("repeats", Repeats), ("transform", Transform)):
+        words = {"orders": Orders, "repeats": Repeats, "stop": Stops, "transform": Transform}
+        for name, kind in words.items():
             check_word(name, getattr(self, name), get_args(kind))
         for name in ("k", "refit_every", "attempts", *["budget"] * (self.budget is not None)):
             check_count(name, getattr(self, name))
@@ -155,6 +167,8 @@ class StudySettings:
             yield f"seed must be a whole number from 0 to 2^32 - 1, got {self.seed!r}"
         if self.repeats == "fresh" and self.budget is None and self.purse is None:
             yield "repeats = fresh never runs out of verdicts: give a budget or a purse"
+        if self.stop == "anytime":
+            yield from self._anytime_problems()
         folded, n_judges = [name.casefold() for name in self.judges], max(len(self.judges), 1)
         for i, name in enumerate(self.judges):
             if folded[i] in folded[:i]:
@@ -170,6 +184,18 @@ class StudySettings:
             yield "a reference needs another judge, whose bias it measures"
         if isinstance(resolve(self.rule), PanelRule) and n_judges < 2:
             yield f"the rule {self.rule!r} chooses among several judges"
+
+    def _anytime_problems(self) -> Iterator[str]:
+        """Yield what keeps an `anytime` stop from its promise."""
+        for name, needed in (("repeats", "fresh"), ("orders", "both")):
+            if getattr(self, name) != needed:
+                yield f"stop = anytime needs {name} = {needed}, got {getattr(self, name)}"
+        if self.covariates:
+            yield "stop = anytime finds the judge's own top k, its bias included: no covariates"
+        if len(self.judges) > 1:
+            yield "stop = anytime takes one judge"
+        if self.level == 1:
+            yield "stop = anytime needs a level below 1"
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,6 +248,13 @@ class StudyItems:
         for pool, size in sizes.items():
             if size < 2:
                 raise ValueError(f"pool {pool!r} has one content: there is nothing to rank")
+        if settings.stop == "anytime" and (layout.content != layout.place).any():
+            raise ValueError(
+                "stop = anytime compares items, and some share a content: content = none lets each "
+                "compete by itself"
+            )
+        if settings.stop == "anytime" and len(tables.anchors):
+            raise ValueError("stop = anytime takes no anchors: only the judge's verdicts count")
         judges, prices = list(settings.judges or (None,)), list(settings.prices)
         if len(tables.anchors):
             judges.insert(ANCHORS_AT, ANCHORS)

@@ -271,19 +271,25 @@ class Study:
         assumptions, and `sweeps.stopping` measures how often such a top k is right.
 
         Args:
-          level: above 0 and at most 1; default that of the study.
+          level: above 0 and at most 1; default that of the study, and with `stop = anytime` no
+            other.
 
         Raises:
           ValueError: a level out of range.
         """
         level = self.settings.level if level is None else level
+        if self.settings.stop == "anytime" and level != self.settings.level:
+            raise ValueError(f"stop = anytime has one level, {self.settings.level:g}")
         if not 0 < level <= 1:
             raise ValueError(f"level must be above 0 and at most 1, got {level!r}")
         return not self._unsure(level)
 
     def _unsure(self, level: float) -> list[int]:
         """Pools whose top k is not certain to this degree, in the order of their names."""
-        looks = [(pool, self.look(pool)) for pool in by_name(self.items.tables.pools).tolist()]
+        pools = by_name(self.items.tables.pools).tolist()
+        if self.settings.stop == "anytime":
+            return [pool for pool in pools if not len(self.engine.shown(self.book, pool))]
+        looks = [(pool, self.look(pool)) for pool in pools]
         return [
             pool
             for pool, look in looks

@@ -20,9 +20,9 @@ README and `docs/**/*.md` mark what is made from `docs/results/NAME.csv` (`kept.
 The first line of a table names the results and chooses rows of them. The lines that begin with `-`
 are the rows of the page's table, their heading first, each with further choices after the last `|`.
 Each other line is a column: its heading, `|`, further choices and what to show. A choice is
-`column=value`, `column=value,value` (any of them), `column=` (empty) or `column!=value`; a value
-with spaces needs quotes. A later choice replaces an earlier one of the same column, a row's that of
-a column of the page. To show there are
+`column=value`, `column=value,value` (any of them; a comma before a space belongs to the value),
+`column=` (empty) or `column!=value`; a value with spaces needs quotes. A later choice replaces an
+earlier one of the same column, a row's that of a column of the page. To show there are
 
     estimate    the estimate and its interval (default)
     point       the estimate alone
@@ -90,7 +90,7 @@ class Results:
             column = choice.removesuffix("!")
             if column not in rows:
                 raise ValueError(f"no column {column}, only {', '.join(map(str, rows))}")
-            rows = rows[rows[column].isin(values.split(",")) != choice.endswith("!")]
+            rows = rows[rows[column].isin(re.split(",(?! )", values)) != choice.endswith("!")]
         self.used[name].update(rows.index)
         return rows
 

@@ -23,7 +23,7 @@ from jbt.experiments.table import Table
 from jbt.simulation import judges
 
 from ._shared.active import REFERENCE, Active, at_best_budget
-from ._shared.calibration import by_seed, drawn_from
+from ._shared.calibration import add_means, by_seed
 from ._shared.judge import Case, number
 
 if TYPE_CHECKING:
@@ -35,7 +35,11 @@ NAIVE = (*ABLATED, "random")
 WASTE = (REFERENCE, "global_uncertainty", "round_robin", "random")
 """Rules that are also run with the naive model, with an unbiased judge."""
 SHOWN = (
-    *(REFERENCE, "thompson", "lucb", "global_uncertainty", "round_robin"),
+    REFERENCE,
+    "thompson",
+    "lucb",
+    "global_uncertainty",
+    "round_robin",
     "entropy_reduction_fresh",
 )
 
@@ -80,55 +84,49 @@ class Acquisition(Active):
 
     def table(self, ds, t):
         super().table(ds, t)
-        recall, open_ = self.opened(ds["recall"], ds)
-        self.synergy(recall, open_, t)
-        self.above_full_data(recall, recall if open_ is None else open_["pools"], t)
+        recall = self.opened(ds["recall"], ds)
+        self.synergy(recall, t)
+        self.above_full_data(recall, t)
 
-    def synergy(self, recall: xr.DataArray, open_: xr.Dataset | None, t: Table) -> None:
+    def synergy(self, recall: xr.Dataset, t: Table) -> None:
         """Add the rule's gain with the bias-aware model minus its gain with the naive one; above 0,
         the two contributions are super-additive. Its rows are the rule's with the bias-aware model.
         """
         if not set(ABLATED) <= set(self.rule):
             return
+        values = where(recall.sel(budget=list(self.budget)), judge=own_judge(recall))
 
-        def difference(values: Any) -> Any:
-            values = where(values.sel(budget=list(self.budget)), judge=own_judge(recall))
+        def gain(model: str) -> xr.Dataset:
+            runs = [where(values, model=model, rule=rule) for rule in ABLATED]
+            one, other = (run.isel(condition=0) for run in runs)
+            return one - other
 
-            def gain(model: str) -> Any:
-                runs = [where(values, model=model, rule=rule) for rule in ABLATED]
-                one, other = (run.isel(condition=0) for run in runs)
-                return one - other
+        synergy = gain("bias_aware") - gain("naive")
+        add_means(t, "synergy", synergy, model="bias_aware", rule=REFERENCE)
 
-            return gain("bias_aware") - gain("naive")
-
-        carried = None if open_ is None else drawn_from(difference(open_))
-        row: dict[str, Any] = {"model": "bias_aware", "rule": REFERENCE}
-        t.means("synergy", difference(recall), carried=carried, **row)
-
-    def above_full_data(self, by_seed: xr.DataArray, open_: xr.DataArray, t: Table) -> None:
+    def above_full_data(self, recall: xr.Dataset, t: Table) -> None:
         """Add how far recall [condition, acquisition_seed, budget, pool] at the best budget exceeds
         recall at all N (N - 1) verdicts. Each half of the pools takes the best budget of the other
         half, because the largest of a hundred means is too large; the interval is for those two
         budgets. `best_above_full_data` is that largest mean, as in a study that chooses the budget
-        on its own pools, drawn from `open_`."""
-        if by_seed["budget"].values[-1] != self.n_items * (self.n_items - 1):
+        on its own pools, with the error of the judges' calibration."""
+        if recall["budget"].values[-1] != self.n_items * (self.n_items - 1):
             return
-        beyond, drawn = (values - values.isel(budget=-1) for values in (by_seed, open_))
         if self.pools >= 4:
-            recall = by_seed.mean(SEEDS)
-            full = recall.isel(budget=-1)
-            best = full.copy(data=at_best_budget(recall.values))
+            values = recall["value"].mean(SEEDS)
+            full = values.isel(budget=-1)
+            best = full.copy(data=at_best_budget(values.values))
             t.means("recall_above_full_data", best - full)
-        for at, source in zip(beyond, drawn, strict=True):
-            values = source.transpose("budget", SEEDS, "pool").values
+        beyond = (recall - recall.isel(budget=-1)).transpose("condition", "budget", SEEDS, ...)
+        for at, source in zip(beyond["value"], beyond["pools"].values, strict=True):
 
-            def studies(size: int, seeds: int | None, values: np.ndarray = values) -> np.ndarray:
-                pools, size_of = stats.with_seeds(values, seeds), {"resamples": stats.REPLICATES}
+            def studies(size: int, seeds: int | None, source: np.ndarray = source) -> np.ndarray:
+                pools, size_of = stats.with_seeds(source, seeds), {"resamples": stats.REPLICATES}
                 means = stats.bootstrap_means(pools, seed=t.seed, size=size, **size_of)
                 return means.max(1)
 
             row = {n: at[n].item() for n in t.columns if n in at.coords and n != "budget"}
-            best = at.transpose("budget", SEEDS, "pool").values.mean((1, 2)).max()
+            best = at.values.mean((1, 2)).max()
             t.add("best_above_full_data", best, n_pools=self.pools, studies=studies, **row)
 
     def panels_of(self, ds, table):

@@ -59,7 +59,8 @@ class Cost(RunSettings):
     dear: str = "gpt_5_1"
     """The judge that is not corrected, another of them."""
     rule: Annotated[tuple[str, ...], partial(declare.check_listed, known=tuple(RULES))] = (
-        *("top_k_aware", "random"),
+        "top_k_aware",
+        "random",
     )
     """Acquisition rules, of `jbt.acquisition.RULES`."""
     budget: tuple[int, ...] = (30, 64, 120, 200, 264, 320, 400, 528, 600, 800, 870)
@@ -172,12 +173,9 @@ class Cost(RunSettings):
 
     def table(self, ds, t):
         self.add_prices(t)
-        recall = calibration.by_seed(ds["recall"], self.n_seeds)
-        open_ = calibration.opened_by_seed(ds["recall"], ds, self.n_seeds)
-        assert open_ is not None  # every judge here is a twin
-        at = {"budget": list(self.budget)}
-        t.means("recall", recall.sel(at), carried=calibration.drawn_from(open_.sel(at), SHARE))
-        frontiers = self.frontiers(recall, open_["pools"])
+        recall = calibration.opened_by_seed(ds["recall"], ds, self.n_seeds)
+        calibration.add_means(t, "recall", recall.sel(budget=list(self.budget)), SHARE)
+        frontiers = self.frontiers(recall)
         for frontier in frontiers:
             self.add_reached(frontier, t)
         for rule in self.rule:
@@ -202,13 +200,12 @@ class Cost(RunSettings):
                 times = float(prices.overhead(self.labels, alone, sharing))
                 add("overhead", times, budget=budget, **gated)
 
-    def frontiers(self, recall: xr.DataArray, carried: xr.DataArray) -> list[Frontier]:
-        """Frontier of each condition, from recalls [condition, acquisition_seed, budget, pool] and
-        the same with the error of the judges' calibration."""
+    def frontiers(self, recall: xr.Dataset) -> list[Frontier]:
+        """Frontier of each condition, from recalls [condition, acquisition_seed, budget, pool]."""
         budgets = recall["budget"].values.astype(float)
         data, open_ = (
-            values.mean(SEEDS).transpose("condition", "budget", "pool").values.astype(float)
-            for values in (recall, carried)
+            recall[name].mean(SEEDS).transpose("condition", "budget", "pool").values
+            for name in ("value", "pools")
         )
         resampled = stats.bootstrap_means(data, seed=self.seed)
         means = np.concatenate([data.mean(-1)[None], resampled])

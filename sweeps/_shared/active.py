@@ -28,7 +28,7 @@ from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Design, Pool, Prior, Variant, check_count, check_positive
 
 from . import calibration
-from .calibration import SHARE, SIGNED, by_seed, drawn_from
+from .calibration import SHARE, SIGNED, add_means
 from .judge import Case, JudgeSettings, check_judge, pools_of
 from .scenario import MapPrior
 
@@ -45,8 +45,12 @@ SMALL_STUDY = 10
 TEST_BUDGET = 120
 """Budget of the paper's tests (verdicts)."""
 AT_ONE_BUDGET = (
-    *("recall", "delta", "p_holm", "power_at_10_pools"),
-    *("ahead_of_all", "told_from_all"),
+    "recall",
+    "delta",
+    "p_holm",
+    "power_at_10_pools",
+    "ahead_of_all",
+    "told_from_all",
 )
 """Quantities printed at the budget of the tests alone."""
 
@@ -75,8 +79,16 @@ class Active(MapPrior, RunSettings, JudgeSettings):
     """Acquisition rules on one judge's pools."""
 
     columns = (
-        *("protocol", "judge", "bias", "position", "discrimination", "pair_noise"),
-        *("model", "rule", "refit_every", "budget"),
+        "protocol",
+        "judge",
+        "bias",
+        "position",
+        "discrimination",
+        "pair_noise",
+        "model",
+        "rule",
+        "refit_every",
+        "budget",
     )
     units = {
         "allocation": "share of showings",
@@ -213,29 +225,25 @@ class Active(MapPrior, RunSettings, JudgeSettings):
     def table(self, ds, t):
         """Recall, its difference from the reference with tests, and the allocation, for every
         setting and budget of the table."""
-        recall, open_ = self.opened(ds["recall"].sel(budget=list(self.budget)), ds)
-        t.means("recall", recall, carried=drawn_from(open_, SHARE))
+        recall = self.opened(ds["recall"].sel(budget=list(self.budget)), ds)
+        add_means(t, "recall", recall, SHARE)
         for base, same in references(recall):
             for names in families().values():
-                self.compare(recall, open_, base, same, names, t)
+                self.compare(recall, base, same, names, t)
         for base, same in references(recall):
-            self.ahead(recall, base, same, t)
-        share, open_ = self.opened(
-            ds["allocation"].sel(distance=0).rename(table_budget="budget"), ds
-        )
-        t.means("share_at_boundary", share, carried=drawn_from(open_, SHARE))
+            self.ahead(recall["value"], base["value"], same, t)
+        share = ds["allocation"].sel(distance=0).rename(table_budget="budget")
+        add_means(t, "share_at_boundary", self.opened(share, ds), SHARE)
 
-    def opened(self, values: xr.DataArray, ds: xr.Dataset) -> tuple[xr.DataArray, Any]:
-        """A metric [condition, acquisition_seed, ..., pool], and the same with the error of the
+    def opened(self, values: xr.DataArray, ds: xr.Dataset) -> xr.Dataset:
+        """A metric [condition, acquisition_seed, ..., pool], beside the same with the error of the
         judges' calibration."""
-        n = self.n_seeds
-        return by_seed(values, n), calibration.opened_by_seed(values, ds, n)
+        return calibration.opened_by_seed(values, ds, self.n_seeds)
 
     def compare(
         self,
-        recall: xr.DataArray,
-        open_: xr.Dataset | None,
-        base: xr.DataArray,
+        recall: xr.Dataset,
+        base: xr.Dataset,
         same: dict[str, Any],
         names: Sequence[str],
         t: Table,
@@ -255,11 +263,9 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         if not family.sizes["condition"]:
             return
         # Without the labels of the reference, those of the rules remain.
-        delta, of_delta = family - base.reset_coords(drop=True), None
-        if open_ is not None:
-            of_base = where(open_, rule=REFERENCE, **same).isel(condition=0)
-            of_delta = where(open_, **of_family) - of_base.reset_coords(drop=True)
-        t.means("delta", delta, carried=drawn_from(of_delta, SIGNED))
+        opened = family - base.reset_coords(drop=True)
+        add_means(t, "delta", opened, SIGNED)
+        delta = opened["value"]
         beside = "p_holm" if len(of_family["rule"]) == len(delta) else ""
         for budget in delta["budget"].values:
             at_budget = delta.sel(budget=budget)
@@ -333,7 +339,7 @@ def shared(
     return found
 
 
-def references(recall: xr.DataArray) -> Iterator[tuple[xr.DataArray, dict[str, Any]]]:
+def references(recall: xr.Dataset) -> Iterator[tuple[xr.Dataset, dict[str, Any]]]:
     """The runs of the reference, with the labels of the runs that each is compared with."""
     for at in np.flatnonzero(recall["rule"].values == REFERENCE):
         base = recall.isel(condition=at)

@@ -4,13 +4,14 @@ results, the numbers that studies of the paper's size are drawn from."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from jbt import twins
 from jbt.experiments.labelled_arrays import SEEDS, where
-from jbt.experiments.table import Carried
+from jbt.experiments.table import Carried, Table
 from jbt.simulation.judges import Published
 from jbt.twins import CalibrationError
 
@@ -36,39 +37,44 @@ def errors(
 
 
 def opened(
-    errors: Sequence[CalibrationError | None],
     calibrated: xr.DataArray,
-    displaced: Sequence[np.ndarray],
+    errors: Sequence[tuple[CalibrationError, np.ndarray, np.ndarray] | None],
 ) -> xr.Dataset:
-    """Numbers with the calibration's error in them, in a form that can be selected from and
-    subtracted; `drawn_from` turns them into a `Carried`.
+    """Numbers beside the same with the calibration's error, in a form that can be selected from and
+    subtracted: `add_means` adds their means, `drawn_from` says what studies are drawn from.
 
     Args:
-      errors: [condition]; None for a judge without a twin.
       calibrated: [condition, ..., pool] the number in pools of the twins.
-      displaced: [condition, ..., pool] of twins displaced one way, and the other, without a
-        dimension of acquisition seeds.
+      errors: [condition] error of the twin, and [..., pool] its number displaced one way, and the
+        other, without a dimension of acquisition seeds; None for a judge without a twin.
 
     Returns:
-      pools like `calibrated`, weights [condition, ..., weight] of `CalibrationError.weights`.
+      value, pools like it, weights [condition, ..., weight] of `CalibrationError.weights`.
     """
     pools = calibrated.astype(float)
-    shape = displaced[0].shape[1:-1]
-    weights = np.zeros((len(errors), *shape, len(twins.TARGETS) + len(twins.PARAMETERS)))
-    for i, error in enumerate(errors):
-        if error is not None:
-            weights[i] = error.weights(displaced[0][i], displaced[1][i])
-            pools[i] = error.carried(pools.values[i], weights[i])
     dims = [dim for dim in calibrated.dims if dim not in (SEEDS, "pool")]
-    return xr.Dataset({"pools": pools, "weights": ([*dims, "weight"], weights)})
+    shape = [calibrated.sizes[dim] for dim in dims]
+    weights = np.zeros((*shape, len(twins.TARGETS) + len(twins.PARAMETERS)))
+    for i, of_twin in enumerate(errors):
+        if of_twin is not None:
+            error, *displaced = of_twin
+            weights[i] = error.weights(*displaced)
+            pools[i] = error.carried(pools.values[i], weights[i])
+    of_weights = [*dims, "weight"], weights
+    return xr.Dataset({"value": calibrated, "pools": pools, "weights": of_weights})
 
 
-def drawn_from(opened: xr.Dataset | None, within: tuple[float, float] = ANY) -> Carried | None:
-    """Turn numbers of `opened` into what studies are drawn from; None into None."""
-    if opened is None:
-        return None
+def drawn_from(opened: xr.Dataset, within: tuple[float, float] = ANY) -> Carried:
+    """What studies are drawn from, of numbers of `opened`."""
     blur = CalibrationError.blur(opened["weights"].transpose(..., "weight").values)
     return Carried(opened["pools"], blur, within)
+
+
+def add_means(
+    t: Table, quantity: str, opened: xr.Dataset, within: tuple[float, float] = ANY, **setting: Any
+) -> None:
+    """Add means over pools of numbers of `opened`."""
+    t.means(quantity, opened["value"], carried=drawn_from(opened, within), **setting)
 
 
 def by_seed(values: xr.DataArray, n_seeds: int) -> xr.DataArray:
@@ -80,13 +86,10 @@ def by_seed(values: xr.DataArray, n_seeds: int) -> xr.DataArray:
     return xr.DataArray(data, first.coords, ("condition", SEEDS, *values.dims[1:]))
 
 
-def opened_by_seed(values: xr.DataArray, ds: xr.Dataset, n_seeds: int) -> xr.Dataset | None:
-    """A metric as `by_seed` returns it, with the error of the judges' calibration in it; None where
-    no judge of the paper is simulated. The displaced twins have one acquisition seed."""
+def opened_by_seed(values: xr.DataArray, ds: xr.Dataset, n_seeds: int) -> xr.Dataset:
+    """A metric as `by_seed` returns it, `opened`. The displaced twins have one acquisition seed."""
     calibrated = by_seed(values, n_seeds)
     ways = [where(values, displaced=way) for way in twins.DISPLACED]
-    if not ways[0].sizes["condition"]:
-        return None
     of_judge: dict[str, CalibrationError] = {}
     for judge in dict.fromkeys(ways[0]["judge"].values.tolist()):
         one = [where(ds, judge=judge, displaced=way) for way in (0.0, *twins.DISPLACED)]
@@ -97,9 +100,11 @@ def opened_by_seed(values: xr.DataArray, ds: xr.Dataset, n_seeds: int) -> xr.Dat
         list(zip(*(a[name].values.tolist() for name in names), strict=True))
         for a in (calibrated, ways[0])
     )
-    places = [of_ways.index(label) if label in of_ways else 0 for label in labels]
-    error = [of_judge[label[0]] if label in of_ways else None for label in labels]
-    return opened(error, calibrated, [way.values[places].astype(float) for way in ways])
+    displaced = dict(zip(of_ways, zip(*map(_numpy, ways), strict=True), strict=True))
+    of_twins = [
+        (of_judge[label[0]], *displaced[label]) if label in displaced else None for label in labels
+    ]
+    return opened(calibrated, of_twins)
 
 
 def _numpy(values: xr.DataArray) -> np.ndarray:

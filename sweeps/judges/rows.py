@@ -93,10 +93,8 @@ class Twins:
         number, *ways = (part.transpose("condition", ..., "pool") for part in parts)
         of_ways = [way.values.astype(float) for way in ways]
         within = SIGNED if name.startswith(("benefit", "corr")) else SHARE
-        opened = calibration.opened(self.errors, number, of_ways)
-        carried = calibration.drawn_from(opened, within)
-        assert carried is not None
-        return carried
+        errors = list(zip(self.errors, *of_ways, strict=True))
+        return calibration.drawn_from(calibration.opened(number, errors), within)
 
     def means(self, name: str, *, interval: Any = None, **at: Any) -> None:
         """Add means over pools. Its columns are in `at`, its labels where it has them."""

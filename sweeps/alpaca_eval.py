@@ -98,7 +98,8 @@ class AlpacaEval(MapPrior, RecordedSweep):
         content, prompt = {"content": board.versions}, {"prompt": board.prompts}
         return [
             Group(
-                *("board", partial(self.experiment, board)),
+                "board",
+                partial(self.experiment, board),
                 {name: np.array(values) for name, values in conditions.items()},
                 {"c_from": list(every)},
                 n_items=len(board.versions),

@@ -64,9 +64,14 @@ JUDGES: dict[str, dict[str, float]] = {
 """Judge -> what differs from a fair one."""
 JUDGE_ALONE = ("naive", "bias_aware", "davidson", "length_controlled", "joint", "judge_aware")
 NAMES = (
-    *("fair judge", "prefers\nlength", "prefers\nlength, sees\nlittle quality"),
-    *("prefers length,\nof good models\nmore", "favours\none model", "labels prefer\nlength too"),
-    *("prefers length,\nmany ties", "prefers length,\nclear pairs\nlabelled"),
+    "fair judge",
+    "prefers\nlength",
+    "prefers\nlength, sees\nlittle quality",
+    "prefers length,\nof good models\nmore",
+    "favours\none model",
+    "labels prefer\nlength too",
+    "prefers length,\nmany ties",
+    "prefers length,\nclear pairs\nlabelled",
 )
 """Of the judges in the figure."""
 SHOWN = {
@@ -211,11 +216,13 @@ class Baselines(MapPrior, Sweep):
 
         return [
             panel(
-                *("tau", "Kendall's tau with\nthe true ranking"),
+                "tau",
+                "Kendall's tau with\nthe true ranking",
                 "Correction for length ranks well where length is the only bias",
             ),
             panel(
-                *("coverage", "share of 95 % intervals\nthat hold the win rate"),
+                "coverage",
+                "share of 95 % intervals\nthat hold the win rate",
                 "Prediction-powered intervals hold unless clear pairs were chosen for labels",
                 LEVEL,
             ),

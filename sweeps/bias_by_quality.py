@@ -76,7 +76,8 @@ class BiasByQuality(RecordedSweep):
         content, prompt = {"content": board.versions}, {"prompt": board.prompts}
         return [
             Group(
-                *("board", partial(self.experiment, board)),
+                "board",
+                partial(self.experiment, board),
                 {name: np.array([one[name] for one in every]) for name in PLAIN},
                 {"analysis": list(ANALYSES)},
                 n_items=len(board.versions),

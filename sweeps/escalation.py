@@ -189,7 +189,8 @@ class Escalation(Correlated, VaryingBias, Sweep):
             )
             conditions["conditions"]["rule"] = number
             return Group(
-                *(strategy if np.isnan(price) else f"{strategy}-{price}", experiment),
+                strategy if np.isnan(price) else f"{strategy}-{price}",
+                experiment,
                 **conditions,
                 n_items=self.n_items,
                 pools=self.pools,

@@ -80,7 +80,14 @@ class Gate(Correlated, VaryingBias, Sweep):
 
     name = "gate"
     columns = (
-        *("rule", "labels", "alpha", "n_anchors", "judge", "rho", "pool_class", "noise_kind"),
+        "rule",
+        "labels",
+        "alpha",
+        "n_anchors",
+        "judge",
+        "rho",
+        "pool_class",
+        "noise_kind",
         "noise",
     )
     presets = {

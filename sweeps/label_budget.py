@@ -116,7 +116,8 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
     ] = (0, 2, 4, 6, 10, 20, 40, 60)
     """Labels (count), increasing from 0."""
     noise: Annotated[tuple[float, ...], partial(declare.check_increasing, least=0, most=0.5)] = (
-        *(0.0, 0.1),
+        0.0,
+        0.1,
     )
     """Chances that a label is wrong, for all methods alike, increasing."""
     alpha: float = 0.05
@@ -140,7 +141,8 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
         by_number = {"n_labels": list(self.n_labels)}
         return [
             Group(
-                *("label_budget", self.experiment),
+                "label_budget",
+                self.experiment,
                 **declare.cases([Cell(*cell) for cell in product(self.rho, self.noise)]),
                 n_items=self.n_items,
                 pools=self.pools,

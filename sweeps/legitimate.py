@@ -103,7 +103,17 @@ class Legitimate(Sweep):
     )
     """True biases c* (logits per standard deviation of length), increasing."""
     discrimination: Annotated[tuple[float, ...], partial(check_increasing, least=0.0)] = (
-        *(0.0, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 1.6),
+        0.0,
+        0.03,
+        0.06,
+        0.1,
+        0.15,
+        0.2,
+        0.3,
+        0.4,
+        0.6,
+        1.0,
+        1.6,
     )
     """Logits per standard deviation of quality, increasing."""
     summeval_k: int = TASKS["summeval"].k

@@ -97,7 +97,8 @@ class LLMBar(RecordedSweep):
             raise ValueError("every pool needs two answers and one label that says which is better")
         return [
             Group(
-                *("pairs", experiment),
+                "pairs",
+                experiment,
                 {"judge": np.arange(len(recorded.judges))},
                 {"judge": recorded.judges},
                 n_items=2,

@@ -50,17 +50,38 @@ SHIFT = 2
 FACTOR = 5.0
 """Factor up to which, the paper says, Eq. 3 without centring misstates c_hat."""
 COLUMNS = (
-    *("judge", "design", "n_contents", "n_twice", "lam", "lam_b", "comparisons", "budget"),
-    *("protocol", "rho", "model"),
+    "judge",
+    "design",
+    "n_contents",
+    "n_twice",
+    "lam",
+    "lam_b",
+    "comparisons",
+    "budget",
+    "protocol",
+    "rho",
+    "model",
 )
 MEANS = (
-    *("profile_range_mle_centred", "profile_drop", "slice_drop", "curvature", "c_mle"),
-    *("c_interval_width", "c_interval_width_wald", "rank", "n_columns"),
+    "profile_range_mle_centred",
+    "profile_drop",
+    "slice_drop",
+    "curvature",
+    "c_mle",
+    "c_interval_width",
+    "c_interval_width_wald",
+    "rank",
+    "n_columns",
 )
 """Metrics of each design whose means the table has."""
 WHAT_C_COSTS = (
-    *(*MEANS, "profile_range", "c_uncentred", "c_uncentred_first"),
-    *("mle", "status_map", "status_profile"),
+    *MEANS,
+    "profile_range",
+    "c_uncentred",
+    "c_uncentred_first",
+    "mle",
+    "status_map",
+    "status_profile",
 )
 """All metrics of each design but `c_map`."""
 

@@ -87,7 +87,13 @@ class PartialPairing(Profiled):
     recall_n_twice: tuple[int, ...] = (3, 12, 30)
     """Contents rendered twice, for recall (count), beside none; an empty list skips this part."""
     rho: Annotated[tuple[float, ...], partial(declare.check_increasing, length=2)] = (
-        *(0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9),
+        0.0,
+        0.3,
+        0.5,
+        0.6,
+        0.7,
+        0.8,
+        0.9,
     )
     """Correlations of quality and covariate, for recall; increasing."""
     bias: float = 1.0

@@ -105,11 +105,17 @@ class PriorSensitivity(Profiled):
     judge: tuple[str, ...] = tuple(judges.JUDGES)
     """Judges: the paper's open ones, its unbiased control, and one that prefers the first shown."""
     lam: Annotated[tuple[float, ...], partial(declare.check_increasing, needed=LAM)] = (
-        *(0.2, 1.0, 5.0),
+        0.2,
+        1.0,
+        5.0,
     )
     """Prior precisions of quality, 1 among them (1/logit^2)."""
     lam_b: Annotated[tuple[float, ...], partial(declare.check_increasing, needed=LAM_B)] = (
-        *(0.01, 0.1, 1.0, 2.0, 10.0),
+        0.01,
+        0.1,
+        1.0,
+        2.0,
+        10.0,
     )
     """Prior precisions of c and kappa, 0.1 among them (1/logit^2)."""
     sd: float = 1.25

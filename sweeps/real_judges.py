@@ -78,7 +78,8 @@ class RealJudges(MapPrior, RecordedSweep):
         by_tied = {"model_tied": TIED_MODELS}
         return [
             Group(
-                *("questions", partial(self.experiment, recorded)),
+                "questions",
+                partial(self.experiment, recorded),
                 {"judge": np.arange(n_judges)},
                 {"judge": recorded.judges},
                 n_items=recorded.answers.mask.shape[1],
@@ -177,7 +178,8 @@ class RealJudges(MapPrior, RecordedSweep):
                 where={"quantity": ["c", "kappa"]},
                 lines=lines,
                 labels=(
-                    *("", "c or kappa, logits (bars: 95 %)"),
+                    "",
+                    "c or kappa, logits (bars: 95 %)",
                     "All three judges prefer longer answers",
                 ),
                 level=0.0,
@@ -188,7 +190,8 @@ class RealJudges(MapPrior, RecordedSweep):
                 where={"quantity": "agreement"},
                 lines=lines,
                 labels=(
-                    *("", "agreement with humans (bars: 95 %)"),
+                    "",
+                    "agreement with humans (bars: 95 %)",
                     "Corrected, they agree less with humans",
                 ),
                 legend=0,
@@ -228,7 +231,9 @@ def rows_of_all(answers: Answers) -> tuple[Rows, np.ndarray]:
     question, i, j = np.nonzero(answers.shown.any(1))
     x, content = np.log1p(answers.covariates), answers.content
     arrays = (
-        *(content[question, i], content[question, j], x[question, i] - x[question, j]),
+        content[question, i],
+        content[question, j],
+        x[question, i] - x[question, j],
         np.ones(len(question)),
         *(counts[question, :, i, j] for counts in (answers.shown, answers.wins)),
     )

@@ -24,8 +24,13 @@ DISCRIMINATION = 1.2140772217302545
 """Of a judge of our own: as many pairs are uncertain (0.2 < p < 0.8) as of the paper's judge, an
 expected share of 0.43, with all other options at their defaults."""
 SHOWN = (
-    *(REFERENCE, "thompson", "lucb", "global_uncertainty", "round_robin"),
-    *("top_k_aware_fresh", "entropy_reduction_fresh"),
+    REFERENCE,
+    "thompson",
+    "lucb",
+    "global_uncertainty",
+    "round_robin",
+    "top_k_aware_fresh",
+    "entropy_reduction_fresh",
 )
 
 

@@ -192,7 +192,12 @@ class Stopping(MapPrior, Sweep):
     k: int = 1
     """Size of the top set (count). In the paper 5."""
     rule: tuple[str, ...] = (
-        *("entropy_reduction_fresh", "top_k_aware", "thompson", "lucb", "round_robin", "random"),
+        "entropy_reduction_fresh",
+        "top_k_aware",
+        "thompson",
+        "lucb",
+        "round_robin",
+        "random",
     )
     """Acquisition rules."""
     protocol: Annotated[tuple[str, ...], partial(declare.check_listed, known=PROTOCOLS)] = PROTOCOLS

@@ -116,7 +116,16 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
 
     pools: int = 2048
     rho: Annotated[tuple[float, ...], partial(increasing, length=2)] = (
-        *(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+        0.0,
+        0.1,
+        0.2,
+        0.3,
+        0.4,
+        0.5,
+        0.6,
+        0.7,
+        0.8,
+        0.9,
     )
     n_reference: Annotated[tuple[int, ...], partial(increasing, least=0, length=2, needed=0.0)] = (
         0,
@@ -133,16 +142,26 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
     places of the boundary by either ranking of the cheap judge's verdicts; `disputed`, pairs that
     the two rankings order differently; `random`, all."""
     reference_bias: Annotated[tuple[float, ...], partial(increasing, needed=0.0)] = (
-        *(-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0),
+        -1.0,
+        -0.5,
+        -0.25,
+        0.0,
+        0.25,
+        0.5,
+        1.0,
     )
     """Biases of the reference (logits per unit), below 0 against the cheap judge's; 0 among them,
     its value while another factor is varied."""
     reference_position: Annotated[tuple[float, ...], partial(increasing, needed=0.0)] = (
-        *(0.0, 0.5, 1.0),
+        0.0,
+        0.5,
+        1.0,
     )
     """Its position biases (logits), 0 among them."""
     reference_discrimination: Annotated[tuple[float, ...], partial(increasing, needed=2.0)] = (
-        *(0.5, 1.0, 2.0),
+        0.5,
+        1.0,
+        2.0,
     )
     """Factors on quality in its logits (pure number), 2 among them."""
     noise: Annotated[tuple[float, ...], partial(increasing, least=0, most=0.5, needed=0.0)] = (
@@ -152,14 +171,19 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
     )
     """Shares of its verdicts that are reversed, 0 among them."""
     assumed_discrimination: Annotated[tuple[float, ...], partial(increasing, length=0)] = (
-        *(1.0, 4.0),
+        1.0,
+        4.0,
     )
     """Discriminations of the reference that the models assume, beside the true one, 2 (pure
     number)."""
     factor_placement: str = "boundary"
     """Placement while a factor of the reference is varied."""
     factor_rho: Annotated[tuple[float, ...], partial(increasing, length=2)] = (
-        *(0.0, 0.3, 0.5, 0.7, 0.9),
+        0.0,
+        0.3,
+        0.5,
+        0.7,
+        0.9,
     )
     """Correlations while a factor is varied, increasing."""
     bias: float = 1.5
@@ -252,7 +276,8 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         axes = dict.fromkeys(several, by_number)
         return [
             Group(
-                *("two_judges", self.experiment),
+                "two_judges",
+                self.experiment,
                 **conditions,
                 n_items=self.n_items,
                 pools=self.pools,

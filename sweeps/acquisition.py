@@ -24,7 +24,7 @@ from jbt.simulation import judges
 
 from ._shared.active import REFERENCE, Active, at_best_budget
 from ._shared.calibration import add_means, by_seed
-from ._shared.judge import Case, number
+from ._shared.judge import Case
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,8 +77,7 @@ class Acquisition(Active):
         if rule in NAIVE:
             out.append(replace(case, model="naive"))
         if rule in WASTE:
-            discrimination = number(self, "discrimination")
-            unbiased = replace(judges.UNBIASED, discrimination=discrimination)
+            unbiased = replace(judges.UNBIASED, discrimination=case.judge.discrimination)
             out.append(replace(case, name="unbiased", judge=unbiased))
         return out
 

@@ -314,23 +314,22 @@ class Gate(Correlated, VaryingBias, Sweep):
 
     def add_consequences(self, part: xr.Dataset, t: Table, **columns: Any) -> None:
         """Add each rule's enable rate over all judges at a correlation, and what it leads to."""
-        enable, naive = part["enable_rate"], part["naive_recall"]
+        naive = part["naive_recall"]
         gain = part["bias_aware_recall"] - naive
-        census = {**columns, "labels": "members", "rule": "census"}
+        deciders = (
+            (part["enable_rate"], part["labels_used"], {}),
+            (part["census_rate"], part["census_used"], {"labels": "members", "rule": "census"}),
+        )
         for name, inside in gate_rows.classes(part).items():
-            row, of_census = {**columns, "pool_class": name}, {**census, "pool_class": name}
-            gate_rows.add_rates(t, enable, inside, **row)
-            if name == ALL:
-                gate_rows.add_means(t, "gated_recall", naive + enable * gain, **row)
-                gate_rows.add_means(t, "labels_used", part["labels_used"], **row)
-                if columns["rho"] == self.rho[-1] > 0:
-                    of_pairs = enable.sel(labels=["pairs"])
-                    gate_rows.add_study_counts(t, of_pairs, self.sets, **row)
-            gate_rows.add_rates(t, part["census_rate"], inside, **of_census)
-            if name == ALL:
-                by_census = naive + part["census_rate"] * gain
-                gate_rows.add_means(t, "gated_recall", by_census, **of_census)
-                gate_rows.add_means(t, "labels_used", part["census_used"], **of_census)
+            for enable, used, decider in deciders:
+                row = {**columns, **decider, "pool_class": name}
+                gate_rows.add_rates(t, enable, inside, **row)
+                if name == ALL:
+                    gate_rows.add_means(t, "gated_recall", naive + enable * gain, **row)
+                    gate_rows.add_means(t, "labels_used", used, **row)
+                    if "labels" in enable.dims and columns["rho"] == self.rho[-1] > 0:
+                        of_pairs = enable.sel(labels=["pairs"])
+                        gate_rows.add_study_counts(t, of_pairs, self.sets, **row)
 
     def headline(self, table):
         """The paper's table with its labels, for four rules; labels needed; the worst rates of the

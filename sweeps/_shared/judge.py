@@ -104,18 +104,13 @@ class JudgeSettings(declare.Sweep):
         """The settings' judge. A twin as calibrated has the name of the paper's judge, so that the
         paper's numbers stand beside it alone; a changed twin has another."""
         names = ("bias", "position", "discrimination", "interaction", "pair_noise")
-        values = {n: number(self, n) for n in names}
+        values: dict[str, float] = {n: getattr(self, n) for n in names}
         name = self.judge or "default"
         if self.judge is not None:
             twin = twins.twin(self.judge, oracle=self.oracle, others=self.others)
             name += "_changed" * any(getattr(twin, n) != v for n, v in values.items())
         noise = values.pop("pair_noise")
         return Case(name, Judge.of(**values), pair_noise=noise)
-
-
-def number(s: JudgeSettings, name: str) -> float:
-    """Number in a field of settings that are `decided`."""
-    return getattr(s, name)
 
 
 def pools_of(s: JudgeSettings) -> Callable[[Key[Array, ""]], Pool]:

@@ -175,8 +175,8 @@ def counted(n: int, noun: str) -> str:
 
 
 def nats(evidence: float) -> str:
-    """An amount of evidence; rounding errors of zero are zero."""
-    return f"{evidence if evidence > 1e-6 else 0:.1f} nats"
+    """A range of log-likelihoods; rounding errors of zero are zero."""
+    return f"{evidence if evidence > 1e-6 else 0:.1f}"
 
 
 def with_interval(x: Any, low: Any, high: Any, spec: str = "", unit: str = "") -> str:

@@ -156,14 +156,15 @@ class GatePlan(JudgedPlan):
     def parts(self, plan: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
         share = {name: _percent(v) for name, v in plan["pool_classes"].items()}
         yield (
-            f"Labels to enable in {100 * self.power:g} % of the pools that the correction helps, "
-            "by the lower end of the interval, of those tried",
-            f"Share of the helped pools in which sign at alpha = {self.alpha:g} enables. Top-"
-            f"{self.k} recall in {self.pools} simulated pools: naive {plan['recall_naive']:.3f}, "
-            f"bias-aware {plan['recall_bias_aware']:.3f}. Recall is higher with the correction in "
-            f"{share['helped']} of them and not in {share['recall_harmed']}; on the pairs that the "
-            "two rankings order differently, the correction is right on at most half in "
-            f"{share['agreement_harmed']}",
+            "Fewest labels, of the numbers tried, with which the lower end of the interval reaches "
+            f"{100 * self.power:g} % of the pools that the correction helps",
+            "Share of the helped pools in which the sign test at alpha = "
+            f"{self.alpha:g} enables the correction. Mean recall of the top {self.k} in "
+            f"{self.pools} simulated pools is {plan['recall_naive']:.3f} without and "
+            f"{plan['recall_bias_aware']:.3f} with correction. The correction raises recall in "
+            f"{share['helped']} of them (helped) and does not in {share['recall_harmed']} "
+            "(recall_harmed). It is right on at most half of the pairs that the two rankings order "
+            f"differently in {share['agreement_harmed']} (agreement_harmed)",
             plan["labels"],
         )
 
@@ -173,21 +174,24 @@ class GatePlan(JudgedPlan):
 
     def _enabled(self, columns: Mapping[str, Any], t: Any) -> str:
         rates = (f"{_percent(v, t)} of {k} pools" for k, v in columns["enable_rate"].items())
-        bought = f"{columns['labels_used'][t]:.1f} bought a pool on average"
-        return f"{bought}, enabled in {', '.join(rates)}"
+        used = f"{columns['labels_used'][t]:.1f} used per pool on average"
+        return f"{used}; they enable the correction in {', '.join(rates)}"
 
     def cell(self, columns: Mapping[str, Any], t: int) -> str:
         return _percent(columns["enable_rate"]["helped"], t)
 
     def notes(self, plan: Mapping[str, Any]) -> Sequence[str]:
-        wrong = "; not on members some of whose labels are wrong, as one is used again"
+        wrong = "; not if some labels of members are wrong, because a label may be used again"
         return (
-            "members: draws of two of them, with replacement; a census, all members labelled and "
-            f"enabled if recall rises by their labels: {self._enabled(plan['census'], ())}",
-            "never: not with the most tried; where fewer are bought, there are no more",
-            "recall_harmed: recall is not higher with the correction; agreement_harmed: it is "
-            "right on at most half of the pairs in dispute; alpha bounds what sign enables of the "
-            "former on members, of the latter on pairs and disputed" + wrong * (self.noise > 0),
+            "members are drawn in twos, with replacement. A census labels all members instead and "
+            "enables the correction if recall then rises: "
+            f"{self._enabled(plan['census'], ())}",
+            "never: even the largest number tried is too small; where fewer labels are used than "
+            "asked for, the pool has no more",
+            "alpha bounds the share of recall_harmed pools that sign enables by labels of members, "
+            "and of agreement_harmed pools by labels of pairs or disputed pairs"
+            + wrong
+            * (self.noise > 0),
         )
 
 

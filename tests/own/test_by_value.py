@@ -65,8 +65,8 @@ def test_values_are_leaderboards_of_their_verdicts_and_differences_those_of_thei
     assert table.index[table["differs"]].tolist() == ["A", "D"]
     assert not table["shared"].any()
     text = boards.report("", []).text()
-    assert "theta differs in 2 of 4 models and values" in text
-    assert "theta of A, en less de: +" in text
+    assert "theta differs significantly in 2 of 4 cases" in text
+    assert "theta of A in en minus that in de: +" in text
     assert "model  en (192)  " in text
 
 
@@ -113,7 +113,7 @@ def test_the_command_writes_every_value(of_items, tmp_path, capsys):
     argv += ["--covariates", "words"]
     out = ["--by", "language", "--json", str(tmp_path / "b.json"), "--out", str(tmp_path / "out")]
     assert cli.main([*argv, *out]) == 0
-    assert "by language (verdicts)" in capsys.readouterr().out
+    assert "by language (number of verdicts)" in capsys.readouterr().out
     by = json.loads((tmp_path / "b.json").read_text())["by"]
     assert by["column"] == "language"
     assert [row["value"] for row in by["models"]] == ["en"] * 4 + ["de"] * 4

@@ -312,7 +312,7 @@ def test_each_rule_decides(tmp_path):
     pools, (judge,) = decided(three)
     assert [d.decision for d in pools] == [ENABLE, KEEP_OFF, None]
     assert [d.reason for d in pools] == [
-        "6 of 6 discordant labels right, p = 0.016 <= 0.05",
+        "6 of 6 discordant labels favour the correction, p = 0.016 <= 0.05",
         "no discordant label",
         "no labels",
     ]
@@ -349,7 +349,7 @@ def test_of_two_items_fitted_alone_only_a_changed_order_counts(tmp_path, rule):
     # As kappa may, the fit turns the pair of p.
     rankings = ranked(tables, [0.0, 1, 1, 0, 1, 0], [1.0, 0, 2, 0, 1, 0])
     (p, q, r), _ = decided(rankings, rule, fitted_alone=True)
-    assert p.reason.startswith("1 of 1 discordant labels right")
+    assert p.reason.startswith("1 of 1 discordant labels favour the correction")
     assert p.decision == (KEEP_OFF if rule == "sign" else ENABLE)
     assert q.reason == "two items, fitted alone: no covariate can change their order"
     assert q.decision == KEEP_OFF
@@ -385,9 +385,9 @@ PROMISES = {
     "members census": [],
 }
 POPULATIONS = {
-    "pairs": "untied pairs of the 2 pools with labels that the two rankings order oppositely",
-    "disputed": "untied pairs of the 3 pools that the two rankings order oppositely",
-    "members": "about pools like these 2, those with labelled contents of both",
+    "pairs": "pairs that the two rankings order in opposite ways, in the 2 pools with labels",
+    "disputed": "untied pairs that the two rankings order in opposite ways, in the 3 pools. If",
+    "members": "about pools like these 2, which have labelled contents in both",
     "census": "about the 2 pools with labels: if the labels are true, enabling the correction in",
 }
 
@@ -426,7 +426,7 @@ def test_the_report_says_what_a_decision_is_about_and_where_few_pools_decide(tmp
         return gate.report("Gate", []).answer
 
     _, about, few = answer(pools)
-    assert "is about the untied pairs of the 9 pools that the two rankings" in about
+    assert "that the two rankings order in opposite ways, in the 9 pools. If" in about
     assert few.startswith("j0: half of these pairs lie in 1 of 9 pools, and the decision depends")
     assert len(answer(pools.assign(n_disputed=6))) == 2
 

@@ -136,10 +136,10 @@ def test_rows_and_counts_give_the_same_answers(batch, found):
     [
         (
             "converged",
-            "+0.5 [+0.1, +0.9] without a prior, +0.43 with the prior; the verdicts carry 2.0 nats "
-            "about c[words] between -0.57",
+            "+0.5 [+0.1, +0.9] without a prior, +0.43 with the prior; the log-likelihood varies by "
+            "2.0 for c[words] between -0.57",
         ),
-        ("flat", "any value between -0.57 and +1.43 and beyond fits as well; the prior"),
+        ("flat", "between -0.57 and +1.43, so any value there and beyond fits as well; the prior"),
         ("disconnected", "comparisons between the unconnected items would identify it"),
         ("separated", "the smaller c is, the better is the fit, without end; the prior"),
         ("covariate_constant", "words never differs between the items"),

@@ -46,7 +46,7 @@ def tables(**population):
 @pytest.mark.parametrize(
     ("population", "effects", "said"),
     [
-        ({}, set(), "what the model leaves out"),
+        ({}, set(), "that the model leaves out"),
         ({"cycle": 0.5}, {"pairs of models"}, "win against others more often than one quality"),
         heavy({"of_answers": 1.0}, {OF_ANSWERS}, "depend on each other"),
         heavy({"c": 0.5 + QUALITY / 2}, {"c[words] between models"}, "not at equal covariates"),
@@ -105,7 +105,7 @@ def test_with_few_prompts_nothing_is_tested():
     (board,) = own.leaderboard(tables(prompts=14, cycle=2.0), ["words"])
     assert board.left_out.empty
     assert board.record()["left_out"] == []
-    assert board.record()["untested"] == "on fewer than 15 prompts"
+    assert board.record()["untested"] == "there are fewer than 15 prompts"
 
 
 @pytest.mark.heavy
@@ -117,6 +117,8 @@ def test_all_judges_together_and_ties_of_their_own_are_not_tested():
     verdicts.loc[0, "p_first"] = 0.5
     tied = own.read(verdicts, items, covariates=["words"], ties="davidson")
     texts = [found.report("", []).text() for found in (boards, own.leaderboard(tied, ["words"]))]
-    for text, where in zip(texts, ("for all judges together, but", "with Davidson's"), strict=True):
-        assert text.count(f"the model fits is not tested {where}") == 1
+    for text, where in zip(
+        texts, ("the test takes one", "there is no test with Davidson's"), strict=True
+    ):
+        assert text.count(f"it is not tested whether the model fits: {where}") == 1
     assert boards[0].record()["untested"] is None

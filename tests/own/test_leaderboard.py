@@ -194,7 +194,7 @@ def test_intervals_are_withheld_with_a_reason(why):
         assert of_words[0]["profile_range"] < 1e-6
         assert models["low_naive"].notna().all()  # the naive fit is identified all the same
     text = boards.report("", []).text()
-    assert ("jbt plan prompts says how many more prompts" in text) == ("few" in why)
+    assert ("jbt plan prompts computes how many more prompts" in text) == ("few" in why)
     runaways = {"one always wins": ["A"], "Davidson, one way": ["A", "B"]}.get(why, [])
     assert models["model"][models["runaway"]].tolist() == runaways
 
@@ -308,7 +308,10 @@ def test_the_command_writes_what_it_prints(tmp_path, capsys):
     assert [board["judge"] for board in boards] == ["one", "two", "silent"]
     assert "no ranking: no_verdicts" in printed
     assert boards[2]["models"][0]["theta"] is None
-    assert "jackknife over 20 pools (each left out in turn), with Student's t of " in printed
+    assert (
+        "a jackknife, which leaves out each of the 20 pools in turn, and from Student's t "
+        in printed
+    )
     assert "nothing here tests the assumption of the correction" in printed
     assert "MAP with lam = 1, lam\\_b = 0.1" in (out / "report.md").read_text()
     assert (out / "figure.png").read_bytes().startswith(b"\x89PNG")
@@ -348,7 +351,9 @@ def test_win_rates_and_averages(ties):
     means = items.groupby("item")["words"].mean()
     np.testing.assert_allclose(models["average_words"], means[models.index])
     assert "win rate by theta against B" in boards.report("", []).text()
-    assert ("two equal answers tie in" in boards.report("", []).text()) == (ties == "davidson")
+    assert ("two equally good answers tie in" in boards.report("", []).text()) == (
+        ties == "davidson"
+    )
 
 
 def test_counts_are_those_of_the_verdicts():
@@ -380,7 +385,7 @@ def test_elo_of_an_anchor_is_its_difference():
     assert fixed.models.loc[1, "elo"] == 1000
     assert fixed.models.loc[1, columns[1:]].isna().all()
     text = own.leaderboard(own.read(verdicts), elo="B=1000").report("", []).text()
-    assert "B is fixed at 1000, and intervals are of differences from this model" in text
+    assert "B is fixed at 1000, and intervals are those of differences from this model" in text
     assert "uncorrected Elo" in text
 
 
@@ -400,8 +405,14 @@ def test_the_answer_counts_ranks_from_outside_the_plausible_ones():
     ends = {"rank": rank, "rank_low": np.maximum(rank - 1, 1), "rank_high": rank + 1}
     for naive, answer in (
         ([1, 2, 3, 4], "the correction changes no rank"),
-        ([2, 1, 3, 4], "changes 2 of 4 ranks (0 from a rank outside the plausible ones), most"),
-        ([4, 3, 2, 1], "changes 4 of 4 ranks (2 from a rank outside the plausible ones), most"),
+        (
+            [2, 1, 3, 4],
+            "changes the rank of 2 of 4 models; for 0 of them, the uncorrected rank is outside",
+        ),
+        (
+            [4, 3, 2, 1],
+            "changes the rank of 4 of 4 models; for 2 of them, the uncorrected rank is outside",
+        ),
     ):
         models = board.models.assign(rank_naive=np.array(naive, float), **ends)
         boards[0] = dataclasses.replace(board, models=models)
@@ -422,7 +433,7 @@ def test_a_model_outside_the_others_is_pointed_out():
     others = tables[1].loc[tables[1]["item"] != "D", "words"]
     of_d = tables[1].loc[tables[1]["item"] == "D", "words"]
     assert one.distance == pytest.approx((of_d.mean() - others.mean()) / others.std(ddof=0))
-    assert "D lies outside the other models in words" in boards.report("", []).text()
+    assert "D differs from all other models in words" in boards.report("", []).text()
     ranks = board.robust.set_index("model")
     assert ranks.columns.tolist() == ["asked", "log1p", "none", "relative", "ties_dropped"]
     for name, options in (

@@ -40,7 +40,7 @@ def test_the_command_prints_c_with_what_its_interval_covers(tmp_path, jbt):
     printed = jbt("leaderboard", *options)
     (board,) = json.loads((tmp_path / "b.json").read_text())["leaderboards"]
     (c,) = board["one_comparison"]["c"]
-    assert f"on one comparison\nc[words] {c['estimate']:+.2f} [{c['low']:+.2f}, " in printed
+    assert f"on one comparison\nc[words] = {c['estimate']:+.2f} [{c['low']:+.2f}, " in printed
     assert COVERAGE in printed
     rows = pd.read_csv("docs/calibration/one_comparison.csv")
     rows = rows[rows["interval"].str.startswith("c (")]
@@ -48,9 +48,9 @@ def test_the_command_prints_c_with_what_its_interval_covers(tmp_path, jbt):
     held, guessed = n * rows["coverage"], rows["setting"].str.contains("guesses")
     shares = [held[some].sum() / n[some].sum() for some in (~guessed, guessed)]
     ends = rows["coverage"][~guessed].agg(["min", "max"])
-    assert f"{shares[0]:.2f} of {n[~guessed].sum():.0f} simulated" in COVERAGE
+    assert f"{shares[0]:.2f} of {n[~guessed].sum():.0f} studies" in COVERAGE
     assert f"({ends['min']:.2f} to {ends['max']:.2f} by setting)" in COVERAGE
-    assert f"{shares[1]:.2f} of {n[guessed].sum():.0f} where" in COVERAGE
+    assert f"{shares[1]:.2f} of {n[guessed].sum():.0f} studies in which" in COVERAGE
     printed = jbt("leaderboard", *options[:4], "--one-comparison")
     assert "on one comparison\nnot estimated: this needs" in printed
 

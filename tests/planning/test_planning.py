@@ -152,7 +152,7 @@ def test_reference(tmp_path, capsys):
 def test_gate(tmp_path, capsys):
     options = "--n-items 8 --k 2 --pools 64 --bias 2 --n-labels 5 28 --power 0.5"
     printed, plan = run(["gate"], options, tmp_path, capsys)
-    assert printed.startswith("Labels to enable in 50 % of the pools that the correction helps, ")
+    assert printed.startswith("Fewest labels, of the numbers tried, with which the lower end ")
     shares = {name: v["estimate"] for name, v in plan["pool_classes"].items()}
     assert shares["helped"] + shares["recall_harmed"] == pytest.approx(1)
     labels = plan["labels"]
@@ -162,7 +162,7 @@ def test_gate(tmp_path, capsys):
         assert (smallest is None) == (low[1] < 0.5)
         used = found["labels_used"][0 if smallest == 5 else 1]
         number = f"{smallest} labels" if smallest else "never"
-        start = f"  {name + ':':10} {number}; {used:.1f} bought a pool on average, enabled in "
+        start = f"  {name + ':':10} {number}; {used:.1f} used per pool on average; they enable "
         assert start in printed
     # All 28 pairs hold all disputed ones: no more is to be had of pairs.
     rates = {name: v["enable_rate"]["helped"]["estimate"] for name, v in labels.items()}

@@ -156,7 +156,7 @@ def _decidable(judges: pd.DataFrame, n_pools: int, pairs: bool) -> Section:
         }
     )
     each = f"each {noun} counts" if pairs or n_pools == 1 else f"one {noun} of each pool counts"
-    lines = [f"by sign at alpha = {ALPHA:g}, which needs {needed(ALPHA)} that count: {each}"]
+    lines = [f"sign at alpha = {ALPHA:g} needs at least {needed(ALPHA)} that count; {each}"]
     if n_pools > 1:
         counts = "label counts" if within == 1 else "labels count"
         lines.append(f"in a single pool at most {within} {counts}")

@@ -108,14 +108,16 @@ class Identification:
                 if few:
                     row: Any = next(pools.itertuples())
                     name = row.pool if pd.isna(row.judge) else f"{row.pool}, {row.judge}"
-                    x, label = x + row.c_map, f"{name}: {nats(row.profile_range)}"
+                    x, label = x + row.c_map, f"{name}: varies by {nats(row.profile_range)}"
                     ends = row.c_interval or []
                 # Widths keep flat curves from hiding each other.
                 plots.band(ax, x, middle, *band, colour=colour, label=label, linewidth=width)
                 ax.plot(ends, [-PROFILE_DROP] * len(ends), "|-", color=colour, ms=8)
             ax.axhline(-PROFILE_DROP, color="grey", lw=0.8, ls=":", label="95 % by the profile")
-            ax.set_xlabel(f"{'c' if few else 'c less its MAP'}, logits per {rows['unit'].iloc[0]}")
-            ax.set_ylabel("log-likelihood below its largest, nats")
+            ax.set_xlabel(
+                f"{'c' if few else 'c minus its MAP estimate'}, logits per {rows['unit'].iloc[0]}"
+            )
+            ax.set_ylabel("profile log-likelihood minus its maximum")
             ax.set_title("A peak measures c, a flat line does not")
             ax.legend(fontsize="small")
         return drawn
@@ -161,7 +163,7 @@ def _sections(table: pd.DataFrame, ending: str = "") -> list[Section]:
     ]
     if len(directions) > DIRECTIONS_SHOWN:
         lines.append(f"and {len(directions) - DIRECTIONS_SHOWN} others, see --json or --out")
-    title = f"Changes that no verdict can show (null directions){ending}"
+    title = f"Changes that leave every verdict as likely as before (null directions){ending}"
     sections.append(Section(title, lines))
     return sections
 
@@ -175,8 +177,10 @@ def _in_short(pools: pd.DataFrame) -> str:
     defaults = pools.loc[pools["status"].isin(ANY), "c_map"]
     parts = [_tally(pools["status"], len(pools))]
     if len(evidence):
-        parts.append(f"a pool carries {nats(evidence.median())} about c (median)")
-        parts[-1] += f", at most {nats(evidence.max())}"
+        parts.append(
+            f"the log-likelihood of a pool varies by {nats(evidence.median())} over c +- 1"
+        )
+        parts[-1] += f" (median; at most {nats(evidence.max())})"
     if len(estimates):
         middle = signed(estimates.median())
         parts.append(f"c is {middle} without a prior (median of {len(estimates)})")
@@ -190,8 +194,8 @@ def _sentence(row: Any) -> str:
     """The information about one coefficient, a row of the table, in one sentence."""
     c, prior = f"c[{row.covariate}]", signed(row.c_map)
     within = f"between {signed(row.c_map - 1)} and {signed(row.c_map + 1)}"
-    carried = f"the verdicts carry {nats(row.profile_range)} about {c}"
-    flat = f"not identified: {carried}, so any value {within} and beyond fits as well"
+    carried = f"the log-likelihood varies by {nats(row.profile_range)} for {c}"
+    flat = f"not identified: {carried} {within}, so any value there and beyond fits as well"
     flat += f"; the prior chose {prior}"
     side = "larger" if row.curve[-1] > row.curve[0] else "smaller"
     low, high = row.c_interval or (np.nan, np.nan)

@@ -126,6 +126,6 @@ def _profiles(ax: Axes, analysis: Analysis) -> None:
     ax.set_ylim(bottom, -bottom / 20)
     ax.set(
         xlabel=f"c, logits per {of_c['unit'].iloc[0] if d == 1 else 'unit'}",
-        ylabel="log-likelihood below its largest, nats",
+        ylabel="profile log-likelihood minus its maximum",
         title="A peak measures c, a flat line does not",
     )

@@ -200,7 +200,7 @@ def _coefficients(coefficients: pd.DataFrame) -> pd.DataFrame:
             "coefficient": c.coefficient,
             "estimate [95 %]": _measured(c),
             "mean over pools": signed(c.mean_over_pools),
-            "evidence": nats(c.profile_range) if c.quantity == "c" else "",
+            "log-likelihood range": nats(c.profile_range) if c.quantity == "c" else "",
             "change without ties": "" if np.isnan(change) else signed(change),
         }
         for c, change in zip(each(coefficients), changes, strict=True)
@@ -218,9 +218,9 @@ def _evidence(coefficients: pd.DataFrame, one_pool: bool) -> Iterator[str]:
     chosen = []
     for c in each(coefficients):
         name = f"{_of(c.judge)}{c.coefficient}"
-        renderings = f"versions of one content carry {nats(c.profile_range)} about it"
+        renderings = f"the log-likelihood varies by {nats(c.profile_range)} over c +- 1"
         if c.basis == Basis.MEASURED:
-            yield f"{name} is measured within contents: {renderings}"
+            yield f"{name} is measured, from versions of one content: {renderings}"
             yield from _differs(name, c.p_alike)
         elif c.basis == Basis.MERGED:
             yield (
@@ -411,7 +411,8 @@ def _legend(batch: Batch, fits: list[PoolFit], k: int) -> Iterator[str]:
             "Each judge, all pools together: one c and one kappa, their average effects in such "
             "pools; on one comparison c is larger if it differs between pools, or if versions of a "
             "content differ in quality. Each pool has its own qualities, which are integrated "
-            "out. The evidence is how far the profile log-likelihood falls within 1 of c."
+            "out. The log-likelihood range is how far the profile log-likelihood falls within 1 of "
+            "c; near 0, the verdicts do not identify c."
         )
     else:
         yield f"P(top {k}): the posterior probability of being among the {k} best."
@@ -462,7 +463,8 @@ def _joint_sentences(batch: Batch, fit: PanelFit, k: int) -> Iterator[str]:
             "quality gives such a difference too"
         )
     statuses = Counter(pool.status.name.lower() for pool in fit.pools)
-    yield ", ".join(f"{status} {n}" for status, n in statuses.items())
+    counts = ", ".join(f"{status} in {n}" for status, n in statuses.items())
+    yield f"status of the joint fits: {counts} of {len(fit.pools)} pools"
     n_untrusted = statuses[Status.NO_REFERENCE.name.lower()]
     if n_untrusted:
         yield (
@@ -474,7 +476,10 @@ def _joint_sentences(batch: Batch, fit: PanelFit, k: int) -> Iterator[str]:
     if chosen:
         yield f"theta is prior-selected in {chosen} of {len(fit.pools)} pools"
     differ = [p.top_k_differs for p in fit.pools if p.top_k_differs is not None]
-    yield f"top-{k} differs from naive, c = kappa = 0 for all, in {sum(differ)}/{len(differ)}"
+    yield (
+        f"the top {k} differs from the uncorrected one (c = kappa = 0 for all) in {sum(differ)} of "
+        f"{len(differ)} pools"
+    )
 
 
 def _joint_coefficients(fit: PanelFit, alone: pd.DataFrame, n_alone: int) -> pd.DataFrame:

@@ -253,11 +253,11 @@ def _decision(cell: Any, rule: str, alpha: float, which: str) -> tuple[str | Non
         reason = f"all {m} disputed members labelled: {cell.gain:+d} of the truly best are gained"
         return ENABLE if cell.gain > 0 else KEEP_OFF, reason
     if not cell.n_used:
-        ties = f", though {cell.n_ties} on pairs that one ranking ties" * bool(cell.n_ties)
+        ties = f", though {cell.n_ties} are on pairs that one ranking ties" * bool(cell.n_ties)
         return KEEP_OFF, f"no discordant label{ties}"
     enable = cell.p_value <= alpha
-    reason = f"{cell.n_used_right} of {cell.n_used} discordant labels right{which.format(cell)}"
-    reason += f", p = {cell.p_value:.2g} {'<=' if enable else '>'} {alpha:g}"
+    reason = f"{cell.n_used_right} of {cell.n_used} discordant labels favour the correction"
+    reason += f"{which.format(cell)}, p = {cell.p_value:.2g} {'<=' if enable else '>'} {alpha:g}"
     if rule == "sign" and cell.n_used < needed(alpha):
         reason += f"; at least {needed(alpha)} are needed"
     return ENABLE if enable else KEEP_OFF, reason

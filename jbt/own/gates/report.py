@@ -29,9 +29,9 @@ HEADINGS = {
     "n_disputed": "disputed",
     "n_labels": "labels",
     "n_discordant": "discordant",
-    "n_right": "right",
-    "n_used": "used",
-    "n_used_right": "used right",
+    "n_right": "for correction",
+    "n_used": "tested",
+    "n_used_right": "tested for correction",
     "p_value": "p",
 }
 """What a report calls a column."""
@@ -49,14 +49,14 @@ DRAWN = {
 
 POPULATION = {
     "pairs": (
-        "Each decision is about the {pairs} of {these} that the two rankings order oppositely: if "
-        "the correction is right on at most half of them, it is enabled with probability at most "
-        "{alpha:g}"
+        "Each decision is about the {pairs} that the two rankings order in opposite ways, in "
+        "{these}. If the correction is right on at most half of these pairs, the test enables it "
+        "with probability at most {alpha:g}"
     ),
     "members": (
-        "Each decision is about pools like these {n_pools}, those with labelled contents of both "
-        "top {k}, each counted once: if a content that the correction puts into the top {k} is "
-        "good no more often than the one that it replaces, the correction is enabled with "
+        "Each decision is about pools like these {n_pools}, which have labelled contents in both "
+        "top {k}; each pool counts once. If a content that the correction puts into the top {k} is "
+        "good no more often than the one that it replaces, the test enables the correction with "
         "probability at most {alpha:g}"
     ),
     "members of a pool": (

@@ -59,7 +59,7 @@ class ByValue:
             columns[f"{value} ({n})"] = [
                 with_interval(rank, low, high, ".0f") for rank, low, high in numbers.tolist()
             ]
-        title = f"{judge or 'Ranking'}: by {self.column} (verdicts)"
+        title = f"{judge or 'Ranking'}: ranks by {self.column} (number of verdicts)"
         return Section(title, list(_sentences(table)), pd.DataFrame(columns))
 
 
@@ -67,19 +67,19 @@ def _sentences(table: pd.DataFrame) -> Iterator[str]:
     """Each c, and the theta that differ, of rows of `differences`."""
     for c in each(table[table["kind"] == "c"]):
         interval = with_interval(c.difference, c.low, c.high, "+.2f", " logits")
-        yield f"c[{c.of}], {c.value} less {c.other}: {interval}"
+        yield f"c[{c.of}] of {c.value} minus that of {c.other}: {interval}"
     differ, n = table[table["differs"]], table["low_all"].notna().sum()
     yield (
-        f"theta differs in {len(differ)} of {n} models and values with an interval ({LEVEL:.0%} "
-        "for all together; about the mean of the models)"
+        f"theta differs significantly in {len(differ)} of {n} cases (a model and a value) with an "
+        f"interval, at {LEVEL:.0%} for all together; theta is measured from the mean of the models"
         if n
         else "no difference of theta has an interval; the status of each value is in --json"
     )
     for row in each(differ.head(SHOWN)):
         interval = with_interval(row.difference, row.low_all, row.high_all, "+.2f", " logits")
-        yield f"theta of {row.of}, {row.value} less {row.other}: {interval}"
+        yield f"theta of {row.of} in {row.value} minus that in {row.other}: {interval}"
     if len(differ) > SHOWN:
-        yield f"and {len(differ) - SHOWN} more, see --json"
+        yield f"{len(differ) - SHOWN} more differ, see --json"
 
 
 def check_values(column: str, values: Sequence[str]) -> None:

@@ -64,8 +64,8 @@ class Elo:
         if self.anchor is not None:
             fixed, of = self.anchor, "from this model"
         return (
-            f"Elo: {PER_LOGIT:.1f} points a logit; {fixed} is fixed at {self.points:g}, and "
-            f"intervals are of differences {of}"
+            f"a logit is {PER_LOGIT:.1f} Elo points; {fixed} is fixed at {self.points:g}, and "
+            f"intervals are those of differences {of}"
         )
 
     def columns(self, theta: np.ndarray, ends: Intervals, models: Sequence[str]) -> dict[str, Any]:

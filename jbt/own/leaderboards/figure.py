@@ -53,7 +53,7 @@ def qualities(boards: Sequence[Leaderboard], elo: str | None) -> Figure:
     for ax, board in zip(panels, boards, strict=False):
         models, scale = board.models, scale_of(board.models)
         naive, corrected = (models[ends].to_numpy().T for ends in (scale.naive, scale.corrected))
-        series = [("naive", "orange", *naive), ("corrected", "blue", *corrected)]
+        series = [("uncorrected", "orange", *naive), ("corrected", "blue", *corrected)]
         plots.forest(ax, cut(models["model"]), series)
         name = f"Elo, {elo}" if elo else "quality, logits (mean 0 over the models)"
         ax.set_xlabel(f"{name}; lines: {LEVEL:.0%} intervals")

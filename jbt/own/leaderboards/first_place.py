@@ -43,9 +43,9 @@ class FirstPlace:
         """The numbers, in a sentence."""
         share = 100 * self.n_removed / self.n_verdicts
         return (
-            f"first place: without {self.n_removed} of the {self.n_verdicts} verdicts "
-            f"({share:.2g} %), chosen for this purpose, {self.challenger} would be first (found by "
-            "refitting; fewer may be enough)"
+            f"{self.challenger} would be first without {self.n_removed} of the {self.n_verdicts} "
+            f"verdicts ({share:.2g} %), if those most in favour of {self.model} are left out "
+            "(confirmed by a refit; fewer may be enough)"
         )
 
 

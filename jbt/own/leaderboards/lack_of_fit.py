@@ -48,11 +48,11 @@ MEANING = {
 def untested(fit: Fitted) -> str:
     """Where a judge's leaderboard is not tested, in words; empty if it is."""
     if fit.status != Status.CONVERGED:
-        return "without a maximum"
+        return "the likelihood has no maximum"
     if not fit.bradley_terry:
-        return "with Davidson's ties"
+        return "there is no test with Davidson's ties"
     few = fit.problem.n_clusters < FEWEST_PROMPTS
-    return f"on fewer than {FEWEST_PROMPTS} prompts" * few
+    return f"there are fewer than {FEWEST_PROMPTS} prompts" * few
 
 
 def lack_of_fit(fit: Fitted, covariates: Sequence[str], seed: int = 0) -> pd.DataFrame:
@@ -95,17 +95,17 @@ def lack_of_fit(fit: Fitted, covariates: Sequence[str], seed: int = 0) -> pd.Dat
 def sentences(tests: pd.DataFrame, untested: str) -> Iterator[str]:
     """All tests in one line, then what is found; or where there are none."""
     if untested:
-        yield f"whether the model fits is not tested {untested}"
+        yield f"it is not tested whether the model fits: {untested}"
     if tests.empty:
         return
     least = 1 / (1 + DRAWS)
     listed = ", ".join(
-        f"{test.effect} p {'=' if test.p > least else '<='} {test.p:.2g}" for test in each(tests)
+        f"{test.effect} (p {'=' if test.p > least else '<='} {test.p:.2g})" for test in each(tests)
     )
-    yield f"what the model leaves out, by score tests: {listed}"
+    yield f"score tests for effects that the model leaves out: {listed}"
     for effect in tests["effect"][tests["p"] < ALPHA / len(tests)]:
         (meaning,) = (text for start, text in MEANING.items() if effect.startswith(start))
-        yield f"{effect}: {meaning}"
+        yield f"significant, {effect}: {meaning}"
 
 
 def _left_out(

@@ -67,8 +67,9 @@ FEWEST = 15
 """Prompts below which nothing is fitted: no coverage is simulated there."""
 
 COVERAGE = (
-    "95 % intervals held the judge's own c in 0.94 of 847 simulated studies (0.88 to 0.98 by "
-    "setting), but in 0.04 of 49 where 15 % of the verdicts were guesses, which draw c towards 0"
+    "in simulation, such 95 % intervals contained the judge's own c in 0.94 of 847 studies (0.88 "
+    "to 0.98 by setting), but in only 0.04 of 49 studies in which 15 % of the verdicts were "
+    "guesses, because guesses draw c towards 0"
 )
 """Of c, by the kept rows of `benchmarks.calibration one_comparison`."""
 
@@ -119,13 +120,13 @@ class OneComparison:
           units: of c, as the leaderboard has them.
         """
         if self.status == Status.FLAT:
-            yield "not identified: the verdicts do not show what varies between prompts"
+            yield "not identified: the verdicts do not show how much varies between prompts"
             return
         if self.status != Status.CONVERGED:
             yield "not estimated: the fit of what varies did not converge"
             return
         for c, unit in zip(each(self.c), units, strict=True):
-            yield f"c[{c.covariate}] {_logits(c)} per {unit}, by {self.n_prompts} prompts"
+            yield f"c[{c.covariate}] = {_logits(c)} per {unit}, from {self.n_prompts} prompts"
         yield COVERAGE
         shown = self.spread[self.spread["log_error"] <= SHOWN]
         of_quality = shown["effect"].str.startswith(UNITS)
@@ -134,7 +135,8 @@ class OneComparison:
             ends = [f"{sd:.2f}" for sd in sorted(shown["sd"][of_quality])]
             several = f" to {ends[-1]}, by model" * (len(ends) > 1)
             sds.insert(0, f"{UNITS} {ends[0]}{several}")
-        yield f"what varies (standard deviations): {', '.join(sds) or 'too little to be measured'}"
+        what = ", ".join(sds) or "too small to be measured"
+        yield f"standard deviations of what varies: {what}"
 
 
 def _logits(estimate: Any) -> str:

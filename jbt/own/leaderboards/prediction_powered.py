@@ -105,11 +105,11 @@ def labelled_win_rates(tables: Tables, judge: int) -> LabelledWinRates:
         }
     )
     notes = [
-        f"ppi: from {len(labelled)} labelled of {len(verdicts)} judged pairs, on "
-        f"{counted(n_prompts, 'prompt')}; weight of the judge {rates.weight:.2f}"
+        f"ppi: {len(labelled)} of {len(verdicts)} judged pairs have labels, on "
+        f"{counted(n_prompts, 'prompt')}; the judge's verdicts have the weight {rates.weight:.2f}"
     ]
     if n_left := len(labels) - len(labelled):
-        notes.append(f"ppi: {counted(n_left, 'labelled pair')} without a verdict left out")
+        notes.append(f"ppi: {counted(n_left, 'labelled pair')} without a verdict not used")
     known, has_interval = np.isfinite(rates.win_rate), np.isfinite(rates.low)
     few = f"labelled on fewer than {FEWEST_LABELLED:g} prompts"
     one_sided = f"labels for it, or against it, on fewer than {stats.FEWEST} prompts"

@@ -164,7 +164,7 @@ def _of_all(setup: Setup, judges: Judges) -> Leaderboard:
     return Leaderboard(
         judge=JOINT,
         **_results(setup, naive, fit, evidence, met=setup.met(None), judges=judges),
-        untested="for all judges together, but for each",
+        untested="the test takes one judge at a time",
         n_missing=int(tables.lost["count"].sum()),
         trusted=judges.trusted,
         agreements=agreement(tables, judges.known),

@@ -41,8 +41,8 @@ AVERAGE = "average effect on win rates over such prompts"
 """What c of a leaderboard is."""
 
 NOT_ESTIMATED = (
-    "not estimated: this needs one judge's verdicts on at least 15 prompts, an interval for each "
-    "c, plain differences and no --ties davidson"
+    "not estimated: this needs the verdicts of one judge on at least 15 prompts, an interval for "
+    "each c, and neither --difference relative nor --ties davidson"
 )
 """What stands in place of the fit on one comparison."""
 
@@ -375,28 +375,29 @@ def _answer(board: Leaderboard) -> str:
     if board.band is not None:
         ranks = board.band.ranks
         n_open = (ranks["least"] < ranks["largest"]).sum()
-        line += f"; c[{board.band.covariate}] is not identified, so {n_open} ranks are open"
+        line += f"; c[{board.band.covariate}] is not identified, so {n_open} ranks are undetermined"
     moved = (models["rank_naive"] - models["rank"]).fillna(0)
     if not moved.any():
         corrects = board.coefficients["kind"].isin(["c", "kappa"]).any()
         return line + "; the correction changes no rank" * bool(corrects)
     furthest = models.iloc[int(moved.abs().argmax())]
     n_known = models[["rank", "rank_naive"]].notna().all(axis=1).sum()
-    changed = f"{(moved != 0).sum()} of {n_known} ranks"
+    changed = f"the rank of {(moved != 0).sum()} of {n_known} models"
     if has_ends:
         beyond = (models["rank_naive"] < models["rank_low"]) | (
             models["rank_naive"] > models["rank_high"]
         )
-        changed += f" ({(beyond & (moved != 0)).sum()} from a rank outside the plausible ones)"
+        n_beyond = (beyond & (moved != 0)).sum()
+        changed += f"; for {n_beyond} of them, the uncorrected rank is outside the plausible ranks"
     line += (
-        f"; the correction changes {changed}, most of all that of {furthest['model']}, from "
-        f"{_rank(furthest['rank_naive'])} to {_rank(furthest['rank'])}"
+        f"; the correction changes {changed}; the largest change is that of {furthest['model']}, "
+        f"from rank {_rank(furthest['rank_naive'])} to {_rank(furthest['rank'])}"
     )
     if (board.of_kind("c")["status"] == "converged").all():
         return line
     return (
         f"{whose}best without correction: {board.best_uncorrected}; corrected by a coefficient "
-        f"that is not measured, {line.removeprefix(whose)}"
+        f"that is not measured: {line.removeprefix(whose)}"
     )
 
 
@@ -404,7 +405,7 @@ def _conventions(board: Leaderboard, settings: Settings) -> Iterator[str]:
     prior: Prior = settings.prior
     yield (
         f"MAP with lam = {prior.lam:g}, lam_b = {prior.lam_b:g}; theta in logits, with mean 0 over "
-        "the models; naive: without covariates and position"
+        "the models; uncorrected: fitted without covariates and position"
     )
     yield (
         "rank [best, worst plausible]: 1 + the number of models that are significantly better, and "
@@ -443,7 +444,7 @@ def _shown(board: Leaderboard, against: str | None) -> pd.DataFrame:
         "model": cut(models["model"]),
         "rank [best, worst plausible]": [_rank(*row) for row in _rows(models, *RANKS)],
         "uncorrected rank": [_rank(rank) for rank in models["rank_naive"]],
-        "won-lost-tied": ["-".join(f"{n:.4g}" for n in row) for row in _rows(models, *COUNTS)],
+        "won-lost-tied": ["-".join(f"{n:.0f}" for n in row) for row in _rows(models, *COUNTS)],
         heading: [percent(rate) or "-" for rate in models["win_rate"]],
     }
     for name in models.columns[models.columns.str.startswith("average_")]:
@@ -452,7 +453,7 @@ def _shown(board: Leaderboard, against: str | None) -> pd.DataFrame:
         of_ppi = models.filter(like="ppi_").rename(columns=lambda name: name.removeprefix("ppi_"))
         columns["ppi rank"] = [_rank(*row) for row in _rows(of_ppi, *RANKS)]
         columns[f"ppi {QUANTITY}"] = [percent(*row) or "-" for row in _rows(of_ppi, *ESTIMATE)]
-    columns["votes"] = models["n_verdicts"]
+    columns["verdicts"] = models["n_verdicts"]
     scale = scale_of(models)
     for prefix, ends in (("", scale.corrected), ("uncorrected ", scale.naive)):
         columns[prefix + scale.name] = [
@@ -491,28 +492,30 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
     if len(degrees):
         ends = {f"{degrees.min():.0f}": None, f"{degrees.max():.0f}": None}
         yield (
-            f"{LEVEL:.0%} intervals: jackknife over {board.n_clusters} pools (each left out in "
-            f"turn), with Student's t of {' to '.join(ends)} effective degrees of freedom, around "
-            "the estimates without the prior's pull"
+            f"the {LEVEL:.0%} intervals come from a jackknife, which leaves out each of the "
+            f"{board.n_clusters} pools in turn, and from Student's t with {' to '.join(ends)} "
+            "effective degrees of freedom; their centre is the estimate without the prior's pull"
         )
     if not joint:
         for c in each(board.of_kind("c")):
-            evidence = f"; the verdicts carry {c.profile_range:.1f} nats about c +- 1"
+            evidence = f"; the log-likelihood varies by {c.profile_range:.1f} over c +- 1"
             evidence = evidence if _known(c.profile_range) else ""
-            yield f"c[{c.covariate}] {_logits(c)} per {c.unit}, its {AVERAGE}{evidence}"
+            yield f"c[{c.covariate}] = {_logits(c)} per {c.unit}, the {AVERAGE}{evidence}"
     if joint:
         yield known_in_words(board.trusted)
         yield from agreement_in_words(board.agreements)
         yield from _of_judges(table)
     else:
         kappas = each(board.of_kind("kappa"))
-        lines = [f"kappa {_logits(kappa)} in favour of the first shown" for kappa in kappas]
+        lines = [
+            f"kappa = {_logits(kappa)} in favour of the answer shown first" for kappa in kappas
+        ]
         yield from lines or ["kappa is fixed at 0 (--position)"]
     for tie in each(board.of_kind("log nu").dropna(subset="estimate")):
         nu = np.exp(tie.estimate)
         yield (
-            f"log nu {_interval(tie.estimate, tie.low, tie.high)}: two equal answers tie in "
-            f"{nu / (2 + nu):.0%} of verdicts (Davidson)"
+            f"log nu = {_interval(tie.estimate, tie.low, tie.high)}: two equally good answers tie "
+            f"in {nu / (2 + nu):.0%} of verdicts (Davidson)"
         )
     if settings.elo is not None:
         elo = Elo.of(settings.elo, models["model"].tolist())
@@ -520,13 +523,13 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
     for reason in board.reasons():
         yield f"no interval: {reason}"
     if "few_clusters" in [*biases["status"], *models["status"]]:
-        yield "jbt plan prompts says how many more prompts put one model above another"
+        yield "jbt plan prompts computes how many more prompts would put one model above another"
     pull = models["pull"].abs()  # NaN where there is no interval
     if (pull > PULLED).any():
         yield (
             f"the prior has moved theta by up to {pull.max():.1f} standard errors "
             f"({models['model'].iloc[int(pull.argmax())]}); intervals correct for this, estimates "
-            f"do not; with --lam below {settings.prior.lam:g} the prior moves it less"
+            f"do not; a --lam below {settings.prior.lam:g} reduces it"
         )
     if board.labelled is not None:
         yield from board.labelled.notes
@@ -535,7 +538,10 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
     yield from _outside(board.outside)
     yield from lack_of_fit.sentences(board.left_out, board.untested)
     if joint and settings.missing == "bounds" and board.n_missing:
-        yield f"no bounds for the missing verdicts ({board.n_missing}) of all judges together"
+        yield (
+            f"no bounds are computed for the missing verdicts ({board.n_missing}) of all judges "
+            "together"
+        )
     if board.missing is not None and len(board.missing):
         unknown = board.missing["status"].isin(["flat", "covariate_constant"])
         ends = board.missing[~unknown]
@@ -550,12 +556,12 @@ def _of_judges(table: pd.DataFrame) -> Iterator[str]:
     """The coefficients of all judges together."""
     for c in each(table):
         if c.kind == "discrimination":
-            yield f"{c.judge}: discrimination {_interval(c.estimate, c.low, c.high)}"
+            yield f"{c.judge}: discrimination = {_interval(c.estimate, c.low, c.high)}"
             continue
         name = "kappa" if c.kind == "kappa" else f"c[{c.covariate}]"
-        per = f" per {c.unit}" if c.unit else " in favour of the first shown"
+        per = f" per {c.unit}" if c.unit else " in favour of the answer shown first"
         source = f"identified by {', '.join(c.told_by)}" if c.told_by else "not identified"
-        yield f"{c.judge}: {name} {_logits(c)}{per}; {source}"
+        yield f"{c.judge}: {name} = {_logits(c)}{per}; {source}"
 
 
 def _logits(c: Any) -> str:
@@ -566,13 +572,13 @@ def _outside(models: pd.DataFrame) -> Iterator[str]:
     for model in each(models.head(SHOWN)):
         side = "above" if model.distance > 0 else "below"
         yield (
-            f"{model.model} lies outside the other models in {model.covariate}: its mean is "
-            f"{abs(model.distance):.1f} sd {side} theirs, and {model.inside:.0%} of its answers "
-            f"lie in their middle {checks.MIDDLE:.0%}; its rank assumes that c is the same there "
-            "(--robust gives its rank on other scales)"
+            f"{model.model} differs from all other models in {model.covariate}: its mean is "
+            f"{abs(model.distance):.1f} standard deviations {side} theirs, and {model.inside:.0%} "
+            f"of its answers lie within the middle {checks.MIDDLE:.0%} of theirs; its rank assumes "
+            "that c is the same there (--robust shows its rank on other scales)"
         )
     if len(models) > SHOWN:
-        yield f"and {len(models) - SHOWN} more models outside the others, see --json"
+        yield f"{len(models) - SHOWN} more models differ from all others, see --json"
 
 
 def _evidence(board: Leaderboard) -> Iterator[str]:
@@ -586,21 +592,22 @@ def _evidence(board: Leaderboard) -> Iterator[str]:
         return
     if anchors.n_pairs:
         disputed = (
-            f"of the {anchors.n_disputed} pairs on which they differ, the corrected one is right "
-            f"on {anchors.corrected_right}"
+            f"they order {anchors.n_disputed} of the pairs in opposite ways, and the corrected "
+            f"one is right on {anchors.corrected_right} of these"
             if anchors.n_disputed
-            else "they order no pair oppositely, but one may tie what the other orders"
+            else "they order no pair in opposite ways, but one may tie what the other orders"
             if anchors.naive != anchors.corrected
-            else "they differ on no pair"
+            else "they order every pair alike"
         )
         yield (
-            f"of {anchors.n_pairs} trusted pairs of two models, the naive ranking agrees with "
-            f"{anchors.naive:.0%} and the corrected one with {anchors.corrected:.0%}; {disputed}"
+            f"of {anchors.n_pairs} trusted pairs of two models, the uncorrected ranking agrees "
+            f"with {anchors.naive:.0%} and the corrected one with {anchors.corrected:.0%}; "
+            f"{disputed}"
         )
     names = board.of_kind("c")["covariate"]
     for name, better, won in zip(names, anchors.larger_better, anchors.larger_won, strict=True):
         if _known(better, won):
             yield (
                 f"{lengths.larger(name)} is the better answer in {better:.0%} of the trusted "
-                f"pairs, and won {won:.0%} of the judge's verdicts"
+                f"pairs, and wins {won:.0%} of the judge's verdicts"
             )

@@ -88,7 +88,7 @@ class Replay:
         area = needed["rule"].map(by_all.groupby("rule")["recall"].mean())
         ranked = needed.assign(area=-area).sort_values(["budget", "area"])
         best, n = ranked.iloc[0], len(ranked)
-        chosen = f", the best of {n} rules (chosen afterwards, which favours it)," * (n > 1)
+        chosen = f", the best of {n} rules in hindsight (which flatters it)," * (n > 1)
         sentence = (
             f"{best['rule']}{chosen} found {goal} after {_interval(best[COST])} verdicts of a pool "
             f"({percent(best['share'])} of its verdicts)"
@@ -104,7 +104,7 @@ class Replay:
                 _interval(row, digits=2) for row in (curve.loc[best["budget"]], curve.iloc[-1])
             )
             name = SCORED_BY[str(scored_by)]
-            yield f"by {name}, recall was {then} then, and {at_end} after all verdicts"
+            yield f"by {name}, its recall was {then} at that point and {at_end} after all verdicts"
 
     def _at_a_few_budgets(self, curves: pd.DataFrame, needed: pd.DataFrame) -> pd.DataFrame:
         """A line for each rule: recall at a few budgets and, where scored by all verdicts, the

@@ -113,10 +113,10 @@ def agreement_in_words(agreements: Mapping[str, Agreement]) -> list[str]:
         return []
     shares = [f"{judge} on {a.share:.0%} of {a.n_pairs}" for judge, a in agreements.items()]
     return [
-        f"agreement with the trusted verdicts, on the pairs that they decide: {', '.join(shares)}",
-        "all judges count as equally sensitive to quality (discrimination 1); a judge that is less "
-        "so pulls theta towards 0, and seems to have a c against what the trusted verdicts favour "
-        "(jbt fit --joint estimates the discrimination)",
+        f"agreement with the trusted verdicts, on the pairs that these decide: {', '.join(shares)}",
+        "every judge is assumed to be equally sensitive to quality (discrimination 1); a less "
+        "sensitive judge pulls theta towards 0, and its c appears to oppose what the trusted "
+        "verdicts favour (jbt fit --joint estimates the discrimination)",
         *nobody_agrees(agreements),
     ]
 

@@ -50,13 +50,13 @@ STRATEGIES = (
 )
 """Strategies with both judges that are compared by default."""
 LINES = {
-    "cheap_naive": ("black", ":", "cheap judge alone, naive"),
+    "cheap_naive": ("black", ":", "cheap judge alone, uncorrected"),
     "cheap_only": ("black", "--", "cheap judge alone, corrected"),
     "strong_only": ("orange", "--", "expensive judge alone"),
     "reference_random": ("sky", "-", "both, the expensive one on random pairs"),
-    "escalation": ("green", "-", "both, the expensive one at the top-k boundary"),
+    "escalation": ("green", "-", "both, the expensive one near the top-k boundary"),
     "disputed": ("purple", "-", "both, the expensive one on disputed pairs"),
-    "entropy_reduction_fresh": ("vermilion", "-", "both, by gain for price"),
+    "entropy_reduction_fresh": ("vermilion", "-", "both, by expected gain per price"),
 }
 """Strategies in the figure, with colour, line and label."""
 
@@ -235,7 +235,7 @@ class Escalation(Correlated, VaryingBias, Sweep):
                 lines,
                 (
                     "budget, in verdicts of the cheap judge",
-                    f"recall of the top {self.k}",
+                    f"share of the true top {self.k} found\n(bands: 95 % over pools)",
                     f"{title}\n(correlation of quality and length {rho:g})",
                 ),
                 log="x",

@@ -58,7 +58,7 @@ CORRELATIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 KINDS = {
     "pairs": ("any pair", "blue"),
     "disputed": ("disputed pairs", "orange"),
-    "swaps": ("swaps", "green"),
+    "swaps": ("one item of each top k", "green"),
     "members": ("single items", "vermilion"),
 }
 """Kind of label -> its name and colour in the figure, where it stands for the sign test."""
@@ -367,7 +367,7 @@ class Gate(Correlated, VaryingBias, Sweep):
             for name, label, colour, ls in (
                 ("naive", "never corrected", "black", ":"),
                 ("bias_aware", "always corrected", "black", "--"),
-                ("best", "the better in each pool", "purple", "-"),
+                ("best", "the better of both, in each pool", "purple", "-"),
             )
         ]
         return [
@@ -394,9 +394,10 @@ class Gate(Correlated, VaryingBias, Sweep):
             plots.Panel(
                 labels=(
                     "trusted labels (count)",
-                    "largest share of harmed pools that are\ncorrected, over " + r"$\rho$ (95 %)",
+                    "share of harmed pools corrected, largest\nover "
+                    + r"$\rho$ (bands: 95 % over pools)",
                     "Sign tests (solid) correct harmed pools\n"
-                    f"more rarely than promised (line, {a:g})",
+                    f"more rarely than promised (black line: {a:g})",
                 ),
                 after=lambda ax: draw_harm(ax, table, a),
             ),
@@ -432,7 +433,7 @@ def draw_harm(ax: Axes, table: pd.DataFrame, alpha: float) -> None:
         ("pairs", HARMED[0], "-", KINDS["pairs"][0]),
         ("disputed", HARMED[0], "-", KINDS["disputed"][0]),
         ("members", HARMED[1], "-", KINDS["members"][0]),
-        ("disputed", HARMED[1], ":", "disputed pairs, recall harmed"),
+        ("disputed", HARMED[1], ":", "disputed pairs, where recall falls"),
         ("pairs", HARMED[0], "--", PAPERS),
     ]
     for labels, name, ls, label in series:

@@ -246,7 +246,7 @@ class Judges(Sweep):
         both = [self.of_judges(table, "recall", model) for model in MODELS[:2]]
         series = []
         for recalls, colour, label in (
-            (both[0], "orange", "without correction (calibrated)"),
+            (both[0], "orange", "without correction (set to the paper's)"),
             (both[1], "blue", "with correction"),
         ):
             numbers = recalls[["estimate", "replicate_low", "replicate_high"]].to_numpy().T

@@ -117,7 +117,7 @@ class Identification:
             ax.set_xlabel(
                 f"{'c' if few else 'c minus its MAP estimate'}, logits per {rows['unit'].iloc[0]}"
             )
-            ax.set_ylabel("profile log-likelihood minus its maximum")
+            ax.set_ylabel("log-likelihood minus its maximum")
             ax.set_title("A peak measures c, a flat line does not")
             ax.legend(fontsize="small")
         return drawn

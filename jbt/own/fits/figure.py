@@ -21,7 +21,7 @@ DRAWN = 40
 """Largest number of contents drawn."""
 
 GREY = {"color": "grey", "ls": "none", "marker": "o", "ms": 4}
-HOLLOW, NAIVE = "hollow: no interval, see the report", "naive, c = kappa = 0"
+HOLLOW, NAIVE = "hollow: no interval, see the report", "uncorrected (c = kappa = 0)"
 
 DEEPEST = 12.0
 """Nats below the maximum at which profile curves are cut off, if three points of each lie above."""
@@ -72,7 +72,7 @@ def _qualities(ax: Axes, analysis: Analysis) -> None:
         plots.points(ax, ranking, heights, colour=colour, horizontal=True, **style)
         ax.plot(ranking["theta_naive"], heights, "x", color=colour, ms=4, label=NAIVE)
     ax.set_yticks(-np.arange(len(names)), names)
-    ax.set(xlabel="quality theta, logits", title="Qualities, naive and corrected")
+    ax.set(xlabel="quality theta, logits", title="Quality without and with correction")
 
 
 def _coefficients(ax: Axes, analysis: Analysis) -> None:
@@ -126,6 +126,6 @@ def _profiles(ax: Axes, analysis: Analysis) -> None:
     ax.set_ylim(bottom, -bottom / 20)
     ax.set(
         xlabel=f"c, logits per {of_c['unit'].iloc[0] if d == 1 else 'unit'}",
-        ylabel="profile log-likelihood minus its maximum",
+        ylabel="log-likelihood minus its maximum",
         title="A peak measures c, a flat line does not",
     )

@@ -189,7 +189,7 @@ class Sweep:
         free = {*NOT_CONFIGURATION, "pools", "seed", "dtype"}
         if any(value != getattr(usual, n) for n, value in vars(self).items() if n not in free):
             note = "Titles were written for the default settings; these differ."
-            figure.supxlabel(note, fontsize=7)
+            figure.suptitle(note, fontsize=7)
         return figure
 
     def answer(self, table: pd.DataFrame) -> str:

@@ -75,7 +75,7 @@ def test_a_figure_of_other_settings_says_that_titles_are_of_the_defaults():
 
     def note(**changes):
         table = pd.DataFrame({"estimate": []})
-        return Titled(**changes).figure(None, table).get_supxlabel()
+        return Titled(**changes).figure(None, table).get_suptitle()
 
     assert note() == note(pools=7, seed=3) == ""
     assert "these differ" in note(bias=2.0)

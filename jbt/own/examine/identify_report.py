@@ -100,7 +100,10 @@ class Identification:
                 pools = pools[pools["profile_range"].notna()]
                 if pools.empty:
                     continue
-                x, label = np.linspace(-1, 1, 9), f"{name}, {len(pools)} pools"
+                x, label = (
+                    np.linspace(-1, 1, 9),
+                    f"{name}: median of {len(pools)} pools (band: 90 %)",
+                )
                 colour, width = plots.CYCLE[i % len(plots.CYCLE)], 1.5 * (curves.ngroups - i)
                 below = [curve - max(curve) for curve in map(np.array, pools["curve"])]
                 middle, *band = np.quantile(below, [0.5, 0.05, 0.95], axis=0)
@@ -113,7 +116,7 @@ class Identification:
                 # Widths keep flat curves from hiding each other.
                 plots.band(ax, x, middle, *band, colour=colour, label=label, linewidth=width)
                 ax.plot(ends, [-PROFILE_DROP] * len(ends), "|-", color=colour, ms=8)
-            ax.axhline(-PROFILE_DROP, color="grey", lw=0.8, ls=":", label="95 % by the profile")
+            ax.axhline(-PROFILE_DROP, color="grey", lw=0.8, ls=":", label="end of a 95 % interval")
             ax.set_xlabel(
                 f"{'c' if few else 'c minus its MAP estimate'}, logits per {rows['unit'].iloc[0]}"
             )

@@ -175,7 +175,8 @@ def _pools(analysis: Analysis, g: int) -> str:
     parts = [
         *(f"{name} {values}" for name, values in spread.items()),
         f"kappa {kappa}{fixed}",
-        f"top-{analysis.k} differs from naive in {judge['differs_from_naive']}/{judge['n_ranked']}",
+        f"top {analysis.k} differs from the uncorrected one in "
+        f"{judge['differs_from_naive']} of {judge['n_ranked']} pools",
         ", ".join(f"{status} {n}" for status, n in statuses.items()),
     ]
     if judge["n_errors"]:

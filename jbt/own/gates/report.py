@@ -309,7 +309,7 @@ class Gate:
         ax.set_yticks(at, judges["judge"].to_list())
         ax.margins(x=0.2)
         ax.set_xlabel(
-            "labels in favour of the naive (left) and the corrected ranking (right), count"
+            "discordant labels that favour the uncorrected (left) or the corrected ranking (right)"
         )
         ax.set_title("Which ranking the labels favour, and the decision")
         return drawn
@@ -327,5 +327,5 @@ def _count(judge: str, decisions: pd.DataFrame) -> str:
     why = reason[decided == ""].str.split(":").str[0].value_counts(sort=False)
     parts += [f"{n} undecided ({reason})" for reason, n in why.items()]
     largest = decisions["n_discordant"].max()
-    most = f"; at most {largest} discordant labels in a pool" if largest else ""
-    return f"{judge}: of {len(decisions)} pools, {', '.join(parts)}{most}"
+    most = f"; most discordant labels in a pool: {largest}" if largest else ""
+    return f"{judge}: decisions in {len(decisions)} pools: {', '.join(parts)}{most}"

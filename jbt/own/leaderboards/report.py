@@ -408,12 +408,12 @@ def _conventions(board: Leaderboard, settings: Settings) -> Iterator[str]:
         "the models; uncorrected: fitted without covariates and position"
     )
     yield (
-        "rank [best, worst plausible]: 1 + the number of models that are significantly better, and "
-        "the number of models less those that are significantly worse. Significance is by the "
-        f"{LEVEL:.0%} intervals of a model's differences from all others, Bonferroni-corrected. "
-        "Where the likelihood or the prior decides a difference, it is by a sign test of the "
-        "prompts won, for all c and kappa in their intervals; if c or kappa has no interval, only "
-        "verdicts on equal answers count"
+        "rank [best, worst plausible]: the best plausible rank is 1 + the number of significantly "
+        "better models, the worst is the number of models minus the significantly worse ones. A "
+        f"difference is significant if its {LEVEL:.0%} interval, Bonferroni-corrected for all "
+        "differences of the model, excludes 0. Where the likelihood or the prior decides a "
+        "difference, a sign test of the prompts won replaces the interval, for all c and kappa in "
+        "their intervals; if c or kappa has no interval, only verdicts on equal answers count"
     )
     if len(board.of_kind("log nu")):
         yield (
@@ -422,7 +422,7 @@ def _conventions(board: Leaderboard, settings: Settings) -> Iterator[str]:
         )
     names = ", ".join(board.of_kind("c")["covariate"])
     equal = " at equal covariates" if names else ""
-    yield f"win rate: chance of winning{equal}, by theta, averaged over the other models"
+    yield f"win rate by theta: the chance of winning{equal}, averaged over the other models"
     if names:
         yield (
             f"the correction assumes that {names} is unrelated to quality among the answers of one "
@@ -510,7 +510,7 @@ def _sentences(board: Leaderboard, settings: Settings) -> Iterator[str]:
         lines = [
             f"kappa = {_logits(kappa)} in favour of the answer shown first" for kappa in kappas
         ]
-        yield from lines or ["kappa is fixed at 0 (--position)"]
+        yield from lines or ["kappa is fixed at 0 (see --position)"]
     for tie in each(board.of_kind("log nu").dropna(subset="estimate")):
         nu = np.exp(tie.estimate)
         yield (

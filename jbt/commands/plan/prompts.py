@@ -149,8 +149,9 @@ class Separation:
                 )
             return (
                 f"about {pair['more']:.0f} more prompts ({pair['fewest']:.0f} to "
-                f"{_count(pair['most'])} over the interval of the difference) put {named}: today "
-                f"{today}; as that is uncertain, they are enough with a chance of "
+                f"{_count(pair['most'])} over the interval of the difference) are needed to put "
+                f"{named}; the difference is {today} and uncertain, so they are enough with a "
+                "probability of "
                 f"{percent(pair['chance'])}"
             )
         apart, double = (more == 0).sum(), ((more > 0) & (more <= prompts)).sum()
@@ -184,7 +185,7 @@ class Separation:
 
 def _count(n: float) -> str:
     if np.isinf(n):
-        return f"over {MOST_COPIES} times today's"
+        return f"over {MOST_COPIES} times as many as today"
     return "-" if np.isnan(n) else f"{n:.0f}"
 
 

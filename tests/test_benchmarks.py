@@ -13,6 +13,7 @@ from benchmarks.speed import __main__ as speed
 from benchmarks.speed import ours, pallas, peers
 
 
+@pytest.mark.heavy
 def test_the_kernels_benchmarks_load_in_a_bare_jax_environment():
     absent = "xarray pandas tyro matplotlib jaxopt optax tqdm zarr threadpoolctl filelock"
     code = (

@@ -55,6 +55,7 @@ def test_verdicts_in_both_orders_are_matched_as_in_a_loop(x64):
         assert {*zip(*np.nonzero(np.asarray(found.open)), strict=True)} == set(waiting)
 
 
+@pytest.mark.heavy
 def test_no_pair_is_decided_wrongly_more_often_than_allowed(x64):
     """Two items that are equally good up to a position bias, looked at after every double: any
     decision is wrong."""

@@ -45,6 +45,7 @@ def test_stochastic_protocol_draws_anew_and_may_repeat():
     assert (np.abs(won / np.maximum(asked, 1) - p) < 4 * error)[often].all()
 
 
+@pytest.mark.heavy
 def test_fresh_normals_are_new_at_every_refit():
     task, key = binary_task(jax.random.key(3)), jax.random.key(1)
     for fresh in (False, True):
@@ -89,6 +90,7 @@ def test_tied_pairs_are_drawn_anew_at_every_pick():
     assert not choose(best, available & False, salts[0])[2]
 
 
+@pytest.mark.heavy
 def test_ties_of_many_pairs_favour_no_place():
     """With 300 items 15 random bits a pair are left, which many pairs share."""
     available = ~jnp.eye(300, dtype=bool)

@@ -173,6 +173,7 @@ def test_knowledge_gradient_is_an_enumeration_of_outcomes():
         assert score[i, j] == pytest.approx(value, abs=1e-3)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["knockout", "insertion"])
 def test_a_tournament_finds_the_top_k_of_a_judge_who_never_errs(name):
     """And in no more matches than the algorithm needs."""
@@ -274,6 +275,7 @@ def test_wrappers_of_rules():
     assert {*asked(score)} != {2, 5}
 
 
+@pytest.mark.heavy
 def test_verdicts_of_a_parallel_block_are_seen_at_its_end():
     """A rule that follows the verdicts chooses otherwise; the counts are those of the verdicts."""
 
@@ -328,6 +330,7 @@ def test_scores_of_unavailable_pairs_do_not_matter_to_wrappers():
             assert rules.name_of(wrapped.score) == "marked"
 
 
+@pytest.mark.heavy
 def test_padding_changes_no_score():
     """Of rules that look at counts."""
     view = view_of(1, "padded")

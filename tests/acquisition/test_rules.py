@@ -154,6 +154,7 @@ def test_entropy_falls_by_the_first_order_formula(x64):
         assert exact == pytest.approx(formula, rel=2e-3)
 
 
+@pytest.mark.heavy
 def test_entropy_reduction_is_finite_where_a_membership_underflows():
     """After many verdicts a chance of 1e-38 times a small variance is 0 in float32."""
     view = view_of(91)  # views are cached, others in float64

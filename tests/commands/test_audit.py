@@ -142,6 +142,7 @@ def test_the_covariate_varies_and_what_is_printed_by_a_command_is(tmp_path, monk
     assert "Ranking: j0: best" in capsys.readouterr().out
 
 
+@pytest.mark.heavy
 def test_labels_decide_and_what_fails_is_named(audited, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tables = own.read(

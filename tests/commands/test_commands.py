@@ -116,6 +116,7 @@ def fit_json(tmp_path, *options):
     return json.loads(text)
 
 
+@pytest.mark.heavy
 def test_fit_reports_everything(tables, tmp_path, capsys):
     v, i = tables()
     options = ["--verdicts", str(v), "--items", str(i), "--covariates", "words", "lists"]

@@ -119,6 +119,7 @@ def test_other_files_that_are_not_written(folder, tmp_path, capsys):
     assert table.read_text() == "mine"
 
 
+@pytest.mark.heavy
 def test_a_report_is_written_over_until_somebody_changes_it(folder, capsys):
     line = f"judge {TABLES} --json judge.json --out report"
     for _ in range(2):

@@ -27,6 +27,7 @@ def begin(more=""):
     return pd.read_csv("ask.csv")
 
 
+@pytest.mark.heavy
 def test_from_items_to_a_spent_budget(folder, capsys):
     asked = begin("--budget 4")
     texts = asked.first.map({"a": "two\nlines", "b": "bye", "c": "so", "d": "long"})
@@ -65,18 +66,21 @@ def test_from_items_to_a_spent_budget(folder, capsys):
     assert pd.read_csv("tables/verdicts.csv").p_first.isna().tolist().count(True) == 1
 
 
+@pytest.mark.heavy
 def test_a_study_that_is_sure_says_so(folder):
     asked = begin("--level 0.3 --orders rule")
     asked.assign(winner=asked[["first", "second"]].min(axis=1)).to_csv("told.csv", index=False)
     assert [jbt(line) for line in ("tell run told.csv", "ask run", "status run")] == [3, 3, 3]
 
 
+@pytest.mark.heavy
 def test_queries_on_standard_output(folder, capsys):
     assert jbt("ask run --items items.csv --n 2") == 0
     out = capsys.readouterr().out
     assert out.startswith("id,pool,first,second,attempt,first_words,first_text,second_words")
 
 
+@pytest.mark.heavy
 def test_wrong_studies_files_and_answers(folder, capsys):
     def refused(line, message):
         capsys.readouterr()

@@ -137,6 +137,7 @@ def test_residuals_are_those_of_least_squares(x64):
     assert_array_equal(same.c, [0, 0])
 
 
+@pytest.mark.heavy
 def test_what_is_refused(x64):
     comparisons, design, prior = problem(2)
     shapes = jax.eval_shape(each_estimate, comparisons, design)

@@ -90,6 +90,7 @@ def judged():
     return pool, cheap, trusted
 
 
+@pytest.mark.heavy
 def test_without_reference_verdicts_joint_is_the_bias_aware_model(judged):
     pool, cheap, trusted = judged
     nothing = jax.tree.map(jnp.zeros_like, trusted)

@@ -118,6 +118,7 @@ def test_an_unfinished_run_goes_on_after_a_comment(own, monkeypatch):
     assert own.run().estimate.tolist() == [3, 6]
 
 
+@pytest.mark.heavy
 def test_a_finished_run_says_what_has_changed(own, capsys):
     assert own.run().estimate.tolist() == [3, 6]
     assert "changed" not in capsys.readouterr().err

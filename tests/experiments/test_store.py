@@ -263,6 +263,7 @@ def test_a_run_that_computed_nothing_blocks_no_folder(tmp_path, monkeypatch, cap
 # --- kills, full disks, other runs
 
 
+@pytest.mark.heavy
 def test_a_run_interrupted_anywhere_goes_on(begun, tmp_path, monkeypatch):
     """Only what is missing is computed; torn files are removed."""
     torn = begun / "axes" / "results.zarr" / "x" / "flat" / "c" / "0" / "2.1234.partial"

@@ -117,6 +117,7 @@ of_pairs = jax.jit(gate.of_pairs, static_argnames=STATIC)  # compiled once for a
 of_members = jax.jit(gate.of_members, static_argnames=STATIC)
 
 
+@pytest.mark.heavy
 def test_counts_without_replacement_are_hypergeometric(x64):
     urn = gate.Urn(*map(jnp.asarray, (7.0, 7.0, 5.0, 5.0, 2.0, 6.0)))
     found = of_pairs(jax.random.key(0), urn, KS, sets=SETS)

@@ -111,6 +111,7 @@ def profiles(comparisons, design, variant, grid, covariate):
     return identifiability.profile(comparisons, design, grid, covariate=covariate, variant=variant)
 
 
+@pytest.mark.heavy
 def test_the_profile_is_that_of_slow_fits(x64):
     drawn = (problems.random_problem(s, shared=s // 6 % 2 == 0) for s in itertools.count(1000))
     qs, count = list(itertools.islice((q for q in drawn if q.d == 2), 30)), 30

@@ -17,6 +17,7 @@ from jbt.kernel import model
 from jbt.types import Design, Variant
 
 
+@pytest.mark.heavy
 def test_rows_have_the_null_space_of_their_counts(x64):
     panel, design, variant = panels.any_problem(2).unpadded()  # in which a judge gave no verdict
     listed, owner = panels.as_rows(panel, design)
@@ -122,6 +123,7 @@ def random_comparisons(seed, *, renderings):
     return x, content, [v + v.T for v in shown], np.exp(rng.normal(0, 0.5, n_judges))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("renderings", [False, True])
 def test_the_combinations_that_closed_chains_span_are_identified(x64, renderings):
     seen = set()

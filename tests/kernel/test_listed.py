@@ -70,6 +70,7 @@ def test_a_start_goes_on_where_a_content_lost_its_verdicts(x64):
     np.testing.assert_allclose(again.beta, cold.beta, atol=1e-9)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("decided", [False, True])
 def test_the_profile_falls_as_by_its_definition(decided, x64):
     """From its largest value over the interval, between two points of the grid, to the lower of its

@@ -108,6 +108,7 @@ SWEEPS = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["crossing", heavy("acquisition")])
 def test_a_kernel_is_plain_arithmetic_on_a_gpu(name):
     sweep, changes = SWEEPS[name]

@@ -106,6 +106,7 @@ def test_sobol_points_are_spread_evenly():
         assert np.bincount(row, minlength=draws).max() <= 2
 
 
+@pytest.mark.heavy
 def test_a_permutation_of_the_rows_is_one_of_the_normals():
     with runtime.precision("float64"):
         posterior, _ = enumerated(2)
@@ -124,6 +125,7 @@ def test_a_permutation_of_the_rows_is_one_of_the_normals():
             assert_allclose(one, two, atol=1e-12)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("n", "k"), [(5, 1), (30, 15), (120, 40), (300, 290)])
 def test_the_threshold_is_the_sorted_one(n, k):
     """Continuous values, ties at the threshold and everywhere, padding, close together; by

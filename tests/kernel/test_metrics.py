@@ -86,6 +86,7 @@ def test_the_top_set_takes_in_what_is_tied_with_its_last_place():
     assert metrics.top_set(estimate, 1).tolist() == [False] * 4 + [True]
 
 
+@pytest.mark.heavy
 def test_allocation_by_distance_from_the_boundary():
     quality = jnp.array([0.1, 3.0, 1.0, -2.0, 2.0])  # ranks 3, 0, 2, 4, 1
     assert_array_equal(metrics.boundary_distance(quality, 2), [1, 1, 0, 2, 0])

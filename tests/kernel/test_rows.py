@@ -70,6 +70,7 @@ def test_what_the_verdicts_tell_is_the_same(both):
         np.testing.assert_allclose(getattr(listed, name), getattr(counted, name), atol=1e-6)
 
 
+@pytest.mark.heavy
 def test_null_directions_have_the_same_names(both):
     every, (comparisons, design, _, _), _ = both
     with jax.enable_x64(True):
@@ -87,6 +88,7 @@ def test_null_directions_have_the_same_names(both):
             assert unidentified == tuple(name for name in names if name != "phi")
 
 
+@pytest.mark.heavy
 def test_products_and_map_equal_scipy_where_some_orders_are_unknown(x64):
     r, prior, design = small_rows(5), Prior(0.3, 0.1), Design.of_contents(5, 2)
     one = np.eye(5)

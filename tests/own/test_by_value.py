@@ -95,6 +95,7 @@ def test_only_models_with_verdicts_of_both_values_are_compared():
     assert (models["value"] == "en").sum() == 4
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("of_items", [False, True])
 def test_the_command_writes_every_value(of_items, tmp_path, capsys):
     verdicts, items = drawn()

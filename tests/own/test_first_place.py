@@ -39,6 +39,7 @@ def test_of_two_models_it_takes_the_lead_and_one(as_count):
         assert first_place(*fitted([("a", "b"), ("b", "a")])) is None  # shared
 
 
+@pytest.mark.heavy
 def test_no_other_choice_of_a_small_table_takes_fewer():
     """By trying all."""
     rng = np.random.default_rng(3)

@@ -292,6 +292,7 @@ JSON = {
 }
 
 
+@pytest.mark.heavy
 def test_the_command_writes_what_it_prints(tmp_path, capsys):
     verdicts, items = written(judges={"one": 1.0, "two": 1.0})
     verdicts.loc[len(verdicts)] = ["p0", "A", "B", "error", "silent"]

@@ -103,6 +103,7 @@ CASES = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("name", "n_pools", "trials"), CASES)
 def test_rewritten_tables_give_the_same_result(name, n_pools, trials, tmp_path):
     rng = default_rng(zlib.crc32(name.encode()))

@@ -49,6 +49,7 @@ def lines(folder):
 # --- the simulator's run
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("rule", "repeats", "prices"),
     [
@@ -132,6 +133,7 @@ def test_anchors_and_a_reference_enter_as_in_a_panel(tmp_path):
 # --- what is asked
 
 
+@pytest.mark.heavy
 def test_every_pair_once_in_both_orders_or_in_one_drawn_at_random(tmp_path):
     study, asked = opened(tmp_path / "both", orders="both"), []
     while queries := study.ask(3):  # an odd number leaves an order for the next batch
@@ -238,6 +240,7 @@ def told_by(study, quality):
     return study
 
 
+@pytest.mark.heavy
 def test_it_stops_when_sure_and_says_so(tmp_path):
     begun = opened(tmp_path, level=0.9, covariates=[], orders="both", refit_every=1)
     study = told_by(begun, np.r_[3.0, 3.0, np.full(N - 2, -3.0)])
@@ -400,6 +403,7 @@ def test_a_read_only_folder(folder, monkeypatch):
     assert own.Study.open(folder).summary().n_verdicts == 3  # reading needs no lock
 
 
+@pytest.mark.heavy
 def test_other_settings_and_tables_are_refused(folder):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     for table, settings, message in (

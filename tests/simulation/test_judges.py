@@ -56,6 +56,7 @@ def within(frequency, p, k=4.5):
     return (np.abs(frequency - p) <= k * np.sqrt(p * (1 - p) / DRAWS) + 1e-9).all()
 
 
+@pytest.mark.heavy
 def test_draws_have_the_judge_s_frequencies(pool, same_key_again):
     keys = jax.random.split(jax.random.key(0), DRAWS)
     p = np.asarray(judges.verdict_probability(pool, JUDGE))

@@ -72,6 +72,7 @@ def test_a_file_without_a_rule_is_refused(tmp_path, text, message):
         own_rules(file)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -113,6 +114,7 @@ def test_areas_leads_and_verdicts_to_a_share():
         assert np.isnan(only(rows, quantity="crossing", rule="random", share=0.9).estimate)
 
 
+@pytest.mark.heavy
 def test_both_stops_end_runs_and_their_errors_are_counted(tmp_path):
     s = ArenaStops.at("smoke", pools=6, budget=1536, zone=2.0, out=tmp_path).decided()
     table = run(s)

@@ -80,6 +80,7 @@ def test_without_random_there_is_no_synergy():
     assert "synergy" not in set(table_of(s, results(s)).quantity)
 
 
+@pytest.mark.heavy
 def test_means_over_judges_weigh_their_pools():
     s = dataclasses.replace(SMALL, judge=tuple(GATED))
     table = table_of(s, results(s))

@@ -60,6 +60,7 @@ def of_paired(s):
     )
 
 
+@pytest.mark.heavy
 def test_the_table_of_paired():
     ds = of_paired(SMALL)
     table = table_of(SMALL, ds)
@@ -94,6 +95,7 @@ def test_the_table_of_paired():
     assert not len(table[table.quantity.str.startswith("c_unc") & (table.design == "paired")])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("oracle", ["draw", "argmax"])
 def test_contents_of_statements_and_their_twins(oracle):
     s = dataclasses.replace(SMALL, pool="statement_bank", oracle=oracle)

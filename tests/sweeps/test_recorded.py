@@ -43,6 +43,7 @@ def test_an_experiment_takes_its_pool_s_row_of_the_data():
         simulate.simulate(own_row, {"a": np.ones(1)}, [4], data=VALUES)
 
 
+@pytest.mark.heavy
 @dataclass(frozen=True, kw_only=True)
 class Numbers(RecordedSweep):
     """Values of a file."""
@@ -184,6 +185,7 @@ def test_a_pair_without_verdicts_counts_for_nothing():
     assert float(out["gold_longer"]) == 0.5  # equally long
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("lam", [0.01, 10.0])
 def test_the_correction_s_weights_are_scipy_s(lam, x64):
     rng = np.random.default_rng(2)

@@ -44,6 +44,7 @@ def test_counts_are_those_of_all_outcomes(name):
     assert (wins <= shown).all()
 
 
+@pytest.mark.heavy
 def test_all_schemes_spend_the_same(tmp_path):
     """And a table has a row for every judge and scheme; the judge who prefers the first is caught
     by the list's order alone, length by no scheme without a model of it."""
@@ -57,6 +58,7 @@ def test_all_schemes_spend_the_same(tmp_path):
         assert (length.ci_low > 0.3) == (how.model != "bias_aware")
 
 
+@pytest.mark.heavy
 def test_a_panel_s_intervals_hold_only_where_judges_err_alone(tmp_path):
     s = CorrelatedJudges.at("smoke", pools=64, error=0.0, correlation=(0.0, 1.0), out=tmp_path)
     found = run(s)

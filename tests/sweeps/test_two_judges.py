@@ -36,6 +36,7 @@ def answers(s):
     )
 
 
+@pytest.mark.heavy
 def test_the_table():
     ds = answers(SMALL)
     table = table_of(SMALL, ds)

@@ -24,6 +24,7 @@ from tests.support.invented import invented
 SMALL = VaryingBias.at("smoke", pool=("gaussian",), interaction=(0.0, 1.0))
 
 
+@pytest.mark.heavy
 def test_the_table_has_benefits_and_their_crossings():
     """Counting wins finds 0.5; every other method 0.7 - rho / 2, and 0.1 more where gamma is 1."""
     noise = np.random.default_rng(0).normal(0, 1e-4, SMALL.pools)

@@ -95,6 +95,7 @@ def test_statements_are_as_many_as_quality_says():
     assert np.abs(np.asarray(share) - expected).max() < 4.5 * 0.5 / np.sqrt(400)
 
 
+@pytest.mark.heavy
 def test_errors_of_pairs_items_and_statements():
     key = jax.random.key(3)
     pool = twins.paper_pool()(stream(key, "pool"), {})

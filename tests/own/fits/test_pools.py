@@ -64,6 +64,7 @@ def paired(seed: int = 0, n: int = 60) -> str:
     return "\n".join(rows) + "\n"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("covariates", [[], heavy(["words"])])
 def test_intervals_are_those_of_an_explicit_hessian(covariates, tables):
     """theta's is of its distance from the mean of the contents; c's is the profile's."""

@@ -120,6 +120,7 @@ class Explicit:
         return value + (log_sd + np.log(PRIOR.lam) / 2) ** 2 / 2 if spread else value
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("spread", [True, False])
 def test_the_coefficients_of_each_judge_are_those_of_scipy(spread, tables):
     batch = own.load(*tables(verdicts(), ITEMS), ["words"])

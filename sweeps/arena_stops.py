@@ -190,7 +190,7 @@ class ArenaStops(MapPrior, Sweep):
         spent = f"verdicts, mean ({self.budget} where a run never stops; bars: 95 %)"
         return [
             panel("wrong", wrong, ended, "A stop by tests finds what the judge prefers"),
-            panel("verdicts", cost, spent, "It costs several times the verdicts"),
+            panel("verdicts", cost, spent, "What each stop costs"),
         ]
 
 

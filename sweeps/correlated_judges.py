@@ -1,16 +1,16 @@
 """What is a panel of judges worth that err together, and what does a joint fit say of it?
 
 Each judge misjudges each answer by a normal error, which correlates between judges, and sees every
-ordered pair once. The qualities are fitted jointly, as by `jbt fit --joint`, which takes judges to
-be independent. What is asked is the recall of the top k, and how often a 95 % interval of a quality
-holds it.
+ordered pair once. The qualities are fitted to all verdicts together, taken to be independent: a
+joint fit of judges without biases. What is asked is the recall of the top k, and how often a 95 %
+interval of a quality holds it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -78,7 +78,7 @@ class CorrelatedJudges(Scenario, Sweep):
         cells = [Cell(r) for r in self.correlation]
         cases = declare.cases(cells, sd=lambda _: self.sd, rho=lambda _: 0.0)
         axes = {name: {"n_judges": range(len(PANELS))} for name in ("recall", "covered")}
-        sizes = {"n_items": self.n_items, "pools": self.pools, "fits": sum(PANELS)}
+        sizes: dict[str, Any] = {"n_items": self.n_items, "pools": self.pools, "fits": sum(PANELS)}
         return [Group("panels", self.experiment, **cases, axes=axes, **sizes)]
 
     def experiment(self, key, condition):

@@ -115,7 +115,7 @@ class Schemes(Scenario, Sweep):
         cases = declare.cases(cells, sd=lambda _: self.sd, rho=lambda _: 0.0)
         cases["conditions"] |= judges.conditions([JUDGES[cell.judge] for cell in cells])
         axes = {name: {"scheme": range(len(SCHEMES))} for name in QUANTITIES}
-        sizes = {"n_items": self.n_items, "pools": self.pools, "fits": len(SCHEMES)}
+        sizes: dict[str, Any] = {"n_items": self.n_items, "pools": self.pools, "fits": len(SCHEMES)}
         return [Group("schemes", self.experiment, **cases, axes=axes, **sizes)]
 
     def experiment(self, key, condition):

@@ -86,8 +86,8 @@ def ask(argv: Sequence[str]) -> int:
 class TellOptions:
     """Tell a study the answers to its queries: if one is wrong, none is recorded.
 
-    Exit status: 0 while the study goes on; 3 once the top k is sure; 4 once the
-    budget is spent or no pair is left to ask."""
+    Exit status: 0 while the study goes on; 3 once the top k is sure or shown; 4 once
+    the budget is spent or no pair is left to ask."""
 
     study: StudyFolder
     """Folder of the study."""

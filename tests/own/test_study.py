@@ -534,6 +534,8 @@ def test_an_anytime_stop_ends_when_tests_of_single_pairs_show_the_top(tmp_path):
         ({"level": 1.0}, {}, "a level below 1"),
         ({"covariates": ["words"]}, {"words": [1, 2, 3]}, "no covariates"),
         ({"judges": ["a", "b"]}, {}, "one judge"),
+        ({"least_gain": 0.1}, {}, "no least_gain"),
+        ({"stop": ["anytime"]}, {}, "stop must be one of"),
         ({}, {"content": ["x", "x", "y"]}, "some share a content"),
     ],
 )
@@ -548,3 +550,17 @@ def test_an_anytime_stop_takes_wins_and_ties_alone(tmp_path):
     with pytest.raises(ValueError, match=r"a p_first of 0, 0\.5 or 1, got 0\.7"):
         study.tell(query.id, p_first=0.7)
     study.tell(query.id, p_first=0.5)
+
+
+def test_errors_in_a_row_close_a_pair_that_may_be_asked_again(tmp_path):
+    """A judge that fails twice before each answer is asked on; one that fails thrice is not."""
+    study = own.Study.open(tmp_path, three(), **ANYTIME)
+    for _ in range(60):
+        (query,) = study.ask()
+        study.tell(query.id, winner="error" if query.attempt < 3 else "tie")
+    assert study.n_told == 20
+    while queries := study.ask():  # every pair is closed in the end
+        study.tell(queries[0].id, winner="error")
+    assert study.n_told == 20
+    assert study.book.errors.max() == 3
+    assert study.stopped == "nothing left to ask"

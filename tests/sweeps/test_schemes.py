@@ -45,7 +45,7 @@ def test_counts_are_those_of_all_outcomes(name):
 
 
 @pytest.mark.heavy
-def test_all_schemes_spend_the_same(tmp_path):
+def test_place_and_length_stay_where_nothing_models_them(tmp_path):
     """And a table has a row for every judge and scheme; the judge who prefers the first is caught
     by the list's order alone, length by no scheme without a model of it."""
     s = Schemes.at("smoke", pools=64, out=tmp_path)
@@ -59,9 +59,19 @@ def test_all_schemes_spend_the_same(tmp_path):
 
 
 @pytest.mark.heavy
-def test_a_panel_s_intervals_hold_only_where_judges_err_alone(tmp_path):
-    s = CorrelatedJudges.at("smoke", pools=64, error=0.0, correlation=(0.0, 1.0), out=tmp_path)
-    found = run(s)
+def test_judges_who_err_together_are_one(tmp_path):
+    """Errors that are the same for all judges stay, however many judges there are; those that are
+    not shrink. Without errors the correlation changes nothing, and intervals cover."""
+    settings = {"pools": 96, "correlation": (0.0, 1.0)}
+    found = run(CorrelatedJudges.at("smoke", out=tmp_path / "errors", **settings))
+    recall = {
+        (row.n_judges, row.correlation): row
+        for row in found[found.quantity == "recall"].itertuples()
+    }
+    alone, together = recall[9, 0.0], recall[9, 1.0]
+    assert alone.ci_low > together.ci_high
+    assert together.ci_low < recall[1, 1.0].ci_high + 0.08  # more verdicts, the same errors
+    found = run(CorrelatedJudges.at("smoke", error=0.0, out=tmp_path / "none", **settings))
     first = found[found.correlation == 0.0].estimate.to_numpy()
     np.testing.assert_array_equal(first, found[found.correlation == 1.0].estimate)
     covered = only(found, quantity="covered", n_judges=9, correlation=0.0)

@@ -130,6 +130,8 @@ class Book:
                 self.told[at] += 1
                 self.wins[at] += share
                 self.n_told[pool] += 1
+                if self.settings.repeats == "fresh":
+                    self.errors[at] = 0
                 if self.n_told[pool] % self.settings.refit_every == 0:
                     self.fitted[:, pool] = self.told[pool], self.wins[pool]
         elif number not in self.answers:

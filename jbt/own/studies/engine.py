@@ -23,7 +23,7 @@ from jbt.acquisition.task import Panelists
 from jbt.identifiability import null_space
 from jbt.kernel import canonical, model
 from jbt.own.studies.book import At, Book, share_of
-from jbt.own.studies.settings import ANCHORS_AT, StudyItems
+from jbt.own.studies.settings import ANCHORS_AT, RULE_OF, StudyItems
 from jbt.types import Comparisons, Design, Parameters, Pool, Posterior, Prior, Status
 
 MOVED = 1e-6
@@ -57,7 +57,7 @@ class Engine:
         self._axis = (n_judges,) if n_judges > 1 else ()
         """The axis of judges that the model has."""
         self.loop = Loop(
-            rule=resolve(s.rule),
+            rule=resolve(s.rule or RULE_OF[s.stop]),
             k=s.k,
             refit_every=s.refit_every,
             protocol="frozen" if s.repeats == "never" else "stochastic",

@@ -106,23 +106,29 @@ class StudySummary:
         state = f"stopped: {self.stopped}" if self.stopped else "not stopped"
         state += f", {awaited}" if self.waiting else ""
         errors = f", {counted(self.n_errors, 'error')}" if self.n_errors else ""
-        saved = _percent(max(1 - self.n_verdicts / self.n_pairs, 0))
-        yield (
-            f"{state}; {counted(self.n_verdicts, 'verdict')}{errors}, cost {self.cost:.4g}, "
-            f"{saved} fewer than all {self.n_pairs}"
-        )
+        spent = f"{state}; {counted(self.n_verdicts, 'verdict')}{errors}, cost {self.cost:.4g}"
+        if self.n_verdicts <= self.n_pairs:
+            saved = _percent(1 - self.n_verdicts / self.n_pairs)
+            spent += f", {saved} fewer than all {self.n_pairs}"
+        yield spent
 
     def _shown(self) -> Iterator[str]:
         """What tests of single pairs have shown, whatever the prior."""
-        for pool in self.pools.itertuples():
-            of_pool = f" of pool {pool.pool}" * (len(self.pools) > 1)
-            yield f"top {self.k}{of_pool}: {', '.join(pool.shown) or 'not shown yet'}"
+        if len(self.pools) == 1:
+            yield self._shown_top(self.pools["shown"][0])
+        else:
+            n = sum(map(bool, self.pools["shown"]))
+            yield f"the top {self.k} is shown in {n} of {len(self.pools)} pools"
         zone = f", up to {self.indifferent:g} logits" * (self.indifferent > 0)
         yield (
             f"a top {self.k} is shown once tests of single pairs decide it{zone}; it is the "
             f"judge's own, its bias included, and wrong in at most {_percent(1 - self.level)} of "
-            "pools"
+            "pools, if the judge stays the same and its preferences are differences of one number "
+            "an item"
         )
+
+    def _shown_top(self, items: Sequence[str]) -> str:
+        return f"top {self.k}: {', '.join(items) or 'not shown yet'}"
 
     def _top(self, pool: Any) -> str:
         contents = self.ranking.content[self.ranking.pool == pool.pool][: self.k]
@@ -150,8 +156,9 @@ class StudySummary:
             "verdicts": ranking.n_shown,
         }
         lines = list(self._rests_on(pool))
-        if len(self.pools) > 1 and self.stop == "posterior":
-            lines.insert(0, f"{self._top(pool)}, {counted(pool.n_verdicts, 'verdict')}")
+        if len(self.pools) > 1:
+            top = self._shown_top(pool.shown) if self.stop == "anytime" else self._top(pool)
+            lines.insert(0, f"{top}, {counted(pool.n_verdicts, 'verdict')}")
         return Section(f"Ranking of pool {pool.pool}", lines, pd.DataFrame(table))
 
     def _rests_on(self, pool: Any) -> Iterator[str]:

@@ -102,7 +102,8 @@ class StudySettings:
     lam_b: float = 0.1
     """Prior precision of c and kappa (1/logit^2)."""
     attempts: int = 3
-    """Number of errors after which an ordered pair is not asked again."""
+    """Number of errors after which an ordered pair is not asked again; with `--repeats fresh`, of
+    errors in a row."""
     seed: int = 0
     """Root of every random draw, from 0 to 2^32 - 1."""
 
@@ -139,8 +140,10 @@ class StudySettings:
             if isinstance(values.get(name), str):
                 raise ValueError(f"{name} must be a list, got {values[name]!r}")
             values[name] = tuple(values.get(name, ()))
+        stop = values.get("stop", cls.stop)
+        check_word("stop", stop, get_args(Stops))
         if values.get("rule") is None:
-            values["rule"] = RULE_OF.get(values.get("stop", cls.stop))
+            values["rule"] = RULE_OF[stop]
         settings = cls(**values)
         if problems := [*settings._problems()]:
             raise ValueError("\n".join(problems))
@@ -150,7 +153,7 @@ class StudySettings:
         """Yield what is wrong; raise `ValueError` where a value is not of its kind."""
         own_tables.check_names(self.covariates)
         check_word("standardise", self.standardise, (True, False))
-        words = {"orders": Orders, "repeats": Repeats, "stop": Stops, "transform": Transform}
+        words = {"orders": Orders, "repeats": Repeats, "transform": Transform}
         for name, kind in words.items():
             check_word(name, getattr(self, name), get_args(kind))
         for name in ("k", "refit_every", "attempts", *["budget"] * (self.budget is not None)):
@@ -182,7 +185,7 @@ class StudySettings:
             yield f"no judge {self.reference!r} (reference): judges are {known}"
         if self.reference is not None and n_judges < 2:
             yield "a reference needs another judge, whose bias it measures"
-        if isinstance(resolve(self.rule), PanelRule) and n_judges < 2:
+        if isinstance(resolve(self.rule or RULE_OF[self.stop]), PanelRule) and n_judges < 2:
             yield f"the rule {self.rule!r} chooses among several judges"
 
     def _anytime_problems(self) -> Iterator[str]:
@@ -196,6 +199,8 @@ class StudySettings:
             yield "stop = anytime takes one judge"
         if self.level == 1:
             yield "stop = anytime needs a level below 1"
+        if self.least_gain:
+            yield "stop = anytime has no least_gain, which is a share of the posterior's doubt"
 
 
 @dataclass(frozen=True, eq=False)

@@ -146,7 +146,9 @@ class ArenaStops(MapPrior, Sweep):
         t.shares("stopped", ds["stopped"])
         t.means("verdicts", ds["verdicts"])
         for of in ("quality", "preference"):
-            t.shares("wrong", ds[f"wrong_{of}"], of=of)
+            wrong = ds[f"wrong_{of}"]
+            t.shares("wrong", wrong, of=of)
+            t.shares("wrong_stops", wrong.where(ds["stopped"] > 0), of=of)
 
     def answer(self, table):
         said = []

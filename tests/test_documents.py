@@ -159,14 +159,16 @@ def test_a_study(tmp_path, monkeypatch, capfd):
     (tmp_path / "answers.csv").write_text(answers)
     (tmp_path / "judge.py").write_text(judge)
     monkeypatch.chdir(tmp_path)
-    (script,) = blocks("docs/study.md", "sh")
-    script = script.replace(".venv/bin/", f"{Path(sys.executable).parent}/")
+    here = f"{Path(sys.executable).parent}/"
+    script, anytime = (s.replace(".venv/bin/", here) for s in blocks("docs/study.md", "sh"))
     assert subprocess.run(["bash", "-c", script], check=False).returncode == 3
     printed = capfd.readouterr().out
     # Which pair is asked first may hang on rounding.
     assert WORDS.findall(printed[printed.index("top 2: ") :]) == WORDS.findall(shown)
     assert run_example("docs/study.md")["study"].n_told == 40
     assert capfd.readouterr().out.startswith("budget spent 40 0.080\n")
+    assert subprocess.run(["bash", "-c", anytime], check=False).returncode == 0
+    assert len((tmp_path / "pairs.csv").read_text().splitlines()) == 17
 
 
 @documents

@@ -58,7 +58,8 @@ SCHEMES = {
     "both orders, length": Scheme("both", model="bias_aware"),
 }
 """After the comma: the bias in the model; that of position is beside that of length."""
-MODELS = estimators.ESTIMATORS | {"position": partial(estimators.with_bias, c=0.0)}
+MODELS: dict[str, Any] = estimators.ESTIMATORS | {"position": partial(estimators.with_bias, c=0.0)}
+"""`Scheme.model` -> its estimator."""
 JUDGES = {
     "fair": Judge.of(0.0),
     "prefers the first": Judge.of(0.0, position=1.5),

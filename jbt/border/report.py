@@ -174,9 +174,9 @@ def counted(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}{'es' if noun.endswith('ch') else 's'}"
 
 
-def nats(evidence: float) -> str:
-    """A range of log-likelihoods; rounding errors of zero are zero."""
-    return f"{evidence if evidence > 1e-6 else 0:.1f}"
+def range_of(log_likelihood: float) -> str:
+    """Largest less smallest log-likelihood, in nats; rounding errors of zero are zero."""
+    return f"{log_likelihood if log_likelihood > 1e-6 else 0:.1f}"
 
 
 def with_interval(x: Any, low: Any, high: Any, spec: str = "", unit: str = "") -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from jbt.border import files
-from jbt.border.report import Report, Section, nats, signed, with_interval
+from jbt.border.report import Report, Section, range_of, signed, with_interval
 from jbt.identifiability.profile_likelihood import PROFILE_DROP
 from jbt.own.fits.judges import NAMELESS
 
@@ -100,10 +100,8 @@ class Identification:
                 pools = pools[pools["profile_range"].notna()]
                 if pools.empty:
                     continue
-                x, label = (
-                    np.linspace(-1, 1, 9),
-                    f"{name}: median of {len(pools)} pools (band: 90 %)",
-                )
+                x = np.linspace(-1, 1, 9)
+                label = f"{name}: median of {len(pools)} pools (band: 90 %)"
                 colour, width = plots.CYCLE[i % len(plots.CYCLE)], 1.5 * (curves.ngroups - i)
                 below = [curve - max(curve) for curve in map(np.array, pools["curve"])]
                 middle, *band = np.quantile(below, [0.5, 0.05, 0.95], axis=0)
@@ -111,7 +109,7 @@ class Identification:
                 if few:
                     row: Any = next(pools.itertuples())
                     name = row.pool if pd.isna(row.judge) else f"{row.pool}, {row.judge}"
-                    x, label = x + row.c_map, f"{name}: varies by {nats(row.profile_range)}"
+                    x, label = x + row.c_map, f"{name}: varies by {range_of(row.profile_range)}"
                     ends = row.c_interval or []
                 # Widths keep flat curves from hiding each other.
                 plots.band(ax, x, middle, *band, colour=colour, label=label, linewidth=width)
@@ -181,9 +179,9 @@ def _in_short(pools: pd.DataFrame) -> str:
     parts = [_tally(pools["status"], len(pools))]
     if len(evidence):
         parts.append(
-            f"the log-likelihood of a pool varies by {nats(evidence.median())} over c +- 1"
+            f"the log-likelihood of a pool varies by {range_of(evidence.median())} over c +- 1"
         )
-        parts[-1] += f" (median; at most {nats(evidence.max())})"
+        parts[-1] += f" (median; at most {range_of(evidence.max())})"
     if len(estimates):
         middle = signed(estimates.median())
         parts.append(f"c is {middle} without a prior (median of {len(estimates)})")
@@ -197,7 +195,7 @@ def _sentence(row: Any) -> str:
     """The information about one coefficient, a row of the table, in one sentence."""
     c, prior = f"c[{row.covariate}]", signed(row.c_map)
     within = f"between {signed(row.c_map - 1)} and {signed(row.c_map + 1)}"
-    carried = f"the log-likelihood varies by {nats(row.profile_range)} for {c}"
+    carried = f"the log-likelihood varies by {range_of(row.profile_range)} for {c}"
     flat = f"not identified: {carried} {within}, so any value there and beyond fits as well"
     flat += f"; the prior chose {prior}"
     side = "larger" if row.curve[-1] > row.curve[0] else "smaller"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from jbt.border.report import Report, Section, each, nats, signed, with_interval
+from jbt.border.report import Report, Section, each, range_of, signed, with_interval
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.judges import JOINT, known_in_words
 from jbt.own.fits.pools import PoolFit, Ranked
@@ -201,7 +201,7 @@ def _coefficients(coefficients: pd.DataFrame) -> pd.DataFrame:
             "coefficient": c.coefficient,
             "estimate [95 %]": _measured(c),
             "mean over pools": signed(c.mean_over_pools),
-            "log-likelihood range": nats(c.profile_range) if c.quantity == "c" else "",
+            "log-likelihood range": range_of(c.profile_range) if c.quantity == "c" else "",
             "change without ties": "" if np.isnan(change) else signed(change),
         }
         for c, change in zip(each(coefficients), changes, strict=True)
@@ -219,7 +219,7 @@ def _evidence(coefficients: pd.DataFrame, one_pool: bool) -> Iterator[str]:
     chosen = []
     for c in each(coefficients):
         name = f"{_of(c.judge)}{c.coefficient}"
-        renderings = f"the log-likelihood varies by {nats(c.profile_range)} over c +- 1"
+        renderings = f"the log-likelihood varies by {range_of(c.profile_range)} over c +- 1"
         if c.basis == Basis.MEASURED:
             yield f"{name} is measured, from versions of one content: {renderings}"
             yield from _differs(name, c.p_alike)

@@ -74,9 +74,8 @@ class Engine:
             self._starts = [Parameters.zeros(t.design, t.n_judges) for t in self.tasks]
             self._draws = canonical.normals(self.tasks[0].design.n_contents)
         self._looks: dict[int, tuple[Any, Look]] = {}
-        self._evidence = [
-            anytime.Evidence.none(int(size), np.dtype("float32")) for size in layout.sizes
-        ]
+        tested = layout.sizes.tolist() if s.stop == "anytime" else []
+        self._evidence = [anytime.Evidence.none(size, np.dtype("float32")) for size in tested]
         self._shown = {pool: np.empty(0, int) for pool in range(len(pools))}
         self._n_counted = 0
         """Answers that `_evidence` has (count)."""

@@ -62,15 +62,15 @@ class StudySummary:
                 "n_one": (shown & ~shown.swapaxes(1, 2)).sum((1, 2)),
             }
         )
+        """pool; certainty, P(the estimated top k is the true one, up to `indifferent`) under the
+        posterior; near, P(it leads the others by less than `indifferent`); n_verdicts; status of
+        the fit; n_one, pairs shown in one order only (count). Of an `anytime` stop also shown, the
+        top k that tests of single pairs have shown, empty before."""
         if s.stop == "anytime":
             self.pools["shown"] = [
                 [items.layout.names[pool][place] for place in study.engine.shown(book, pool)]
                 for pool in range(len(names))
             ]
-        """pool; certainty, P(the estimated top k is the true one, up to `indifferent`) under the
-        posterior; near, P(it leads the others by less than `indifferent`); n_verdicts; status of
-        the fit; n_one, pairs shown in one order only (count). Of an `anytime` stop also shown, the
-        top k that tests of single pairs have shown, empty before."""
         self.curve = pd.DataFrame(curve, columns=["pool", "verdicts", "certainty"])
         """pool, verdicts (count), certainty: at some of the refits."""
         tables = [_of_pool(study, pool, look) for pool, look in enumerate(looks)]

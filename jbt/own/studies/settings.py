@@ -39,7 +39,7 @@ Repeats = Literal["never", "fresh"]
 Stops = Literal["posterior", "anytime"]
 
 RULE_OF = {"posterior": "entropy_reduction_fresh", "anytime": "pivot"}
-"""Stop -> the acquisition rule that leads to it with the fewest verdicts, of those simulated."""
+"""Stop -> its default acquisition rule, with which `sweeps.arena_stops` simulates it."""
 
 COUNTS = 8
 """Arrays of counts of all ordered pairs that a study holds at its peak."""

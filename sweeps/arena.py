@@ -7,7 +7,8 @@ Between two refits rules that count wins see every verdict, updated (`fresh`) ru
 tells about the variance, and the others only which pairs were asked. What is
 measured is the share of the true top k that the model finds, eight times on the way: its mean, the
 area under the curve; the verdicts after which it has .8 and .9 of what one verdict on every ordered
-pair gives; and the quality that the chosen top k lacks at the end.
+pair gives; and the quality that the chosen top k lacks at the end. There two estimators that count
+wins rank by the same verdicts. With two judges a budget is money, in verdicts of the first judge.
 
 A rule of your own joins by `--rule-file FILE`, every public function `(view, key) -> scores` of
 which is a rule.
@@ -28,8 +29,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from jbt import stats
-from jbt.acquisition import RULES, Loop, Rule, run
+from jbt import estimators, stats
+from jbt.acquisition import PANEL_RULES, RULES, Loop, Rule, run
+from jbt.acquisition.runs import bought
 from jbt.acquisition.runs import check as check_run
 from jbt.experiments import plots
 from jbt.experiments.declare import Group, Sweep, check_listed
@@ -39,9 +41,9 @@ from jbt.kernel import metrics
 from jbt.kernel.fit import fit_map
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, stream
-from jbt.types import Comparisons, Pool, Status
+from jbt.types import Comparisons, Judge, Pool, Status
 
-from ._shared.active import design_of, shared, task_of
+from ._shared.active import at_purses, design_of, shared, task_of, task_of_two
 from ._shared.scenario import MapPrior
 
 LOOKS = 8
@@ -50,11 +52,15 @@ SHARES = (0.8, 0.9)
 """Of the recall with all ordered pairs, for `verdicts_to`."""
 REFERENCE = "entropy_reduction_fresh"
 """The rule from whose area that of the others is subtracted."""
+DISCRIMINATION = 2.0
+"""Of the second judge, where there are two (pure number)."""
 SMALL = 12
 """Most items with which rules that cost N^4 are run (count)."""
 JBTS = tuple(rule for rule in RULES.values() if rule.family != "yours")
 """The rules of jbt, without those of users' files."""
 COSTLY = ("asap", "knowledge_gradient")
+COUNTED = {"borda": estimators.borda, "rank_centrality": estimators.rank_centrality}
+"""Estimators without a model of biases, by metric."""
 KINDS = ("statement_bank", "gaussian")
 """Kinds of pool, by whether `Scenario.bank` is 1."""
 
@@ -90,14 +96,24 @@ class Scenario:
     """Verdicts between two looks (count)."""
     share: float = 1.0
     """Of the sweep's pools that are simulated."""
+    drift: float = 0.0
+    """What the judge's bias gains in 1,000 verdicts (logits), in `arena_stops` alone."""
+    price: float = 0.0
+    """Of a verdict of a second judge, in verdicts of the first: it has no biases and twice the
+    discrimination, and the model knows both. 0 if there is none."""
 
     STATIC: ClassVar[tuple[str, ...]] = (
-        *("n_items", "k", "refit_every", "parallel", "protocol", "step"),
+        *("n_items", "k", "refit_every", "parallel", "protocol", "step", "n_judges"),
     )
 
     @property
+    def n_judges(self) -> int:
+        """Judges that can be asked (count)."""
+        return 1 + (self.price > 0)
+
+    @property
     def budgets(self) -> list[int]:
-        """Verdicts at each look."""
+        """Verdicts at each look; with two judges, what may have been spent."""
         return [self.step * look for look in range(1, LOOKS + 1)]
 
     @property
@@ -132,12 +148,13 @@ SCENARIOS: dict[str, Scenario] = {
     "best of 30": Scenario(k=1),
     "best half": Scenario(k=15),
     "batches of 56": Scenario(refit_every=56, parallel=True),
+    "two judges with prices": Scenario(price=10.0),
     "ten answers, fair": Scenario(**FAIR, **TEN),
     "ten answers": Scenario(**TEN),
     "a hundred answers": Scenario(n_items=100, k=10, refit_every=32, step=192, share=1 / 16),
     "300 answers, top 50": Scenario(n_items=300, k=50, refit_every=144, step=288, share=1 / 64),
 }
-"""Version 1 of the set: name -> scenario. A changed scenario gets another name."""
+"""Version 2 of the set, with two judges: name -> scenario. A changed scenario gets another name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,9 +180,12 @@ class Arena(MapPrior, Sweep):
     pools: int = 256
     scenario: tuple[str, ...] = tuple(n for n in SCENARIOS if SCENARIOS[n].n_items <= 100)
     """Scenarios, by name; by default all but that of 300 answers, where a run takes minutes."""
-    rule: tuple[str, ...] = tuple(name for name in RULES if RULES[name].family != "ablations")
-    """Acquisition rules, entropy_reduction_fresh among them; those that cost the fourth power of
-    the number of items run on small pools alone."""
+    rule: tuple[str, ...] = (
+        *(name for name in RULES if RULES[name].family != "ablations"),
+        *PANEL_RULES,
+    )
+    """Acquisition rules, entropy_reduction_fresh among them. Those that cost the fourth power of
+    the number of items run on small pools alone, those of two judges with two judges."""
     rule_file: str | None = None
     """A Python file: its public functions (view, key) -> scores [N, N] are rules too."""
 
@@ -184,26 +204,29 @@ class Arena(MapPrior, Sweep):
     def check(self):
         super().check()
         check_listed("scenario", self.scenario, list(SCENARIOS))
-        check_listed("rule", self.rule, list(RULES))
+        check_listed("rule", self.rule, [*RULES, *PANEL_RULES])
         if REFERENCE not in self.rule or len(self.rule) < 2:
             raise ValueError(f"rule must list {REFERENCE} and a rule to compare it with")
         smallest = min((SCENARIOS[name] for name in self.scenario), key=lambda s: s.n_items)
         for name in self.scenario:
             scenario = SCENARIOS[name]
             for rule in self.rules_of(scenario):
-                if RULES[rule].family == "yours" and scenario != smallest:
-                    continue  # it is tried once, which takes seconds
-                budgets = np.array(scenario.budgets)
+                yours = rule in RULES and RULES[rule].family == "yours"
+                n_judges = scenario.n_judges if scenario.price else None
+                if yours and scenario != smallest and n_judges is None:
+                    continue  # one judge is tried once, which takes seconds
+                problem = design_of(scenario.n_items), scenario.loop(rule)
                 try:
-                    check_run(design_of(scenario.n_items), scenario.loop(rule), budgets)
+                    check_run(*problem, np.array(scenario.budgets), n_judges)
                 except Exception as error:  # a user's function may raise anything
-                    problem = f"{type(error).__name__}: {error}"
-                    raise ValueError(f"rule {rule} fails on a trial problem: {problem}") from error
+                    cause = f"{type(error).__name__}: {error}"
+                    raise ValueError(f"rule {rule} fails on a trial problem: {cause}") from error
 
     def rules_of(self, scenario: Scenario) -> list[str]:
         """The rules that run on a scenario."""
-        small = scenario.n_items <= SMALL
-        return [rule for rule in self.rule if small or rule not in COSTLY]
+        left_out = () if scenario.n_items <= SMALL else COSTLY
+        left_out += () if scenario.price else tuple(PANEL_RULES)
+        return [rule for rule in self.rule if rule not in left_out]
 
     def groups(self):
         programs: dict[Any, Any] = {}
@@ -212,7 +235,8 @@ class Arena(MapPrior, Sweep):
             scenario = SCENARIOS[name]
             if scenario.shape not in programs:
                 loops = [scenario.loop(rule) for rule in self.rules_of(scenario)]
-                programs[scenario.shape] = shared(partial(self.experiment, scenario), loops)
+                experiment = partial(self.experiment, scenario)
+                programs[scenario.shape] = shared(experiment, loops, scenario.n_judges)
             numbers = {n: np.array([v]) for n, v in vars(scenario).items() if isinstance(v, float)}
             for rule, (experiment, number) in programs[scenario.shape].items():
                 group = Group(
@@ -234,15 +258,33 @@ class Arena(MapPrior, Sweep):
         every = pairs.every_pair(pool)
         answers = once if scenario.protocol == "frozen" else jax.nn.sigmoid(logits)
         task = task_of(pool, answers, condition, self.prior)
-        trace = run(stream(key, "acquisition"), task, loop, scenario.budgets)
         full = fit_map(Comparisons(every, every * once), pool.design, self.prior, task.variant)
-        at = np.searchsorted(np.asarray(trace_budgets(scenario)), scenario.budgets)
+        if scenario.price:
+            trusted = judges.verdict_logits(pool, Judge.of(0.0, discrimination=DISCRIMINATION))
+            both = jnp.stack([answers, jax.nn.sigmoid(trusted)], -1)
+            prices = jnp.stack([jnp.ones(()), condition["price"]])
+            purse = scenario.budgets[-1]
+            task = task_of_two(pool, both, condition, self.prior, DISCRIMINATION, prices, purse)
+        trace = run(stream(key, "acquisition"), task, loop, scenario.budgets)
+        if scenario.price:
+            recall = at_purses(trace.queries, task, scenario.budgets, scenario.k)["recall"]
+        else:
+            at = np.searchsorted(np.asarray(trace_budgets(scenario)), scenario.budgets)
+            recall = trace.recall[at]
+        counts = bought(trace.queries, trace.queries.first >= 0, task)
+        if scenario.price:
+            counts = jax.tree.map(lambda count: count.sum(-1), counts)
+        counted = {name: score(counts, pool.design) for name, score in COUNTED.items()}
         undefined = trace.status == Status.NOT_FINITE
         best = jax.lax.top_k(pool.quality, scenario.k)[0].mean()
         chosen = jax.lax.top_k(trace.parameters.theta, scenario.k)[1]
         return {
-            "recall": trace.recall[at],
+            "recall": recall,
             "full": metrics.top_k_recall(full.parameters.theta, pool.quality, scenario.k),
+            **{
+                name: metrics.top_k_recall(score, pool.quality, scenario.k)
+                for name, score in counted.items()
+            },
             "shortfall": best - pool.quality[chosen].mean(),
             "undefined": jnp.where(undefined.any(), trace.budget[undefined.argmax()], jnp.nan),
             "status": trace.status.max(),
@@ -257,6 +299,8 @@ class Arena(MapPrior, Sweep):
             area = recall.mean("look")
             t.means("area", area)
             t.means("shortfall", of_scenario["shortfall"])
+            for name in COUNTED:
+                t.means(f"recall_{name}", of_scenario[name])
             for c in np.flatnonzero(np.isfinite(of_scenario["undefined"]).any("pool")):
                 t.means("undefined_score", of_scenario["undefined"].isel(condition=[c]))
             t.means("full", where(of_scenario["full"], rule=REFERENCE), rule=None)
@@ -373,7 +417,7 @@ def own_rules(file: Path) -> dict[str, Rule]:
         plain: Any = inspect.unwrap(value) if callable(value) else value
         here = inspect.isfunction(plain) and plain.__code__.co_filename == str(file)
         if here and [*inspect.signature(plain).parameters] == ["view", "key"]:
-            own[name] = Rule(cast("Any", value))
+            own[name] = Rule(cast("Any", value), gain=False)
         elif isinstance(value, Rule):
             own[name] = replace(value, family="yours")
     if not own:

@@ -5,11 +5,14 @@ runs of the rule that `jbt ask` uses (`entropy_reduction_fresh`). `anytime` stop
 single pairs show it (`jbt.acquisition.anytime`), on runs of a naive model that ask for these tests
 (`pivot`). Items within the zone of each other are equally right. Right is meant twice: of quality,
 and of what the judge prefers, its bias included. The second is all that `anytime` promises, and
-only where preferences are differences of one number an item: not in "not transitive".
+only where preferences are differences of one number an item: not in "not transitive"; and only if
+they stay: in "bias drifts" the judge becomes biased while it is asked, and what it prefers is what
+it prefers at the stop.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -29,7 +32,7 @@ from jbt.simulation.simulate import stream
 
 from ._shared.active import shared, task_of
 from ._shared.scenario import MapPrior
-from .arena import SCENARIOS, drawn
+from .arena import SCENARIOS, TEN, Scenario, drawn
 
 RULES_OF = {"posterior": "entropy_reduction_fresh", "anytime": "pivot"}
 """Stop -> the rule whose runs it ends."""
@@ -38,9 +41,15 @@ PROMISED = {"posterior": "quality", "anytime": "preference"}
 STOPPED = {
     name: scenario
     for name, scenario in SCENARIOS.items()
-    if scenario.protocol == "stochastic" and scenario.n_items <= 30 and not scenario.parallel
-}
-"""The scenarios in which a pair can be asked again and a run is short."""
+    if scenario.protocol == "stochastic"
+    and scenario.n_items <= 30
+    and not scenario.parallel
+    and scenario.n_judges == 1
+} | {"bias drifts": Scenario(**TEN, bias=0.0, drift=1.0)}
+"""The scenarios in which a pair can be asked again and a run is short, and one of a judge that
+changes."""
+BROKEN = ("not transitive", "bias drifts")
+"""Scenarios in which `anytime` promises nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +94,7 @@ class ArenaStops(MapPrior, Sweep):
         programs: dict[Any, Any] = {}
         found = []
         for name in self.scenario:
-            scenario = SCENARIOS[name]
+            scenario = STOPPED[name]
             numbers = {n: np.array([v]) for n, v in vars(scenario).items() if isinstance(v, float)}
             for stop, rule in RULES_OF.items():
                 key = (stop, scenario.shape)
@@ -107,13 +116,15 @@ class ArenaStops(MapPrior, Sweep):
             condition = condition | {"aware": jnp.zeros(())}
         task = task_of(pool, jax.nn.sigmoid(preference), condition, self.prior)
         blocks = self.looked_every // loop.refit_every
-        # Without the position: the mean of both orders.
-        better = (preference - preference.T) / 2
+        x = pool.design.covariates[:, 0]
+        drift = condition["drift"] / 1000 * (x[:, None] - x)  # logits a verdict
         quality = condition["discrimination"] * pool.design.of_items(pool.quality)  # in logits
 
-        def one_look(carry, _):
+        def one_look(carry, before):
             state, evidence = carry
-            state, asked = jax.lax.scan(lambda s, _: step(s, task, loop), state, length=blocks)
+            now = preference + before * drift
+            asking = dataclasses.replace(task, answers=jax.nn.sigmoid(now))
+            state, asked = jax.lax.scan(lambda s, _: step(s, asking, loop), state, length=blocks)
             asked = jax.tree.map(jnp.ravel, asked)
             if stop == "anytime":
                 alpha = 1 - self.level
@@ -123,6 +134,7 @@ class ArenaStops(MapPrior, Sweep):
                 view: Any = look(state, task, loop)
                 top = view.design.of_items(top_set(view))
                 sure = certainty(view, self.zone) >= self.level
+            better = (now - now.T) / 2  # without the position: the mean of both orders
             across = top[:, None] & ~top
             wrong = (across & (quality - quality[:, None] >= self.zone)).any()
             against = (across & (self.zone <= better.T)).any()
@@ -131,8 +143,8 @@ class ArenaStops(MapPrior, Sweep):
 
         none = anytime.Evidence.none(scenario.n_items, task.design.dtype)
         start = init(stream(key, "acquisition"), task, loop), none
-        looks = self.budget // self.looked_every
-        _, (sure, wrong, against, status) = jax.lax.scan(one_look, start, length=looks)
+        before = jnp.arange(0, self.budget, self.looked_every, dtype=preference.dtype)
+        _, (sure, wrong, against, status) = jax.lax.scan(one_look, start, before)
         stopped, at = sure.any(), sure.argmax()
         return {
             "stopped": stopped * 1.0,
@@ -155,7 +167,7 @@ class ArenaStops(MapPrior, Sweep):
         for stop, of in PROMISED.items():
             wrong = where(table, quantity="wrong", stop=stop, of=of)
             if stop == "anytime":
-                wrong = wrong[wrong.scenario != "not transitive"]
+                wrong = wrong[~wrong.scenario.isin(BROKEN)]
             worst = wrong.loc[wrong.estimate.idxmax()]
             said.append(
                 f"{stop} ends at most {worst.estimate:.3f} of runs with a wrong top k by {of} "

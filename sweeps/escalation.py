@@ -17,24 +17,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
-from jbt.acquisition import PANEL_RULES, RULES, Loop, Task, reports, run
-from jbt.acquisition.loop import refit
-from jbt.acquisition.runs import bought
+from jbt.acquisition import PANEL_RULES, RULES, Loop, reports, run
 from jbt.experiments import declare
 from jbt.experiments.declare import Group, Sweep, check_increasing
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import Line, Panel
-from jbt.kernel import metrics
 from jbt.simulation import judges
 from jbt.simulation.simulate import stream
-from jbt.types import Judge, Parameters, Variant, check_positive
+from jbt.types import Judge, check_positive
 
-from ._shared.active import shared
+from ._shared.active import at_purses, shared, task_of_two
 from ._shared.scenario import Correlated, VaryingBias
 
 ALONE = ("cheap_naive", "cheap_only", "strong_only")
@@ -144,32 +139,18 @@ class Escalation(Correlated, VaryingBias, Sweep):
             judges.frozen_draw(stream(key, name), pool, judge)
             for name, judge in (("verdicts", cheap), ("reference verdicts", trusted))
         ]
-        free = jnp.stack([condition["aware"] > 0, jnp.array(False)])
         prices = jnp.stack([condition["price_cheap"], condition["price_reference"]])
-        task = Task.build(
+        task = task_of_two(
             pool,
             jnp.stack(answers, -1),
-            variant=Variant(free[None], free),
-            prior=self.prior,
-            discrimination=jnp.array([1.0, self.reference_discrimination]),
-            price=prices,
-            purse=max(self.purse),
+            condition,
+            self.prior,
+            self.reference_discrimination,
+            prices,
+            max(self.purse),
         )
         queries = run(stream(key, "acquisition"), task, loop, self.most_verdicts).queries
-        judge = queries.judge
-        assert judge is not None  # with several judges, every query names its judge
-        spent = jnp.cumsum(jnp.where(judge < 0, 0.0, prices[judge.clip(0)]))
-
-        def at(purse: Array) -> dict[str, Array]:
-            """Fit all verdicts that the purse pays, also between two refits of the run."""
-            paid = (spent <= purse * (1 + 1e-5)) & (judge >= 0)
-            start = Parameters.zeros(pool.design, 2)
-            parameters, status = refit(bought(queries, paid, task), start, task)
-            recall = metrics.top_k_recall(parameters.theta, pool.quality, self.k)
-            asked = (paid & (judge == 1)).sum()
-            return {"recall": recall, "reference_asked": asked, "status": status}
-
-        return jax.vmap(at)(jnp.asarray(self.purse, spent.dtype))
+        return at_purses(queries, task, self.purse, self.k)
 
     def groups(self):
         """The correlations of a strategy and price."""

@@ -34,7 +34,8 @@ class Scheme(NamedTuple):
     """How a pair is compared once."""
 
     order: str = "random"
-    """The pair is shown in the order of the list, in one drawn at random, or in both."""
+    """The pair is shown in the order of the list, in one drawn at random, or in both; "mixed": each
+    of the verdicts of a majority in an order of its own, drawn at random."""
     counted: str = "as told"
     """What verdicts count as: as told; a contradiction as a tie, or dropped; the majority."""
     model: str = "naive"
@@ -52,6 +53,7 @@ SCHEMES = {
     "flip is a tie": Scheme("both", "tie"),
     "flip is dropped": Scheme("both", "dropped"),
     "majority of three": Scheme(counted="majority"),
+    "majority, orders mixed": Scheme("mixed", "majority"),
     "random order, position": Scheme(model="position"),
     "both orders, position": Scheme("both", model="position"),
     "random order, length": Scheme(model="bias_aware"),
@@ -204,6 +206,8 @@ def told(
       compared: [N, N] how often each pair is compared, above the diagonal.
       most: largest number in `compared`.
     """
+    if scheme.order == "mixed":  # whichever item is shown first, at random
+        chance = (chance + 1 - chance.T) / 2
     if scheme.counted == "majority":
         chance = chance**2 * (3 - 2 * chance)
     lot, of_row, of_column = jax.random.uniform(key, (3, most, *chance.shape), chance.dtype)

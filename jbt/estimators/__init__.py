@@ -10,12 +10,14 @@ from jbt.estimators.baselines import (
     residualised,
     with_bias,
 )
+from jbt.estimators.counting import borda, rank_centrality
 from jbt.estimators.interaction_fit import estimate_interaction, fit_interaction, interaction
 from jbt.estimators.near_the_top import local
 
 __all__ = [
     "ESTIMATORS",
     "bias_aware",
+    "borda",
     "estimate_interaction",
     "fit_interaction",
     "interaction",
@@ -24,6 +26,7 @@ __all__ = [
     "measured",
     "naive",
     "order_swap",
+    "rank_centrality",
     "residualised",
     "with_bias",
 ]

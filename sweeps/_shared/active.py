@@ -13,9 +13,10 @@ from jaxtyping import Array, Float, Key
 
 from jbt import stats, twins
 from jbt.acquisition import Loop, Task, panel_rules, reports, run
-from jbt.acquisition.loop import Queries
+from jbt.acquisition.loop import Queries, refit
 from jbt.acquisition.panel_rules import alike, one_of
 from jbt.acquisition.rules import DEFAULT_RULES, families
+from jbt.acquisition.runs import bought
 from jbt.acquisition.runs import check as check_run
 from jbt.experiments import declare
 from jbt.experiments.declare import Group
@@ -25,7 +26,7 @@ from jbt.kernel import metrics
 from jbt.kernel.membership import DRAWS
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, Experiment, stream
-from jbt.types import Design, Pool, Prior, Variant, check_count, check_positive
+from jbt.types import Design, Parameters, Pool, Prior, Variant, check_count, check_positive
 
 from . import calibration
 from .calibration import SHARE, SIGNED, add_means
@@ -366,6 +367,48 @@ def task_of(pool: Pool, answers: Array, condition: Condition, prior: Prior) -> T
     """The task with the bias-aware model, or with the naive one where the condition says so."""
     free = condition["aware"] > 0
     return Task.build(pool, answers, variant=Variant(free[None], free), prior=prior)
+
+
+def task_of_two(
+    pool: Pool,
+    answers: Float[Array, "N N 2"],
+    condition: Condition,
+    prior: Prior,
+    discrimination: float,
+    price: Float[Array, " 2"],
+    purse: float,
+) -> Task:
+    """As `task_of`, with a second judge of this discrimination and without biases, which the model
+    knows; prices and purse in one unit."""
+    free = jnp.stack([condition["aware"] > 0, jnp.array(False)])
+    return Task.build(
+        pool,
+        answers,
+        variant=Variant(free[None], free),
+        prior=prior,
+        discrimination=jnp.array([1.0, discrimination]),
+        price=price,
+        purse=purse,
+    )
+
+
+def at_purses(queries: Queries, task: Task, purses: Sequence[float], k: int) -> dict[str, Array]:
+    """Recall of the top k, verdicts of the last judge (count) and status [purses], of a run of
+    several judges: fits of all verdicts that each purse pays, also between two refits."""
+    panelists, judge = task.panelists, queries.judge
+    assert panelists is not None
+    assert judge is not None  # with several judges, every query names its judge
+    spent = jnp.cumsum(jnp.where(judge < 0, 0.0, panelists.price[judge.clip(0)]))
+
+    def at(purse: Array) -> dict[str, Array]:
+        paid = (spent <= purse * (1 + 1e-5)) & (judge >= 0)
+        start = Parameters.zeros(task.design, task.n_judges)
+        parameters, status = refit(bought(queries, paid, task), start, task)
+        recall = metrics.top_k_recall(parameters.theta, task.quality, k)
+        asked = (paid & (judge == len(panelists.price) - 1)).sum()
+        return {"recall": recall, "reference_asked": asked, "status": status}
+
+    return jax.vmap(at)(jnp.asarray(purses, spent.dtype))
 
 
 def at_best_budget(recall: Float[np.ndarray, "... T P"]) -> Float[np.ndarray, "... P"]:

@@ -26,12 +26,15 @@ def test_counts_are_those_of_all_outcomes(name):
     error = 5 * np.sqrt(MANY) / 2
     for i, j in zip(*np.triu_indices(3, 1), strict=True):
         p, q = CHANCE[i, j], CHANCE[j, i]  # that the one shown first wins
+        if scheme.order == "mixed":
+            p, q = (p + 1 - q) / 2, (q + 1 - p) / 2
         if scheme.counted == "majority":
             p, q = (c**3 + 3 * c**2 * (1 - c) for c in (p, q))
         row_both, column_both = p * (1 - q), (1 - p) * q
         of_row, of_column = {
             "list": ((1, p), (0, 0)),
             "random": ((0.5, p / 2), (0.5, q / 2)),
+            "mixed": ((0.5, p / 2), (0.5, q / 2)),
             "both": ((1, p), (1, q)),
         }[scheme.order]
         if scheme.counted == "tie":

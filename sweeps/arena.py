@@ -36,7 +36,7 @@ from jbt.acquisition.runs import check as check_run
 from jbt.experiments import plots
 from jbt.experiments.declare import Group, Sweep, check_listed
 from jbt.experiments.labelled_arrays import where
-from jbt.experiments.plots import Panel
+from jbt.experiments.plots import Line, Panel
 from jbt.kernel import metrics
 from jbt.kernel.fit import fit_map
 from jbt.simulation import judges, pairs, pools
@@ -59,6 +59,16 @@ SMALL = 12
 JBTS = tuple(rule for rule in RULES.values() if rule.family != "yours")
 """The rules of jbt, without those of users' files."""
 COSTLY = ("asap", "knowledge_gradient")
+DRAWN = (
+    REFERENCE,
+    "top_two",
+    "asap_fast",
+    "swiss",
+    "insertion",
+    "top_k_aware",
+    "random",
+)
+"""The rules whose curves are drawn."""
 COUNTED = {"borda": estimators.borda, "rank_centrality": estimators.rank_centrality}
 """Estimators without a model of biases, by metric."""
 KINDS = ("statement_bank", "gaussian")
@@ -372,6 +382,18 @@ class Arena(MapPrior, Sweep):
         n, name = behind.shape[1], plots.rule_name(order[0])
         title = f"{name.capitalize()}: within 0.01 of the best rule on {near} of {n} scenarios"
         return [Panel(labels=("", "", title), legend=0, after=draw)]
+
+    def more_figures(self, table):
+        """The curves of some rules on every scenario, a panel each."""
+        lines = [Line.of_rule(rule) for rule in DRAWN if rule in self.rule]
+        panels = []
+        for name in self.scenario:
+            spent = "spending" if SCENARIOS[name].price else "verdicts"
+            labels = (spent, f"share of the true top {SCENARIOS[name].k}", name)
+            panels.append(Panel("budget", {"quantity": "recall", "scenario": name}, lines, labels))
+        below = {"ncols": 3, "fontsize": 9}
+        curves = plots.draw(panels, table, width=4.6, height=3.2, n_columns=2, below=below)
+        return {"curves": curves}
 
 
 SWEEP = Arena

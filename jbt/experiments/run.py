@@ -24,6 +24,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -273,10 +274,12 @@ def _report(sweep: Sweep, results: Store, folder: Path, writable: bool) -> pd.Da
         if writable:
             from jbt.experiments import plots
 
-            figure = sweep.figure(dataset, table)
+            figures = {"": sweep.figure(dataset, table), **sweep.more_figures(table)}
             csv = table.to_csv(index=False, float_format="%.6g")
             files.write_whole(table_file, lambda p: p.write_text(csv))
-            files.write_whole(figure_file, lambda p: plots.save(figure, p))
+            for word, figure in figures.items():
+                file = figure_file.with_stem(f"{figure_file.stem}-{word}") if word else figure_file
+                files.write_whole(file, partial(plots.save, figure))
         failed = {
             str(name): int((dataset[name] > 0).sum())
             for name in dataset.data_vars

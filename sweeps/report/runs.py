@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -23,6 +23,9 @@ from jbt.commands.sweep import NO_SWEEPS
 from jbt.experiments import plots, provenance, store
 from jbt.experiments.declare import Sweep
 from jbt.experiments.table import NUMBERS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SWEEPS = __name__.rsplit(".", 2)[0]
 """The package of the sweeps: `sweeps`, in a wheel `jbt.sweeps`."""
@@ -100,12 +103,22 @@ class Run:
         ]
 
     def figure(self) -> str:
-        """Its figure as SVG, coordinates with two decimals (points)."""
-        table, buffer = pd.read_csv(self.folder / store.TABLE), io.BytesIO()
+        """Its figure as SVG."""
+        table = pd.read_csv(self.folder / store.TABLE)
         with store.opened(self.folder / store.RESULTS).results() as dataset:
-            figure = self.sweep().figure(dataset, table)
-        plots.save(figure, buffer, kind="svg")
-        return re.sub(r"(?<![\d.])([1-9]\d*\.\d\d)\d+", r"\1", buffer.getvalue().decode())
+            return svg_of(self.sweep().figure(dataset, table))
+
+    def more_figures(self) -> dict[str, str]:
+        """Its further figures as SVG, by the word that their names end in."""
+        figures = self.sweep().more_figures(pd.read_csv(self.folder / store.TABLE))
+        return {word: svg_of(figure) for word, figure in figures.items()}
+
+
+def svg_of(figure: Figure) -> str:
+    """A figure as SVG, coordinates with two decimals (points)."""
+    buffer = io.BytesIO()
+    plots.save(figure, buffer, kind="svg")
+    return re.sub(r"(?<![\d.])([1-9]\d*\.\d\d)\d+", r"\1", buffer.getvalue().decode())
 
 
 def record_of(name: str, folder: Path) -> dict[str, Any]:

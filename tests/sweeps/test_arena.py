@@ -1,13 +1,19 @@
 """The arena: scenarios, rules of a user's file, the table from known curves, and the stops."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from support.active import widest
 from support.invented import invented, only
 
 from jbt.acquisition import RULES, Rule
+from jbt.acquisition.picks import Queries
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.run import run, table_of
+from jbt.kernel import metrics
+from jbt.kernel.fit import fit_map
+from jbt.types import Comparisons, Design, Panel, Pool, Prior
+from sweeps._shared.active import at_purses, task_of_two
 from sweeps.arena import LOOKS, REFERENCE, SCENARIOS, Arena, own_rules
 from sweeps.arena_stops import STOPPED, ArenaStops
 
@@ -99,7 +105,18 @@ def test_areas_leads_and_verdicts_to_a_share():
         of_rule = np.array([rate[rule] for rule in labels.rule])
         return of_rule[:, None, None] * np.arange(1, LOOKS + 1)[:, None] + swing
 
-    table = table_of(s, invented(s, recall=recall, full=0.5, shortfall=0.0, undefined=np.nan))
+    table = table_of(
+        s,
+        invented(
+            s,
+            recall=recall,
+            full=0.5,
+            shortfall=0.0,
+            undefined=np.nan,
+            borda=0.2,
+            rank_centrality=0.3,
+        ),
+    )
     mean = (1 + LOOKS) / 2
     for name in s.scenario:
         rows = where(table, scenario=name)
@@ -108,10 +125,34 @@ def test_areas_leads_and_verdicts_to_a_share():
         lead = only(rows, quantity="lead", rule="random")
         assert lead.estimate == pytest.approx(-0.05 * mean)
         assert only(rows, quantity="p_holm", rule="random").estimate < 0.001
+        assert only(rows, quantity="recall_borda", rule="random").estimate == pytest.approx(0.2)
         # .8 of .5 is reached at the fourth look, of 16 verdicts each.
         crossing = only(rows, quantity="crossing", rule=REFERENCE, share=0.8)
         assert crossing.estimate == pytest.approx(64, abs=0.1)
         assert np.isnan(only(rows, quantity="crossing", rule="random", share=0.9).estimate)
+
+
+def test_a_purse_pays_the_first_verdicts_of_either_judge():
+    """Against a fit of these verdicts alone; the fourth can be paid by no purse before."""
+    n, prices = 4, jnp.array([1.0, 10.0])
+    pool = Pool(jnp.arange(n) * 1.0, Design(jnp.zeros((n, 1)), None, jnp.ones(n, bool), n))
+    condition = {"aware": jnp.zeros(())}
+    answers = jnp.zeros((n, n, 2))
+    task = task_of_two(pool, answers, condition, Prior(), 2.0, prices, 50.0)
+    asked = [(0, 1, 0.0, 0), (1, 3, 0.0, 1), (2, 1, 1.0, 0), (3, 2, 1.0, 1), (-1, -1, 0.0, -1)]
+    columns = zip(*asked, strict=True)
+    first, second, won, judge = (jnp.array(column) for column in columns)
+    queries = Queries(first, second, won, judge)
+    found = at_purses(queries, task, (0.5, 11.0, 12.0, 50.0), 2)
+    assert found["reference_asked"].tolist() == [0, 1, 1, 2]
+    for at, n_paid in enumerate([0, 2, 3, 4]):
+        counts = np.zeros((2, n, n, 2))
+        for i, j, share, g in asked[:n_paid]:
+            counts[:, i, j, g] += 1, share
+        panel = Panel(Comparisons(*jnp.asarray(counts)), jnp.array([1.0, 2.0]), jnp.eye(2))
+        fit = fit_map(panel, pool.design, Prior(), task.variant)
+        recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, 2)
+        assert found["recall"][at] == pytest.approx(float(recall), abs=1e-6)
 
 
 @pytest.mark.heavy

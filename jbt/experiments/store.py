@@ -43,6 +43,9 @@ READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 PROBE_SECONDS = 2.0
 """How long a lock is waited for: other runs take it for a moment, to see whether it is held."""
 
+IN_MEMORY = 2**28
+"""The largest results that are read as a whole (bytes)."""
+
 WHOLE = (0, 1)
 """The part that is all of a run."""
 
@@ -204,8 +207,8 @@ class Store:
 
     def results(self) -> xr.Dataset:
         """The results of a finished run, after every number was read once and is as it was written.
-        Metrics of a sweep with one group are read on access and not kept in memory. Where a group
-        has fewer pools than another, the rest is NaN (integers: -1). Attributes say how the run was
+        Metrics of a sweep with one group that take more than `IN_MEMORY` are read on access. Where a
+        group has fewer pools than another, the rest is NaN (integers: -1). Attributes say how the run was
         made, how long it took and on what.
 
         Raises:
@@ -228,6 +231,8 @@ class Store:
             devices.add(note["device"])
             seconds += note["seconds"]
         dataset = _joined([self._dataset(name) for name in self._groups])
+        if dataset.nbytes <= IN_MEMORY:  # a table reads the same numbers many times
+            dataset.load()
         times = {"device": "; ".join(sorted(devices)), "wall_seconds": round(seconds, 1)}
         dataset.attrs = {k: v for k, v in self.attrs.items() if k != "groups"} | times
         return dataset

@@ -232,20 +232,27 @@ def _askable(rule: Rule, view: View, key: Key[Array, ""]) -> Float[Array, "N N"]
     return jnp.where(view.available, score, jnp.where(view.available.any(), smallest, 0))
 
 
-def pivot(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
+def pivot(view: View, key: Key[Array, ""], *, zone: float = ZONE) -> Float[Array, "N N"]:
     """The lowest of the estimated top k against each other item in turn, whichever pair is least
     settled by its own verdicts: what `jbt.acquisition.anytime` needs, asked in both orders. A pair
     is settled by the log-likelihood ratio of its share of wins to that of a difference of half
-    of `ZONE` the other way."""
+    of the zone (logits) the other way."""
     theta = view.posterior.mean.theta
     top = view.is_top(theta)
     lowest = top & (theta == jnp.where(top, theta, jnp.inf).min())
     lowest &= view.priority == jnp.where(lowest, view.priority, -jnp.inf).max()
     won, met = peers.tallies(view)
     share = jnp.maximum(won, won.T) / jnp.maximum(met, 1)
-    other_way = jax.nn.sigmoid(-ZONE / 2)
+    other_way = jax.nn.sigmoid(-zone / 2)
     settled = xlogy(share, share / other_way) + xlogy(1 - share, (1 - share) / (1 - other_way))
     return prefer(view.across(lowest, ~lowest), -met * settled)
+
+
+@functools.cache
+def pivot_of(zone: float) -> Rule:
+    """`pivot` for tests with this zone (logits), in both orders. A zone has one object, so that its
+    programs are compiled once."""
+    return both_orders(Rule(functools.partial(pivot, zone=zone), False, "arena"))
 
 
 RULES: dict[str, Rule] = {
@@ -277,7 +284,7 @@ RULES |= {
         *("double_thompson", "eubo", "asap_fast", "asap", "knowledge_gradient"),
     )
 }
-RULES["pivot"] = both_orders(Rule(pivot, False, "arena"))
+RULES["pivot"] = pivot_of(ZONE)
 RULES["warm_entropy"] = warm(Rule(entropy_reduction, True, "arena"), WARM)
 
 

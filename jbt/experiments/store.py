@@ -207,9 +207,9 @@ class Store:
 
     def results(self) -> xr.Dataset:
         """The results of a finished run, after every number was read once and is as it was written.
-        Metrics of a sweep with one group that take more than `IN_MEMORY` are read on access. Where a
-        group has fewer pools than another, the rest is NaN (integers: -1). Attributes say how the run was
-        made, how long it took and on what.
+        Metrics of a sweep with one group that take more than `IN_MEMORY` are read on access. Where
+        a group has fewer pools than another, the rest is NaN (integers: -1). Attributes say how the
+        run was made, how long it took and on what.
 
         Raises:
           ValueError: chunks are missing, damaged, or of another run.

@@ -275,6 +275,23 @@ def test_wrappers_of_rules():
     assert {*asked(score)} != {2, 5}
 
 
+@pytest.mark.parametrize(("zone", "least"), [(0.0, "many, even"), (2.0, "few, one-sided")])
+def test_a_pivot_asks_the_pair_that_is_least_settled_at_its_zone(zone, least):
+    """Two verdicts for one side, against forty that are split 22 to 18: log-likelihood ratios of
+    1.39 and 0.20 without a zone, 2.63 and 7.00 with one of two logits."""
+    view = dataclasses.replace(view_of(0), available=~jnp.eye(7, dtype=bool))
+    order = np.argsort(-np.asarray(view.posterior.mean.theta))
+    lowest, (few, many, *rest) = order[view.k - 1], np.delete(order, view.k - 1)
+    shown, wins = np.zeros((7, 7)), np.zeros((7, 7))
+    shown[lowest, rest], wins[lowest, rest] = 100, 100
+    shown[lowest, few], wins[lowest, few] = 2, 2
+    shown[lowest, many], wins[lowest, many] = 40, 22
+    view = dataclasses.replace(view, shown=jnp.asarray(shown), wins=jnp.asarray(wins))
+    expected = {"few, one-sided": few, "many, even": many}[least]
+    assert {*asked(rules.pivot(view, KEY, zone=zone))} == {lowest, expected}
+    assert rules.pivot_of(zone) is rules.pivot_of(zone)
+
+
 @pytest.mark.heavy
 def test_verdicts_of_a_parallel_block_are_seen_at_its_end():
     """A rule that follows the verdicts chooses otherwise; the counts are those of the verdicts."""

@@ -526,6 +526,58 @@ def test_an_anytime_stop_ends_when_tests_of_single_pairs_show_the_top(tmp_path):
         study.sure(0.9)
 
 
+@heavy
+def test_an_anytime_stop_of_several_pools_whatever_happens_to_answers(tmp_path):
+    """Pools of two sizes; answers come in any order, some are errors, some leases end, the process
+    is replaced. Each pool is shown exactly when tests on its answers, in the order in which they
+    were told, show it; and is asked no more."""
+    qualities = {"small": QUALITY, "large": {**QUALITY, "worse": -1.5}}
+    rows = [(pool, item) for pool, of in qualities.items() for item in of]
+    table = pd.DataFrame(rows, columns=["pool", "item"])
+    study = own.Study.open(tmp_path, table, **{**ANYTIME, "budget": 1500})
+    rng, told, shown = random.Random(5), {pool: [] for pool in qualities}, dict.fromkeys(qualities)
+    for turn in range(600):
+        lost = turn % 7 == 3
+        if not (queries := study.ask(6, lease=1e-3 if lost else 600.0)):
+            break
+        assert not any(shown[query.pool] for query in queries)
+        for query in () if lost else rng.sample(queries, len(queries)):
+            if rng.random() < 0.1:
+                study.tell(query.id, winner="error")
+                continue
+            quality = qualities[query.pool]
+            logit = quality[query.first] - quality[query.second] + 0.5
+            won = float(rng.random() < 1 / (1 + math.exp(-logit)))
+            study.tell(query.id, p_first=won)
+            told[query.pool].append((query.first, query.second, won))
+        if turn % 50 == 20:
+            study = own.Study.open(tmp_path)
+        for pool, quality in qualities.items():
+            if told[pool] and not shown[pool]:
+                shown[pool] = shown_by_tests(sorted(quality), told[pool])
+        assert study.sure() == all(shown.values())
+    assert shown == {"small": ["good"], "large": ["good"]}
+    assert [*study.summary().pools.shown] == [["good"], ["good"]]
+
+
+def shown_by_tests(names, told):
+    """The top 1 that all of these answers together show; empty without one."""
+    columns = ([names.index(first), names.index(second), won] for first, second, won in told)
+    first, second, won = map(np.array, zip(*columns, strict=True))
+    verdicts = Queries(first.astype(int), second.astype(int), won.astype(np.float32))
+    none = anytime.Evidence.none(len(names), np.dtype("float32"))
+    evidence = anytime.add_verdicts(none, verdicts, zone=0.5, alpha=0.05)
+    top, shown = anytime.shown_top_set(evidence, 1)
+    return [names[place] for place in np.flatnonzero(top)] if shown else []
+
+
+def test_a_study_opened_with_another_stop_names_the_stop_alone(tmp_path):
+    own.Study.open(tmp_path, three(), repeats="fresh", budget=400)
+    with pytest.raises(ValueError, match="stop was 'posterior', is 'anytime'") as raised:
+        own.Study.open(tmp_path, three(), repeats="fresh", budget=400, stop="anytime")
+    assert "rule" not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     ("settings", "columns", "message"),
     [

@@ -19,6 +19,7 @@ from jbt.acquisition import Loop, PanelView, Task, View, anytime, init, stopping
 from jbt.acquisition.loop import look, refit
 from jbt.acquisition.panel_rules import resolve
 from jbt.acquisition.picks import Queries, Query, absorb, pick, pick_keys
+from jbt.acquisition.rules import RULES, pivot_of
 from jbt.acquisition.task import Panelists
 from jbt.identifiability import null_space
 from jbt.kernel import canonical, model
@@ -56,8 +57,11 @@ class Engine:
         n_judges = len(items.judges)
         self._axis = (n_judges,) if n_judges > 1 else ()
         """The axis of judges that the model has."""
+        rule = resolve(s.rule or RULE_OF[s.stop])
+        if rule is RULES["pivot"] and s.stop == "anytime":
+            rule = pivot_of(s.indifferent)
         self.loop = Loop(
-            rule=resolve(s.rule or RULE_OF[s.stop]),
+            rule=rule,
             k=s.k,
             refit_every=s.refit_every,
             protocol="frozen" if s.repeats == "never" else "stochastic",

@@ -113,6 +113,8 @@ class Study:
         before, now = study.settings.record(), given.record()
         if items is None:  # only settings that are named count
             before = {name: value for name, value in before.items() if name in settings}
+        elif before["stop"] != now["stop"] and settings.get("rule") is None:
+            del before["rule"]  # which follows from the stop
         differ = [
             f"{name} was {value!r}, is {now[name]!r}"
             for name, value in before.items()

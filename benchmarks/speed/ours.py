@@ -143,10 +143,17 @@ def crossing(count: int, chunk: int | None = None) -> Run:
 
 
 def active(
-    count: int, n: int = N, *, budget: int = BUDGET, dtype: str = "float32", **options: Any
+    count: int,
+    n: int = N,
+    *,
+    budget: int = BUDGET,
+    dtype: str = "float32",
+    rule: str = "top_k_aware",
+    **options: Any,
 ) -> Run:
-    """Active runs by Eq. acq on a frozen judge: recall of the top k. `options` are a `Loop`'s."""
-    loop = Loop("top_k_aware", K, REFIT, **options)
+    """Active runs on a frozen judge, by Eq. acq unless another rule is named: recall of the top k.
+    `options` are a `Loop`'s."""
+    loop = Loop(rule, K, REFIT, **options)
 
     def one(quality: Any, x: Any, wins: Any, number: Any) -> Any:
         task = Task.build(Pool(quality, design_of(x)), wins, prior=PRIOR)

@@ -258,7 +258,7 @@ def test_active_ranking_decides_rightly_what_the_judge_prefers(bias, top):
     @jax.jit
     @jax.vmap
     def ended(key):
-        queries = run(key, task, loop, 15_360).queries
+        queries = run(key, task, loop, 28_672).queries
         counts = bought(queries, queries.first >= 0, task)
         seen = dataclasses.replace(view, **vars(counts))
         return counts.wins.sum(1) / counts.shown.sum(1), peers.active_ranking(seen, KEY).max()

@@ -12,7 +12,7 @@ from jbt.commands import COMMANDS, function_of
 
 USAGE = """usage: jbt COMMAND [options]; jbt COMMAND --help explains every option
 
-your own verdicts
+your own verdicts (DIR is a folder of tables, as jbt example and jbt import write it)
   jbt example DIR                     small tables to start from
   jbt audit FILE...                   one page with the results of all commands below
   jbt import FILE... --out DIR        tables from the files of other tools
@@ -24,7 +24,7 @@ your own verdicts
   jbt replay DIR                      how few of the verdicts would have been enough
   jbt gate DIR                        whether to correct, decided by trusted labels
   jbt plan labels DIR                 which labels to collect for that decision
-  jbt plan gate                       how many labels that decision needs
+  jbt plan gate                       how many labels that decision needs, by simulation
   jbt plan prompts DIR                how many more prompts put one model above another
 a judge of your own, asked live
   jbt ask STUDY                       which pairs to show next (first call: --items FILE)
@@ -34,7 +34,7 @@ experiments
   jbt plan pairing                    how many contents to show in two lengths
   jbt plan reference                  how many verdicts of a trusted judge to buy
   jbt sweep NAME                      run an experiment; jbt sweep lists them
-jbt completion                        for your shell: source <(jbt completion)
+jbt completion                        complete options in your shell: source <(jbt completion)
 jbt --version
 """
 

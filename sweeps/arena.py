@@ -194,10 +194,12 @@ class Arena(MapPrior, Sweep):
         *(name for name in RULES if RULES[name].family != "ablations"),
         *PANEL_RULES,
     )
-    """Acquisition rules, entropy_reduction_fresh among them. Those that cost the fourth power of
-    the number of items run on small pools alone, those of two judges with two judges."""
+    """Acquisition rules to run. entropy_reduction_fresh must be among them, as the others are
+    compared with it. Rules whose cost grows with the fourth power of the number of items run on
+    small pools only, those of two judges with two judges only."""
     rule_file: str | None = None
-    """A Python file: its public functions (view, key) -> scores [N, N] are rules too."""
+    """A Python file with rules of your own: its public functions (view, key) -> scores [N, N], and
+    its objects of the class Rule."""
 
     def decided(self):
         if self.rule_file is None:

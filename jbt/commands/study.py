@@ -33,12 +33,12 @@ class AskOptions(StudySettings):
     query has an id, the pool, the two items in the order in which to show them,
     the judge, and every column of the items table for both items. Exit status: 0
     with queries; 5 without one, because answers are awaited; 3 once the top k is
-    sure or shown; 4 once the budget is spent or no pair is left to ask."""
+    sure (see --stop); 4 once the budget is spent or no pair is left to ask."""
 
     study: StudyFolder
     """Folder of the study."""
     rule: str | None = None
-    """Acquisition rule. By default entropy_reduction_fresh, with --stop anytime pivot."""
+    """Acquisition rule. By default entropy_reduction_fresh or, with --stop anytime, pivot."""
     items: Path | None = None
     """Table of items with the column item, optional columns pool, content and text, and any
     covariates. CSV, or Parquet with the extra judge-bt[parquet]."""
@@ -49,10 +49,11 @@ class AskOptions(StudySettings):
     lease: float = LEASE
     """Seconds after which a query without an answer is asked again, at most 30 days."""
     out: Path | None = None
-    """Write the queries to this file, CSV or .jsonl; without it they are printed as CSV. Earlier
-    queries of the study in this file are replaced once their answers, if any, were told."""
+    """Write the queries to this file, CSV or .jsonl; without it they are printed as CSV. A file
+    with earlier queries of the study is replaced, unless it holds answers that `jbt tell` has not
+    recorded."""
     overwrite: bool = False
-    """Also replace any other file."""
+    """Replace --out whatever it holds."""
 
 
 def ask(argv: Sequence[str]) -> int:
@@ -86,8 +87,8 @@ def ask(argv: Sequence[str]) -> int:
 class TellOptions:
     """Tell a study the answers to its queries: if one is wrong, none is recorded.
 
-    Exit status: 0 while the study goes on; 3 once the top k is sure or shown; 4 once
-    the budget is spent or no pair is left to ask."""
+    Exit status: 0 while the study goes on; 3 once the top k is sure; 4 once the budget
+    is spent or no pair is left to ask."""
 
     study: StudyFolder
     """Folder of the study."""

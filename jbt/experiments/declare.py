@@ -75,8 +75,8 @@ class Sweep:
     below all; see `plots.draw`."""
 
     preset: Literal["smoke", "paper", "full"] = "full"
-    """Sets the defaults of all other options. smoke ends in seconds, paper has the paper's sizes,
-    full has thousands of pools."""
+    """Sets the defaults of all other options. smoke is small, for a trial; paper has the paper's
+    sizes; full has as many pools as a clear answer takes."""
     pools: int = 4096
     """Number of pools simulated at every condition, at most 2^32."""
     seed: int = 0
@@ -90,12 +90,12 @@ class Sweep:
     """Start afresh: first remove all that any run of this sweep, finished or not, has written into
     the folder."""
     part: str | None = None
-    """Compute only one share of the pools, written I/N: share I of N, with I from 0 to N - 1. All
-    shares go into one folder. The same command without --part then computes what is missing, and
-    reports."""
+    """Compute only one part of the pools, written I/N: part I of N, with I from 0 to N - 1. All
+    parts go into one folder. The same command without --part then computes what is missing, and
+    makes table and figure."""
     executor: str | None = None
     """Where pools are computed: dask://HOST:PORT for the workers of a Dask scheduler, or
-    slurm:NAME=VALUE,... for jobs of SLURM, with submitit's parameters and jobs=COUNT. By default
+    slurm:NAME=VALUE,... for jobs of SLURM, with jobs=COUNT and submitit's parameters. By default
     in this process."""
     store: str | None = None
     """Write the results to this URL, such as s3://BUCKET/NAME.zarr, where fsspec can write. By

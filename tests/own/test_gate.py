@@ -387,7 +387,7 @@ PROMISES = {
 POPULATIONS = {
     "pairs": "pairs that the two rankings order in opposite ways, in the 2 pools with labels",
     "disputed": "untied pairs that the two rankings order in opposite ways, in the 3 pools. If",
-    "members": "about pools like these 2, which have labelled contents in both",
+    "members": "about pools like these 2, in which both rankings have labelled",
     "census": "about the 2 pools with labels: if the labels are true, enabling the correction in",
 }
 

@@ -54,10 +54,10 @@ POPULATION = {
         "with probability at most {alpha:g}"
     ),
     "members": (
-        "Each decision is about pools like these {n_pools}, which have labelled contents in both "
-        "top {k}; each pool counts once. If a content that the correction puts into the top {k} is "
-        "good no more often than the one that it replaces, the test enables the correction with "
-        "probability at most {alpha:g}"
+        "Each decision is about pools like these {n_pools}, in which both rankings have labelled "
+        "contents in their top {k}; each pool counts once. If a content that the correction puts "
+        "into the top {k} is good no more often than the one that it replaces, the test enables "
+        "the correction with probability at most {alpha:g}"
     ),
     "members of a pool": (
         "Each decision is about {these}: if the correction would not raise its recall of the top "

@@ -41,7 +41,7 @@ class Choices:
 
     difference: Difference = "plain"
     """How the covariates a and b of two items are compared: a - b (plain), or (a - b) / (a + b)
-    (relative), with c per root mean square of that unless --no-standardise."""
+    (relative). Standardising divides a relative difference by its root mean square."""
     robust: bool = False
     """Also print the ranks under log1p, no transform and relative differences of the covariates,
     and with ties dropped."""
@@ -60,11 +60,11 @@ class Choices:
     """With --joint, estimate each judge's discrimination, the factor on quality in its logits. It
     is 1 for the reference, or else for the anchors or the first judge."""
     one_comparison: bool = False
-    """Add each judge's c on one comparison, and what varies between prompts and models, by a fit
-    with random effects (up to a minute for each judge)."""
+    """Also estimate each judge's c on one comparison, and how much quality and c vary between
+    prompts and models, by a fit with random effects (up to a minute for each judge)."""
     beside: tuple[str, ...] = ()
-    """Also show the results of another correction (space-separated). ppi: win rates by trusted
-    labels (--anchors), which no bias of the judge can move."""
+    """Also show the results of another correction (space-separated). ppi: prediction-powered win
+    rates, which rest on trusted labels (--anchors), so that no bias of the judge can move them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -72,12 +72,12 @@ class StudySettings:
     rule: str | acquisition.Rule | PanelRule | Score | None = None
     """Acquisition rule; by default that of `stop` in `RULE_OF`."""
     stop: Stops = "posterior"
-    """`posterior`: stop once the model gives the top k the probability `level`. `anytime`: stop
-    once tests of single pairs show the judge's own top k, its bias included
-    (`jbt.acquisition.anytime`)."""
+    """When the top k is sure, which stops the study. `posterior`: once the model gives it the
+    probability `level`. `anytime`: once tests of single pairs decide it; it is then the judge's
+    own top k, its bias included (`jbt.acquisition.anytime`)."""
     budget: int | None = None
-    """Largest number of verdicts. By default all that there are. With `--repeats fresh` there is no
-    end to them, so a budget or a purse is needed."""
+    """Largest number of verdicts. By default all that can be asked. With `--repeats fresh` there is
+    no end to them, so a budget or a purse is needed."""
     purse: float | None = None
     """Budget in money: the most that may be spent, in the unit of the prices."""
     orders: Orders = "both"
@@ -89,11 +89,11 @@ class StudySettings:
     refit_every: int = 1
     """Number of verdicts of a pool between refits."""
     level: float = 0.95
-    """Stop once the top k is certain with this probability; 1 never stops for this reason. An
-    `anytime` stop is wrong with at most the rest of it, in each pool."""
+    """Stop once the top k is certain with this probability; 1 never stops for this reason. In each
+    pool an `anytime` stop is wrong with a probability of at most 1 - level."""
     indifferent: float = 0.0
-    """At the boundary of the top k, contents whose qualities differ by less than this are equally
-    right (logits)."""
+    """At the boundary of the top k, contents whose qualities differ by less than this count as
+    equally good (logits)."""
     least_gain: float = 0.0
     """Stop once the rest of the budget can remove less than this share of the doubt about the top k
     (`jbt.acquisition.stopping.attainable`); 0 never stops for this reason."""

@@ -1,4 +1,4 @@
-"""Where debiasing stops paying: benefit of the bias-aware model against corr(quality, covariate).
+"""Where correction stops helping: benefit of the bias-aware model against corr(quality, covariate).
 
 The paper's figure "The prior assumption governs the outcome" (30 runs a point, sign change near
 0.45), with enough pools to locate the crossing.
@@ -193,7 +193,7 @@ class Crossing(Correlated, VaryingBias, Sweep):
         if np.isnan(at):
             return "The gain from correction does not end at these correlations."
         ends = ["beyond" if np.isnan(end) else f"{end:.3f}" for end in (low, high)]
-        text = f"Correction stops paying at a correlation of {at:.3f} [{', '.join(ends)}]"
+        text = f"Correction helps up to a correlation of {at:.3f} [{', '.join(ends)}]"
         numbers = [f"{number:g}" for number in rows.paper.dropna()]
         return text + (f"; the paper says {' and '.join(numbers)}." if numbers else ".")
 

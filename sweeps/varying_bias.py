@@ -1,5 +1,5 @@
 """A judge whose bias grows with quality: who still finds the top k, who measures the growth, and
-where correction stops paying. Beyond the paper, whose judges have one bias each.
+where correction stops helping. Beyond the paper, whose judges have one bias each.
 
 Bias and its growth gamma are in units of the quality that the judge sees: at gamma = 0.5 the bias
 of an item grows by half of what its quality grows. Two kinds of pool: the paper's, of statements,

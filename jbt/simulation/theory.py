@@ -1,4 +1,4 @@
-"""Closed forms: c_map, the prior's choice of c (Eq. 3), and where correction stops paying when the
+"""Closed forms: c_map, the prior's choice of c (Eq. 3), and where correction stops helping when the
 covariate is the only source of error.
 
 The crossing law. Compare two rankings of infinitely many items, judged without noise:
@@ -90,7 +90,7 @@ def map_bias(
 
 
 def crossing_law(r: float) -> float:
-    """The correlation of quality and covariate at which correction stops paying, in the
+    """The correlation of quality and covariate at which correction stops helping, in the
     limit of this module's docstring: the root in (0, 1) of
     2 r rho^3 + (2 r^2 + 1) rho^2 - r^2.
 

@@ -67,7 +67,7 @@ def test_again_reprints_without_running(finished, capsys, monkeypatch):
     monkeypatch.setattr(run, "computed", None)
     assert run.main(crossing.SWEEP, [*SMALL, "--out", str(finished)]) == 0
     shown = capsys.readouterr()
-    assert shown.out.startswith("Correction stops paying at a correlation of ")
+    assert shown.out.startswith("Correction helps up to a correlation of ")
     assert "crossing_limit" in shown.out
     assert (
         f"{finished / 'crossing' / 'results.zarr'} is complete: nothing is simulated" in shown.err

@@ -216,7 +216,7 @@ def analysed(
 def log_likelihood(
     z: Float[Array, "..."], y: Float[Array, "..."], condition: dict[str, Any]
 ) -> Float[Array, "..."]:
-    """Log-likelihood of shares y of a win at logits z, nats."""
+    """Log-likelihood of shares y of a win at logits z."""
     lapse, normal = condition["lapse"], condition["probit"] > 0
 
     def log_share(z: Array) -> Array:

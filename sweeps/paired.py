@@ -105,9 +105,9 @@ class Paired(Profiled):
         "paper": {"pools": 6, "pools_other_sizes": 3},
     }
     units = {
-        "profile_range_mle_centred": "nats, over c_mle +- 1",
-        "profile_drop": "nats, c_map moved by 0.5 and the rest maximised again",
-        "slice_drop": "nats, c_map moved by 0.5 and the rest held",
+        "profile_range_mle_centred": "log-likelihood, over c_mle +- 1",
+        "profile_drop": "log-likelihood, c_map moved by 0.5 and the rest maximised again",
+        "slice_drop": "log-likelihood, c_map moved by 0.5 and the rest held",
         "c_uncentred": "logits, Eq. 3 without centring where apparent quality has mean 0",
         "c_uncentred_first": "logits, the same where the first item's is 0",
     }
@@ -343,7 +343,7 @@ class Paired(Profiled):
                 ],
                 labels=(
                     "contents, each shown in two versions",
-                    "evidence about c (nats)",
+                    "log-likelihood range of c",
                     "The same verdicts measure c\nonly in the paired design",
                 ),
                 legend=9,
@@ -402,7 +402,7 @@ class Analysis(NamedTuple):
     grid: np.ndarray
     """[G] values of c (logits per unit)."""
     below: np.ndarray
-    """[G] profile log-likelihood less its maximum (nats)."""
+    """[G] profile log-likelihood less its maximum."""
     c_map: float
     estimate: BiasEstimate
     """Without a prior."""
@@ -454,7 +454,7 @@ def frame(analyses: Mapping[str, Analysis]) -> pd.DataFrame:
             {
                 "design": name,
                 "null directions": "; ".join(a.directions.names),
-                "nats about c": float(-a.below.min()),
+                "fall of log-likelihood": float(-a.below.min()),
                 "c, by the prior": a.c_map,
                 **{end: float(value) if known else np.nan for end, value in ends.items()},
             }
@@ -472,7 +472,7 @@ def draw_profiles(ax: Axes, analyses: Mapping[str, Analysis], truth: float) -> A
     ax.axvline(truth, color="black", linewidth=0.8, linestyle=":")
     ax.set(
         xlabel="c, logits for the verbose rendering (dotted: truth; dots: with the prior)",
-        ylabel="profile log-likelihood less its largest, nats",
+        ylabel="profile log-likelihood less its largest",
         title="Unpaired, every c fits equally well",
     )
     ax.margins(y=0.1)

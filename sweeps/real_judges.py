@@ -67,7 +67,7 @@ class RealJudges(MapPrior, RecordedSweep):
         "c": "logits per e-fold of 1 + words",
         "c_tied": "logits per e-fold of 1 + words (without the question)",
         "kappa_tied": "logits in favour of the first shown (without the question)",
-        "profile_range_tied": "nats (without the question)",
+        "profile_range_tied": "log-likelihood (without the question)",
     }
 
     def groups(self):
@@ -144,8 +144,8 @@ class RealJudges(MapPrior, RecordedSweep):
             t.add("profile_range_max", most, judge=judge, design="item")
             for quantity in ("kappa", "c"):
                 without_one(quantity, one[f"{quantity}_tied"], **aware)
-            nats, n = float(one["profile_range_tied"].mean()), one.sizes["pool"] - 1
-            t.add("profile_range", nats, n_pools=n, design="tied", **aware)
+            evidence, n = float(one["profile_range_tied"].mean()), one.sizes["pool"] - 1
+            t.add("profile_range", evidence, n_pools=n, design="tied", **aware)
         t.means("agreement", ds["agreement_verdicts"], model="verdicts")
         tied = ds["agreement_tied"].rename(model_tied="model")
         designs = {"item": ds["agreement"], "tied": tied}

@@ -156,8 +156,8 @@ def top_two(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
 
 
 def entropy_reduction(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
-    """One-step expected reduction of the membership entropy, nats, to first order in a verdict's
-    information and for a boundary linear in the qualities.
+    """One-step expected reduction of the membership entropy (natural logarithm), to first
+    order in a verdict's information and for a boundary linear in the qualities.
 
     Content m is in the top k when u_m = theta_m - boundary > 0. The boundary is the k-th order
     statistic of the others; the mean quality weighted by p (1 - p) stands in for it. A verdict

@@ -50,13 +50,13 @@ def top_set(view: View | PanelView) -> Bool[Array, " M"]:
 
 
 def doubt(view: View | PanelView) -> Float[Array, ""]:
-    """Sum of the entropies of the memberships, nats."""
+    """Sum of the entropies of the memberships (natural logarithm)."""
     p = _first(view).membership
     return (-xlogy(p, p) - xlogy(1 - p, 1 - p)).sum()
 
 
 def best_gain(view: View | PanelView) -> Float[Array, ""]:
-    """Largest expected fall of `doubt` by one available verdict, nats (`rules.entropy_reduction`);
+    """Largest expected fall of `doubt` by one available verdict (`rules.entropy_reduction`);
     with several judges, the largest per unit of price. 0 where nothing is available."""
     key = jax.random.key(0)  # the score draws nothing
 

@@ -62,8 +62,8 @@ class View:
         return self.probability * (1 - self.probability)
 
     def relevance(self) -> Float[Array, "N N"]:
-        """Sum of the entropies of the two memberships, nats; 0 for two items of one content, whose
-        comparison holds no information about quality."""
+        """Sum of the entropies of the two memberships (natural logarithm); 0 for two items
+        of one content, whose comparison holds no information about quality."""
         p = self.membership
         h = self.design.of_items(-xlogy(p, p) - xlogy(1 - p, 1 - p))
         total = h[:, None] + h

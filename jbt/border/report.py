@@ -175,7 +175,7 @@ def counted(n: int, noun: str) -> str:
 
 
 def range_of(log_likelihood: float) -> str:
-    """Largest less smallest log-likelihood, in nats; rounding errors of zero are zero."""
+    """Largest less smallest log-likelihood; rounding errors of zero are zero."""
     return f"{log_likelihood if log_likelihood > 1e-6 else 0:.1f}"
 
 

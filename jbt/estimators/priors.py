@@ -150,7 +150,7 @@ def evidence(
       prior: lam, and lam_b [logit^-2] to begin with, one number.
       follow_mode: False leaves the term out, and the optimum is the fixed point.
       step: length of the first step in log tau^2.
-      rounds: steps. Status NOT_CONVERGED where the evidence still rises by more than 1e-3 nats for
+      rounds: steps. Status NOT_CONVERGED where the evidence still rises by more than 1e-3 for
         each unit of log tau^2.
 
     Raises:
@@ -194,7 +194,7 @@ def log_evidence(
     *,
     follow_mode: bool = True,
 ) -> Float[Array, ""]:
-    """Laplace approximation of the log marginal likelihood of the comparisons, nats, up to a
+    """Laplace approximation of the log marginal likelihood of the comparisons, up to a
     constant [MacKay 1992]:
 
         log L(mode) + log prior(mode) + (D + 1)/2 log(1 / tau^2) - 1/2 log det H.

@@ -168,9 +168,9 @@ def efficient_information(
     judge: int | Int[Array, ""] = 0,
     variant: Variant | None = None,
 ) -> Float[Array, ""]:
-    """Fisher information about one coefficient c when the other parameters are unknown, nats per
-    squared unit of c. At the maximum it is minus the second derivative of the profile
-    log-likelihood, and 1.96 / sqrt(information) is the half-width of a 95 % Wald interval.
+    """Fisher information about one coefficient c when the other parameters are unknown, per squared
+    unit of c. At the maximum it is minus the second derivative of the profile log-likelihood,
+    and 1.96 / sqrt(information) is the half-width of a 95 % Wald interval.
 
     Only the number of times each pair was shown matters, and it may be a fraction.
 

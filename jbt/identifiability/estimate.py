@@ -40,14 +40,14 @@ class BiasEstimate:
     COVARIATE_CONSTANT, NO_VERDICTS (of this judge), NOT_CONVERGED or NOT_FINITE."""
     curvature: Float[Array, ""]
     """Minus the second derivative of the profile log-likelihood at its maximum, or as far as it was
-    followed, nats per squared unit of c: the information about c when all other parameters are
+    followed, per squared unit of c: the information about c when all other parameters are
     unknown."""
     wald_low: Float[Array, ""]
     wald_high: Float[Array, ""]
     """c minus and plus z / sqrt(curvature)."""
     low: Float[Array, ""]
     high: Float[Array, ""]
-    """Where the profile has fallen by z^2 / 2 nats."""
+    """Where the profile has fallen by z^2 / 2."""
     parameters: Parameters
     """All parameters at the supremum, defined whatever the status."""
 

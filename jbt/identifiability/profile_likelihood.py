@@ -39,13 +39,13 @@ class Profile:
     grid: Float[Array, " G"]
     """Values of c, logits per unit of the covariate."""
     log_likelihood: Float[Array, " G"]
-    """Maximum over all other parameters, without a prior, nats."""
+    """Maximum over all other parameters, without a prior."""
     status: Int[Array, " G"]
     """A `Status`: CONVERGED, NOT_CONVERGED, NOT_FINITE; COVARIATE_CONSTANT where the covariate does
     not vary within the pool, so that there is nothing to profile."""
 
     def range(self) -> Float[Array, ""]:
-        """Largest minus smallest, nats: the evidence the comparisons carry about c over this grid.
+        """Largest minus smallest: the evidence the comparisons carry about c over this grid.
         NaN where a point did not converge."""
         usable = (self.status == Status.CONVERGED) | (self.status == Status.COVARIATE_CONSTANT)
         spread = self.log_likelihood.max() - self.log_likelihood.min()
@@ -80,7 +80,7 @@ def profile(
     [the paper's Section 5, "Restoring identifiability"].
 
     Where an item always wins or loses, the maximum is a supremum at infinity; it is reached to
-    within 1e-9 nats.
+    within 1e-9.
 
     Args:
       comparisons, design: one pool, float64; of one judge, or of a panel.
@@ -122,7 +122,7 @@ def _profile(coefficient: Coefficient, grid: Float[Array, " G"], start: Paramete
 def likelihood_slice(
     comparisons: Verdicts, design: Design, at: Parameters, grid: Float[Array, " G"]
 ) -> Float[Array, " G"]:
-    """Log-likelihood with the first coefficient on the grid and all other parameters held, nats:
+    """Log-likelihood with the first coefficient on the grid and all other parameters held:
     the paper's negative control [Section 5, "Restoring identifiability"].
 
     It falls even where `profile` is flat, because it does not move the qualities by -x delta. So it

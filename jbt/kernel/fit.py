@@ -124,7 +124,7 @@ def fit_supremum(
 
     Arguments and result as `fit_map`; coefficients that the variant fixes stay at `start`. Default
     step limit 512. Where an item always wins, its quality stops some 30 logits out, within 1e-12
-    nats of the supremum.
+    of the supremum.
 
     Raises:
       ValueError: float32, which cannot distinguish a far optimum from one at infinity.

@@ -72,7 +72,7 @@ class Listed:
         return residual, self.shown * odds * less**2
 
     def log_likelihood(self, logits: Float[np.ndarray, " R"]) -> float:
-        """Bradley-Terry's, of the verdicts, nats, without the binomial coefficients."""
+        """Bradley-Terry's, of the verdicts, without the binomial coefficients."""
         return float(self.wins @ logits - self.shown @ np.logaddexp(0, logits))
 
     def score(self, residual: Float[np.ndarray, " R"]) -> Float[np.ndarray, " P"]:

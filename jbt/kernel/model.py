@@ -95,7 +95,7 @@ def _each_judge(
 def log_likelihood(
     parameters: Parameters, design: Design, comparisons: Verdicts
 ) -> Float[Array, "..."]:
-    """Log-likelihood of the verdicts, nats, without the binomial coefficients."""
+    """Log-likelihood of the verdicts, without the binomial coefficients."""
     if isinstance(comparisons, Panel):
         return log_likelihood(*_each_judge(parameters, design, comparisons)).sum(0)
     z = logits_of(parameters, design, comparisons)
@@ -104,7 +104,7 @@ def log_likelihood(
 
 
 def log_prior(parameters: Parameters, prior: Prior) -> Float[Array, ""]:
-    """Log-density of the Gaussian prior, nats, without its normalising constant [Eq. S1]."""
+    """Log-density of the Gaussian prior, without its normalising constant [Eq. S1]."""
     bias = jnp.concatenate([parameters.c, parameters.kappa[None]])
     precision = bias_precision(prior, bias.shape, bias.dtype)
     return -0.5 * ((prior.lam * parameters.theta**2).sum() + (precision * bias**2).sum())

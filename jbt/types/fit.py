@@ -131,7 +131,7 @@ class Fit:
     grad_norm: Float[Array, "..."]
     """Euclidean norm of the objective's gradient over the free parameters, at the result."""
     objective: Float[Array, "..."]
-    """Penalised negative log-likelihood at the result, nats (MLE: without the penalty)."""
+    """Penalised negative log-likelihood at the result (MLE: without the penalty)."""
 
 
 @container

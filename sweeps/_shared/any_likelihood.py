@@ -51,7 +51,7 @@ def maximise(
     """Maximise the sum over prompts less precision beta^2 / 2.
 
     Args:
-      term: (beta, the prompt's own parameter, the prompt) -> nats.
+      term: (beta, the prompt's own parameter, the prompt) -> its log-likelihood.
       prompts: arrays [G, ...] in any structure.
       start: where the search begins; the prior's mean is 0.
       own_precision: prior precision of each prompt's own parameter; as good as infinite, or

@@ -168,7 +168,7 @@ def robust_fit(
     `jbt.stats.row_jackknife`).
 
     Args:
-      likelihood: (differences of theta in the pairs [K], parameters, one prompt) -> nats.
+      likelihood: (differences of theta in the pairs [K], parameters, one prompt) -> log-likelihood.
       parameters: name -> (number, prior precision).
       theta: its prior precision, a number or [M].
     """
@@ -194,7 +194,7 @@ def robust_fit(
 
 
 def _log_share(z: Array, won: Array) -> Array:
-    """Log-likelihood of shares won, a tie as half a win, nats."""
+    """Log-likelihood of shares won, a tie as half a win."""
     return won * jax.nn.log_sigmoid(z) + (1 - won) * jax.nn.log_sigmoid(-z)
 
 

@@ -40,7 +40,7 @@ class Identification:
     rank, n_columns of the design matrix of the comparisons made, whose columns are contents,
     covariates and, unless kappa is fixed at 0, position; nullity, null_directions in words;
 
-    profile_range: largest less smallest profile log-likelihood, nats; curve: [9] it itself, at
+    profile_range: largest less smallest profile log-likelihood; curve: [9] it itself, at
     values of c within 1 of c_map;
 
     c_map, the estimate under the prior; c_mle, without a prior; c_interval, its 95 % interval by

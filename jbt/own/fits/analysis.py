@@ -302,7 +302,7 @@ def profiles(batch: Batch, shared: SharedFit) -> tuple[np.ndarray, np.ndarray]:
       shared: from `fit_judges`; `grid_around` its c gives the grids.
 
     Returns:
-      Grids [judges, D, G], logits per unit of the covariate, and sums [judges, D, G], nats, the
+      Grids [judges, D, G], logits per unit of the covariate, and sums [judges, D, G], the
       largest 0; NaN where a point of some pool did not converge.
     """
     n_judges = len(shared.status)

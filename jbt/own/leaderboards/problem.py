@@ -246,7 +246,7 @@ class Fitted:
 
     def profile_range(self, place: int) -> float:
         """Range of the profile log-likelihood of a coefficient, of which the prior has no part,
-        within 1 of its estimate, nats; NaN for models other than Bradley-Terry's, and for a fit
+        within 1 of its estimate; NaN for models other than Bradley-Terry's, and for a fit
         without a maximum. The profile is concave: it is least at an end, and largest at the
         supremum or at the end next to it."""
         if not self.bradley_terry or self.status != Status.CONVERGED:

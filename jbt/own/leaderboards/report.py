@@ -87,7 +87,7 @@ class Leaderboard:
     coefficients: pd.DataFrame
     """A row for each coefficient that is estimated: kind (c, kappa, log nu of Davidson's ties,
     discrimination), covariate (with its transformation; else the kind), unit, profile_range
-    (evidence in nats: range of the profile log-likelihood within 1 of the estimate), judge and
+    (range of the profile log-likelihood within 1 of the estimate), judge and
     told_by (for all judges together: whose coefficient it is, and whose verdicts identify it, see
     `Judges.identified_by`), then the columns of `Intervals.parameters`."""
     n_clusters: int

@@ -454,7 +454,7 @@ def frame(analyses: Mapping[str, Analysis]) -> pd.DataFrame:
             {
                 "design": name,
                 "null directions": "; ".join(a.directions.names),
-                "fall of log-likelihood": float(-a.below.min()),
+                "fall of log-likelihood": float(np.ptp(a.below)),
                 "c, by the prior": a.c_map,
                 **{end: float(value) if known else np.nan for end, value in ends.items()},
             }

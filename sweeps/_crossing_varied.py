@@ -181,11 +181,6 @@ class Choices(PoolKind, Varied):
         },
         "paper": {"pools": RUNS},
     }
-    units = {
-        **Crossing.units,
-        "link": "of the judge",
-        "completeness": "1 (probability that a verdict was collected)",
-    }
     panel_size = {"height": 4.6}
 
     covariate: tuple[Covariate, ...] = tuple(STYLE)
@@ -336,7 +331,6 @@ class Factors(PoolKind, VaryingBias, Varied):
         "paper": {"pools": RUNS, "large_pools": RUNS},
         "full": {"pools": 2048},
     }
-    units = Crossing.units
     panel_size = {"height": 5.6, "below": {"ncols": 4, "fontsize": 9}}
 
     covariate: tuple[pools.CovariateKind, ...] = ("continuous", "binary")

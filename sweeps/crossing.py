@@ -45,7 +45,6 @@ class Crossing(Correlated, VaryingBias, Sweep):
         "smoke": {"pools": 64, "rho": (0.0, 0.3, 0.6)},
         "paper": {"pools": 30},
     }
-    units = dict.fromkeys(("naive_agreement", "bias_aware_agreement"), "1 (share of pairs)")
     panel_size = {"width": 8.0, "height": 4.6}
 
     pools: int = 8192

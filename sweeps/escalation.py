@@ -89,7 +89,6 @@ class Escalation(Correlated, VaryingBias, Sweep):
     }
     units = {
         **dict.fromkeys(("price", "purse"), "verdicts of the cheap judge"),
-        "reference_asked": "verdicts",
     }
     panel_size = {"width": 4.6, "height": 4.2, "below": {"ncols": 2, "fontsize": 9}}
 

@@ -107,13 +107,10 @@ class Gate(Correlated, VaryingBias, Sweep):
         "noise": "share of labels",
         "n_anchors": "labels (members: draws)",
         "many": "labels (members: draws)",
-        **{f"{m}enable_rate": "share of label sets" for m in ("", "many_")},
-        **{f"{m}labels_used": "labels" for m in ("", "many_")},
-        "census_rate": "share of label sets",
-        "census_used": "labels",
+        "rate": "share of label sets",
         "right": "disputed untied pairs",
         "wrong": "disputed untied pairs",
-        **{f"{m}_member": "1 (chance of a draw)" for m in ("right", "wrong")},
+        "member": "1 (chance of a draw)",
     }
     panel_size = {"below": {"ncols": 3, "fontsize": 9}}
 

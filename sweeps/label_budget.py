@@ -98,9 +98,6 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
     units = {
         "noise": "share of labels",
         "n_labels": "labels (of a gate on members: draws)",
-        **{f"{name}_recall": "1 (share of k)" for name in (*ALONE[:2], *EACH)},
-        **{f"{name}_used": "labels" for name in EACH},
-        **{f"status_{name}": "jbt.types.Status" for name in (*ALONE[:2], *FITTED)},
     }
     panel_size = {
         "n_columns": 2,

@@ -69,8 +69,6 @@ class LLMBar(RecordedSweep):
         "gold": "1 (the first answer is better)",
         "length": "words (first minus second)",
         "format": "markdown markers (first minus second)",
-        **dict.fromkeys(("prefers_longer", "gold_longer"), "1 (share; equal lengths are halves)"),
-        "agreement": "1 (share; ties are halves)",
     }
 
     folds: int = 5

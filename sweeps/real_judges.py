@@ -65,8 +65,6 @@ class RealJudges(MapPrior, RecordedSweep):
     panel_size = {"width": 4.8, "height": 3.8}
     units = {
         "c": "logits per e-fold of 1 + words",
-        "c_tied": "logits per e-fold of 1 + words (without the question)",
-        "kappa_tied": "logits in favour of the first shown (without the question)",
         "profile_range_tied": "log-likelihood (without the question)",
     }
 

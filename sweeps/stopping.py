@@ -151,17 +151,6 @@ class Stopping(MapPrior, Sweep):
         "paper": {"pools": 10, "n_items": 30, "k": 5, "rule": ("top_k_aware",), "budget": 320},
     }
     units = {
-        **{f"at_{at}_stopped": "share of runs" for at in ("level", "gain")},
-        **{
-            f"at_{at}_{name}": unit
-            for at in ("level", "gain", "end")
-            for name, unit in (
-                ("verdicts", "verdicts"),
-                ("certainty", "1 (probability)"),
-                ("right", "share of runs"),
-                ("recall", "1 (share of the top k)"),
-            )
-        },
         "scenario": "name",
         "level": "1 (probability)",
         "bin": "1 (lower end of a bin of certainty)",

@@ -102,15 +102,8 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         "paper": {"pools": 30},  # as its crossings; it has no such experiment
     }
     units = {
-        "reference_bias": "logits per unit of the covariate",
-        "reference_position": "logits",
-        "reference_discrimination": "factor",
-        "assumed_discrimination": "factor",
         "noise": "share of verdicts",
         "n_reference": "verdicts",
-        **{f"{m}_recall": "1 (share of k)" for m in (*ALONE, *FITTED)},
-        **{f"{m}_c": "logits per unit of the covariate" for m in FITTED},
-        **{f"status_{m}": "jbt.types.Status" for m in (*ALONE, *FITTED)},
     }
     panel_size = {"height": 4.4}
 

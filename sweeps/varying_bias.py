@@ -204,9 +204,9 @@ class VaryingBias(MapPrior, Sweep):
         "paper": {"pools": 10},
     }
     units = {
-        **dict.fromkeys(("interaction", "interaction_hat"), "pure number"),
-        "c_hat": "logits",
-        **dict.fromkeys(("flat", "c_covered", "interaction_covered"), "share of pools"),
+        "interaction": "pure number",
+        "c": "logits",
+        **dict.fromkeys(("flat", "covered"), "share of pools"),
     }
     panel_size = {"width": 4.6, "height": 4.2, "below": {"ncols": 2, "fontsize": 9}}
 

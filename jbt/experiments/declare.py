@@ -66,7 +66,7 @@ class Sweep:
     """smoke, paper, full -> the fields that differ from their defaults; full is there in any
     case."""
     units: ClassVar[Mapping[str, str]] = {}
-    """Unit of each coordinate and metric that `units.UNITS` has not, or has otherwise."""
+    """Unit of each coordinate and metric that `units.unit_of` does not know, or has otherwise."""
     index: ClassVar[str | None] = None
     """Label whose values differ between all conditions, used as their dimension in the results;
     default "condition"."""

@@ -107,7 +107,9 @@ class Line:
     scale: float = 1.0
     """Factor on the estimates of a line."""
     shift: float = 0.0
-    """By how much points stand beside their place on the x axis."""
+    """By how much points stand beside their place on the axis."""
+    paper: bool = False
+    """Crosses at the paper's numbers instead."""
 
     @classmethod
     def of_rule(cls, rule: str, **where: Any) -> Line:
@@ -129,7 +131,7 @@ class Panel:
     labels: tuple[str, str, str] = ("", "", "")
     """Of the x axis, of the y axis, and the title."""
     level: int | float | None = None
-    """Where a horizontal reference line is drawn; default nowhere."""
+    """Where a reference line is drawn across the estimates; default nowhere."""
     level_style: str = "-"
     log: str = ""
     """Axes with a logarithmic scale: x, y or xy."""
@@ -137,6 +139,8 @@ class Panel:
     """x, y -> the only ticks."""
     names: Sequence[str] = ()
     """Names of the places 0, 1, ... of the x axis: values of the column, where x is one."""
+    down: bool = False
+    """Places stand on the y axis, from the top down, and estimates on the x axis."""
     name_style: Mapping[str, Any] = field(default_factory=dict)
     """Of the names, such as rotation and fontsize."""
     legend: int | float | Mapping[str, Any] | None = None
@@ -152,7 +156,8 @@ class Panel:
     def draw(self, ax: Axes, table: Any, *, named: bool = True) -> None:
         """Draw the panel; without names where the figure names the lines of all panels."""
         if self.level is not None:
-            ax.axhline(self.level, color="black", linewidth=0.8, linestyle=self.level_style)
+            across = ax.axvline if self.down else ax.axhline
+            across(self.level, color="black", linewidth=0.8, linestyle=self.level_style)
         if self.before is not None:
             self.before(ax)
         rows = where(table if self.table is None else self.table, **self.where)
@@ -160,12 +165,16 @@ class Panel:
         for series in self.lines:
             of_line, style = where(rows, **series.where), dict(series.style)
             known = {"colour": series.colour, "label": series.label, **style}
-            if series.joined:
+            beside = of_line.place + series.shift
+            if series.paper:
+                at = (of_line.paper, beside) if self.down else (beside, of_line.paper)
+                ax.plot(*at, "x", color=COLOURS.get(series.colour), label=series.label)
+            elif series.joined:
                 ends = ("estimate", "ci_low", "ci_high")
                 numbers = (series.scale * of_line[c] for c in ends)
                 band(ax, of_line.place, *numbers, **known)
             else:
-                points(ax, of_line, of_line.place + series.shift, **known)
+                points(ax, of_line, beside, horizontal=self.down, **known)
         if self.after is not None:
             self.after(ax)
         for axis in self.log:
@@ -173,7 +182,10 @@ class Panel:
         if self.ticks:
             ticks(ax, **self.ticks)
         if self.names:
-            ax.set_xticks(range(len(self.names)), self.names, **self.name_style)
+            axis = ax.yaxis if self.down else ax.xaxis
+            axis.set_ticks(range(len(self.names)), self.names, **self.name_style)
+        if self.down:
+            ax.invert_yaxis()
         x, y, title = self.labels
         ax.set(xlabel=x, ylabel=y)
         ax.set_title(title, fontsize=11)
@@ -184,7 +196,7 @@ class Panel:
             ax.legend(**options)
 
     def places(self, rows: Any) -> Any:
-        """Where the rows stand on the x axis."""
+        """Where the rows stand on their axis."""
         if callable(self.x):
             return np.asarray(self.x(rows), float)
         if self.names:

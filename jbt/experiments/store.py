@@ -29,7 +29,7 @@ import numpy as np
 from jbt.border import files
 from jbt.experiments import provenance
 from jbt.experiments.declare import Group, S, Sweep
-from jbt.experiments.units import STATUS, UNITS
+from jbt.experiments.units import unit_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -314,14 +314,14 @@ def create(
         "dtype": sweep.dtype,
         **provenance.packages(),
     }
-    units, dimension = {**UNITS, **sweep.units}, sweep.index or "condition"
+    dimension = sweep.index or "condition"
     for group in groups:
         labels, size = _labels(sweep, group).assign_attrs(attrs), sizes[group.name]
         encoding: Any = {name: {"compressors": checked} for name in labels.variables}
         labels.to_zarr(memory, group=group.name, encoding=encoding, consolidated=False)
         arrays = root.require_group(group.name)
         for name, (shape, dtype) in shapes.items():
-            unit = units.get(name, STATUS if name.startswith("status") else None)
+            unit = unit_of(name, sweep.units)
             arrays.create_array(
                 name,
                 shape=(group.n_conditions, *shape, group.pools),
@@ -376,9 +376,9 @@ def _labels(sweep: Sweep, group: Group) -> xr.Dataset:
     dataset = xr.Dataset(coords=coords)
     texts = {n: c.astype(object) for n, c in dataset.coords.items() if c.dtype.kind == "U"}
     dataset = dataset.assign_coords(texts)
-    for name, unit in {**UNITS, **sweep.units}.items():
-        if name in dataset.coords:
-            dataset[name].attrs["units"] = unit
+    for name, values in dataset.coords.items():
+        if unit := unit_of(str(name), sweep.units):
+            values.attrs["units"] = unit
     return dataset.swap_dims(condition=sweep.index) if sweep.index else dataset
 
 

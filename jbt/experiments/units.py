@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 PER_UNIT = "logits per unit of the covariate"
-SHARE_OF_TOP = "1 (share of the top k)"
-SHARE_OF_PAIRS = "1 (share of labelled pairs; ties are halves)"
-STATUS = "jbt.types.Status"
 
 UNITS = {
-    **dict.fromkeys(
-        ("judge", "dataset", "question", "content", "pair", "prompt", "subset"), "name"
-    ),
-    **dict.fromkeys(("covariate", "link", "truth"), "kind"),
-    **dict.fromkeys(("pool", "acquisition_seed"), "id"),
-    **dict.fromkeys(("k", "n_items", "n_contents", "n_twice", "rank", "n_columns"), "count"),
-    **dict.fromkeys(("budget", "table_budget", "refit_every", "asked"), "verdicts"),
-    **dict.fromkeys(("naive_recall", "bias_aware_recall", "recall"), SHARE_OF_TOP),
-    **dict.fromkeys(("agreement", "agreement_tied", "agreement_verdicts"), SHARE_OF_PAIRS),
-    **dict.fromkeys(("bias", "c_map", "c_mle"), PER_UNIT),
-    **dict.fromkeys(("sd", "theta", "pair_noise"), "logits"),
+    **dict.fromkeys(("judge", "dataset", "question", "content", "pair", "prompt", "subset"), "name"),
+    **dict.fromkeys(("covariate", "link", "truth", "kind"), "kind"),
+    **dict.fromkeys(("pool", "seed"), "id"),
+    **dict.fromkeys(("k", "items", "contents", "twice", "rank", "columns"), "count"),
+    **dict.fromkeys(("budget", "every", "asked", "verdicts"), "verdicts"),
+    **dict.fromkeys(("bias", "c"), PER_UNIT),
+    **dict.fromkeys(("sd", "theta", "noise"), "logits"),
     **dict.fromkeys(("position", "kappa"), "logits in favour of the first shown"),
     **dict.fromkeys(("lam", "lam_b"), "1/logit^2"),
-    "status": STATUS,
+    **dict.fromkeys(("right", "stopped"), "share of runs"),
+    **dict.fromkeys(("status", "mle"), "jbt.types.Status"),
+    "recall": "1 (share of the top k)",
+    "agreement": "1 (share of labelled pairs; ties are halves)",
+    "longer": "1 (share; equal lengths are halves)",
+    "used": "labels",
+    "certainty": "1 (probability)",
+    "completeness": "1 (probability that a verdict was collected)",
     "discrimination": "1 (factor on quality)",
     "rho": "1 (population correlation)",
     "realised_corr": "1 (correlation within the pool)",
     "uncertain": "1 (share of ordered pairs with 0.2 < p < 0.8)",
     "profile_range": "log-likelihood, over the estimate +- 1",
-    "curvature": "log-likelihood per squared unit of c",
-    "mle": f"{STATUS} of the MLE of c",
     "c_interval_width": f"{PER_UNIT} (95 %, profile)",
-    "c_interval_width_wald": f"{PER_UNIT} (95 %)",
 }
-"""Unit of a coordinate or metric; a sweep's own `units` come before it."""
+"""Unit of a coordinate or metric, or of one with this word in its name."""
+
+
+def unit_of(name: str, own: Mapping[str, str]) -> str | None:
+    """Unit of a name: its own or, by the last of its words that has one, that word's; None where
+    there is none.
+
+    Args:
+      own: units of a sweep, which come before those of all.
+    """
+    known = {**UNITS, **own}
+    words = reversed(name.split("_"))
+    return next((known[part] for part in (name, *words) if part in known), None)

@@ -79,7 +79,6 @@ class Judges(Sweep):
         **dict.fromkeys(rows.CORRELATIONS, "1 (correlation within the pool)"),
         "unit_flip_rate": "share of ordered pairs, expected",
         **dict.fromkeys(rows.PROBES, "share of verdicts"),
-        "unit_uncertain": "share of ordered pairs with 0.2 < p < 0.8",
         "unit": "factor on logits",
         **calibration.UNITS,
     }

@@ -34,7 +34,6 @@ from .crossing import BINARY_GRID, CONTINUOUS_GRID, Crossing
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
-    from matplotlib.axes import Axes
 
 
 RUNS = 30
@@ -46,11 +45,11 @@ BARS = (
 )
 """Label of the axis of `Varied.forest`."""
 STYLE: dict[Covariate, tuple[str, str]] = {
-    "continuous": ("blue", "continuous"),
-    "binary": ("orange", "binary"),
-    "binary_latent": ("green", r"binary, $\rho$ of its latent"),
+    "continuous": ("continuous", "blue"),
+    "binary": ("binary", "orange"),
+    "binary_latent": (r"binary, $\rho$ of its latent", "green"),
 }
-"""Covariate -> colour and label."""
+"""Covariate -> label and colour."""
 
 
 class Cell(NamedTuple):
@@ -124,32 +123,40 @@ class Varied(Sweep):
 
     def forest(
         self,
-        ax: Axes,
         rows: pd.DataFrame,
         names: list[str],
         offsets: Sequence[float],
         width: int,
-    ) -> np.ndarray:
-        """Draw crossings one below the other, each covariate's a little apart, above wide bars that
-        hold 95 % of studies of the paper's size; return the rows' places.
+        title: str,
+        *lines: Line,
+        **options: Any,
+    ) -> Panel:
+        """Crossings one below the other, each covariate's a little apart, above wide bars that hold
+        95 % of studies of the paper's size.
 
         Args:
           names: of the rows; rows of one name have one place.
+          lines: beside those of the covariates.
+          options: of the panel.
         """
-        order = list(dict.fromkeys(names))
-        places = np.array([order.index(name) for name in names])
+        rows, order = rows.assign(name=names), list(dict.fromkeys(names))
         ends = {cell.columns["covariate"]: cell.rho for cell in self.cells()}
-        for kind, offset in zip(self.covariate, offsets, strict=False):
-            crossings = where(rows.assign(place=places), covariate=kind).drop_duplicates("place")
-            y, (colour, label) = crossings.place.to_numpy() + offset, STYLE[kind]
-            # An open end is one where studies of this size need not cross on the grid.
-            low = crossings.replicate_low.fillna(ends[kind][0])
-            high = crossings.replicate_high.fillna(ends[kind][-1])
-            ax.hlines(y, low, high, colors=plots.COLOURS[colour], alpha=0.25, lw=width)
-            plots.points(ax, crossings, y, colour=colour, label=label, horizontal=True)
-        ax.set_yticks(range(len(order)), order)
-        ax.invert_yaxis()
-        return places
+        crossings = [
+            Line({"covariate": kind}, *STYLE[kind], joined=False, shift=offset)
+            for kind, offset in zip(self.covariate, offsets, strict=False)
+        ]
+
+        def bars(ax):
+            for line, kind in zip(crossings, self.covariate, strict=True):
+                once = where(rows, **line.where).drop_duplicates("name")
+                # An open end is one where studies of this size need not cross on the grid.
+                low = once.replicate_low.fillna(ends[kind][0])
+                high = once.replicate_high.fillna(ends[kind][-1])
+                y, colour = once["name"].map(order.index) + line.shift, plots.COLOURS[line.colour]
+                ax.hlines(y, low, high, colors=colour, alpha=0.25, lw=width)
+
+        at = {"names": order, "down": True, "before": bars, "table": rows}
+        return Panel("name", lines=[*crossings, *lines], labels=(BARS, "", title), **at, **options)
 
 
 # --- what the paper leaves open
@@ -239,17 +246,10 @@ class Choices(PoolKind, Varied):
         return list(cells.values())
 
     def table(self, ds, t):
-        baselines: dict[str, xr.DataArray] = {}
         for cell in self.cells():
             benefit, at = cell.benefit(ds), cell.columns
-            base = baselines.setdefault(at["covariate"], benefit)
             t.means("benefit", benefit, **at)
             t.crossing(benefit, runs=RUNS, **at)
-            # Two studies of the paper's size, each with pools of its own.
-            here, there = (small_crossings(b, t.seed + i) for i, b in enumerate((benefit, base)))
-            with np.errstate(invalid="ignore"):  # both beyond the grid
-                apart = abs(here - there) >= 0.05
-            t.add("small_studies_0.05_from_baseline", apart.mean(), **at)
             largest, *interval = stats.largest_increase(benefit.values, seed=t.seed)
             t.add("largest_increase", largest, interval, benefit.sizes["pool"], **at)
 
@@ -273,30 +273,21 @@ class Choices(PoolKind, Varied):
             for value in sorted(crossings.paper.dropna().unique()):
                 plots.reference(ax, value, f"the paper, {value:g}", colour="purple")
 
-        def choices(ax):
-            names = [self.named(row) for _, row in crossings.iterrows()]
-            self.forest(ax, crossings, names, (-0.22, 0.0, 0.22), 5)
-            papers(ax)
-
         curves = (
             plots.RHO_LABEL,
             "share of the true top 5 found: with correction\n"
             "minus without (bands: 95 % over pools)",
             "With a binary covariate\ncorrection hurts earlier",
         )
-        lines = [Line({"covariate": k}, STYLE[k][1], STYLE[k][0]) for k in self.covariate]
+        lines = [Line({"covariate": k}, *STYLE[k]) for k in self.covariate]
         of_baseline = {"quantity": "benefit", **self.baseline}
-        one = (BARS, "", "The other open choices\nhardly move the crossing")
+        names = [self.named(row) for _, row in crossings.iterrows()]
+        title = "The other open choices\nhardly move the crossing"
+        apart = (-0.22, 0.0, 0.22)
         return [
             Panel("rho", of_baseline, lines, curves, legend=8, after=papers, level=0.0),
-            Panel(labels=one, legend=0, after=choices),
+            self.forest(crossings, names, apart, 5, title, legend=0, after=papers),
         ]
-
-
-def small_crossings(benefit: xr.DataArray, seed: int) -> np.ndarray:
-    """Crossings of studies of the paper's size, with pools of their own."""
-    means = stats.study_means(benefit.values, seed=seed, size=RUNS)
-    return stats.first_crossing(benefit["rho"].values, means)
 
 
 # --- the paper's factors
@@ -402,12 +393,8 @@ class Factors(PoolKind, VaryingBias, Varied):
         factors, collapse = crossings[~is_collapse], crossings[is_collapse]
         values = factors[["factor", "value"]].itertuples(index=False)
         factors = factors[[getattr(Crossing, factor, 0) != value for factor, value in values]]
-
-        def one_by_one(ax):
-            values = zip(factors.factor, factors.value, strict=True)
-            names = [str(FACTORS.get(factor, factor)).format(value) for factor, value in values]
-            y = self.forest(ax, factors, names, (-0.18, 0.18), 6)
-            ax.plot(factors.paper, y, "x", color="black", label="the paper")
+        values = zip(factors.factor, factors.value, strict=True)
+        names = [str(FACTORS.get(factor, factor)).format(value) for factor, value in values]
 
         def law(ax):
             r = np.geomspace(collapse.value.min() / 1.5, collapse.value.max() * 1.5, 200)
@@ -419,7 +406,8 @@ class Factors(PoolKind, VaryingBias, Varied):
                 aside = 1 + 0.03 * (i - 1)  # pools of one r, side by side
                 plots.points(ax, rows, rows.value * aside, colour=colour, label=f"{n} items")
 
-        one = (BARS, "", "Bias and spread of quality\nmove the crossing most")
+        title = "Bias and spread of quality\nmove the crossing most"
+        paper = Line({}, "the paper", "black", paper=True)
         spread = "bias in units of the spread of quality\n" r"$r = c^* \, sd_x / sd$"
         many = (
             spread,
@@ -428,6 +416,6 @@ class Factors(PoolKind, VaryingBias, Varied):
         )
         shown = {"log": "x", "ticks": {"x": (0.2, 0.5, 1, 2, 4)}}
         return [
-            Panel(labels=one, after=one_by_one),
+            self.forest(factors, names, (-0.18, 0.18), 6, title, paper),
             Panel(labels=many, after=law, **shown),
         ]

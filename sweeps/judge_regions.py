@@ -14,7 +14,7 @@ judge.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,23 +24,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt import estimators, twins
+from jbt import twins
 from jbt.acquisition import Loop, reports, run
 from jbt.acquisition.rules import DEFAULT_RULES
 from jbt.acquisition.runs import check as check_run
-from jbt.experiments import declare, plots
+from jbt.acquisition.task import PROTOCOLS
+from jbt.experiments import declare
 from jbt.experiments.declare import Group
 from jbt.experiments.labelled_arrays import SEEDS, where
-from jbt.experiments.plots import Panel
+from jbt.experiments.plots import Line, Panel
 from jbt.kernel import metrics
 from jbt.kernel.fit import fit_map
 from jbt.simulation import judges, pairs
 from jbt.simulation.judges import PUBLISHED
 from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.twins import regions
-from jbt.types import Comparisons, Design, Fit, Prior, Variant, check_count, check_word
+from jbt.types import Prior, Variant, check_count, check_word
 
-from . import judges as of_judges
 from ._shared.active import (
     REFERENCE,
     RunSettings,
@@ -50,21 +50,18 @@ from ._shared.active import (
     shared,
     task_of,
 )
-from ._shared.scenario import MapPrior
+from .judges import LARGE, LARGE_JUDGE, LARGE_TOP
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
-    from matplotlib.axes import Axes
 
     from jbt.experiments.table import Table
 
 N_ITEMS, K = 30, 5
 ALL = N_ITEMS * (N_ITEMS - 1)
 """Every verdict."""
-BIASED = "biased"
-"""Entry of the column `judge`: the mean over the five, with weights as the paper's pools."""
-ESTIMATORS = ("naive", "bias_aware", "local")
+FULL = ("naive", "bias_aware")
 """Fits of every verdict, in the rule's column."""
 TWO, NAIVE = (REFERENCE, "random"), "naive_model_"
 """Rules that are also run with the naive model, and what their names begin with there."""
@@ -79,12 +76,10 @@ ROWS = {
     "bias_aware": "all verdicts, corrected",
 }
 """Rows of the figure, those of the paper: rule or estimator -> name."""
-TABLE = "table_of_judges"
-"""Rule of the group whose results are those of `sweeps.judges`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgeRegions(MapPrior, RunSettings):
+class JudgeRegions(RunSettings):
     """The paper's rules for every kind of judge that its numbers on all verdicts allow."""
 
     name = "judge_regions"
@@ -119,7 +114,7 @@ class JudgeRegions(MapPrior, RunSettings):
     """Budgets (verdicts)."""
     refit_every: int = 8
     """R, verdicts between refits (count)."""
-    protocol: str = "frozen"
+    protocol: Annotated[str, partial(check_word, allowed=PROTOCOLS)] = "frozen"
     """frozen: each ordered pair has one verdict, the likelier. stochastic: every query draws one,
     and fits of all verdicts are left out."""
     two_by_two: bool = True
@@ -131,7 +126,6 @@ class JudgeRegions(MapPrior, RunSettings):
         super().check()
         declare.check_listed("judge", self.judge, list(regions.read()))
         declare.check_increasing("budget", self.budget, most=ALL - 1)
-        check_word("protocol", self.protocol, ("frozen", "stochastic"))
         check_rules(self.rule)
         for rule in self.rule:
             check_run(design_of(N_ITEMS), self.loop(rule), reports(self.budget, self.refit_every))
@@ -152,23 +146,15 @@ class JudgeRegions(MapPrior, RunSettings):
         return [member for name in self.judge for member in known[name][: self.members]]
 
     def loop(self, rule: str) -> Loop:
-        given = (self.protocol, self.n_samples, self.membership)
-        return Loop(rule, K, self.refit_every, *given)
+        return Loop(rule, K, self.refit_every, self.protocol, self.n_samples, self.membership)
 
-    # --- experiments: each returns all metrics, NaN for those that are not of it
-
-    def unknown(self) -> dict[str, Array]:
-        """Recall and share of the showings at the boundary by seed and budget, and recall by model
-        and size of the top set, where none is measured."""
-        runs = jnp.full((self.n_seeds, len(self.budget) + 1), jnp.nan, jnp.float32)
-        at = jnp.full((len(of_judges.MODELS), len(of_judges.K)), jnp.nan, jnp.float32)
-        return {"recall": runs, "share_at_boundary": runs, "recall_at": at}
+    # --- experiments: both return the same metrics, NaN for what is not theirs
 
     def active(self, loop: Loop, key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         """Runs of one rule on one pool."""
         pool = twins.paper_pool()(stream(key, "pool"), condition)
         answers = (twins.answers if self.frozen else twins.probability)(key, pool, condition)
-        task = task_of(pool, answers, condition, self.prior)
+        task = task_of(pool, answers, condition, Prior())
         at = np.searchsorted(reports(self.budget, self.refit_every), self.budget)
 
         def of_seed(seed: Array) -> tuple[Array, Array, Array]:
@@ -179,85 +165,65 @@ class JudgeRegions(MapPrior, RunSettings):
             return recall, share, trace.status.max()
 
         recall, share, status = jax.vmap(of_seed)(jnp.arange(self.n_seeds))
-        measured = {"recall": recall, "share_at_boundary": share, "status": status.max()}
-        return self.unknown() | measured
+        return {"recall": recall, "share_at_boundary": share, "status": status.max()}
 
     def every_verdict(
-        self, estimate: Callable[..., Fit], key: Key[Array, ""], condition: Condition
-    ) -> dict[str, Array]:
-        """One fit of all verdicts."""
-        pool = twins.paper_pool()(stream(key, "pool"), condition)
-        verdicts = judges.reveal(twins.answers(key, pool, condition), pairs.every_pair(pool))
-        fit = estimate(verdicts, pool.design, self.prior, condition["aware"] > 0)
-        recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, K)
-        unknown = self.unknown()
-        return unknown | {"recall": unknown["recall"].at[:, -1].set(recall), "status": fit.status}
-
-    def table_of_judges(
         self, n_items: int, k: int, key: Key[Array, ""], condition: Condition
     ) -> dict[str, Array]:
-        """What `sweeps.judges` measures of a judge, from all verdicts on one pool."""
-        out = of_judges.Judges(n_probes=1).experiment(n_items, k, key, condition)
-        return self.unknown() | {"recall_at": out["recall"], "status": out["status"]}
+        """The naive or the bias-aware fit of all verdicts on a pool of n_items."""
+        pool = twins.paper_pool(n_items=n_items, k=k)(stream(key, "pool"), condition)
+        verdicts = judges.reveal(twins.answers(key, pool, condition), pairs.every_pair(pool))
+        free = condition["aware"] > 0
+        fit = fit_map(verdicts, pool.design, Prior(), Variant(free[None], free))
+        recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, k)
+        unknown = jnp.full((self.n_seeds, len(self.budget) + 1), jnp.nan, jnp.float32)
+        recalls = unknown.at[:, -1].set(recall)
+        return {"recall": recalls, "share_at_boundary": unknown, "status": fit.status}
 
     def groups(self):
-        members = self.simulated
-        parameters = np.array([[getattr(m, name) for name in regions.BOUNDS] for m in members])
-        unit = np.ones(len(members)) if self.frozen else regions.unit(parameters)
-        conditions = regions.conditions(parameters, unit) | {"displaced": np.zeros(len(members))}
-        labels = {
-            "judge": [m.name for m in members],
-            "member": [m.member for m in members],
-            "interaction": [m.interaction for m in members],
-        }
-        runs: dict[str, Sequence[Any]] = {
-            SEEDS: range(self.n_seeds),
-            "budget": [*self.budget, ALL],
-        }
-        at_sizes = {"model": list(of_judges.MODELS), "k": list(of_judges.K)}
-        axes = {"recall": runs, "share_at_boundary": runs, "recall_at": at_sizes}
-
-        def group(
-            rules: list[str],
-            experiment: Experiment,
-            fits: int,
-            *,
-            number: np.int32 | None = None,
-            name: str = "",
-            chosen: Sequence[int] = range(len(members)),
-            n_items: int = N_ITEMS,
-            n_pools: int = self.pools,
-        ) -> Group:
-            """Rules that differ in a mask alone share a program."""
-            of_rule = [rule for rule in rules for _ in chosen]
-            at = [*chosen] * len(rules)
-            aware = [float(r != "naive" and not r.startswith(NAIVE)) for r in of_rule]
-            traced = {n: v[at] for n, v in conditions.items()} | {"aware": np.array(aware)}
-            traced |= {} if number is None else {"rule": number}
-            of_runs = {n: [v[i] for i in at] for n, v in labels.items()}
-            of_runs |= {"rule": of_rule, "n_items": [n_items] * len(at)}
-            sizes = (n_items, n_pools, axes, fits)
-            return Group(name or "-".join(rules), experiment, traced, of_runs, *sizes)
-
         refits = self.n_seeds * len(reports(self.budget, self.refit_every))
         groups = []
         for rule, (one, number) in shared(self.active, [self.loop(r) for r in self.rule]).items():
             names = [rule] + [f"{NAIVE}{rule}"] * (rule in self.two)
-            groups += [group([name], one, refits, number=number) for name in names]
+            groups += [self.group([name], one, refits, self.pools, rule=number) for name in names]
         if self.frozen:
-            groups.append(group([*ESTIMATORS[:2]], partial(self.every_verdict, fitted), 2))
-            groups.append(group([*ESTIMATORS[2:]], partial(self.every_verdict, local), 2))
-            of_large = [i for i, m in enumerate(members) if m.name == of_judges.LARGE_JUDGE]
-            for n_items, k, n_pools, chosen in (
-                (N_ITEMS, K, self.pools, range(len(members))),
-                (of_judges.LARGE, of_judges.LARGE_TOP, self.n_large, of_large),
-            ):
-                if n_pools and len(chosen):
-                    experiment = partial(self.table_of_judges, n_items, k)
-                    sizes = {"chosen": chosen, "n_items": n_items, "n_pools": n_pools}
-                    fits, name = len(of_judges.MODELS), f"{TABLE}_{n_items}"
-                    groups.append(group([TABLE], experiment, fits, name=name, **sizes))
+            full = partial(self.every_verdict, N_ITEMS, K)
+            groups.append(self.group(FULL, full, 2, self.pools))
+        if self.frozen and self.n_large and LARGE_JUDGE in self.judge:
+            large = partial(self.every_verdict, LARGE, LARGE_TOP)
+            groups.append(self.group(FULL, large, 2, self.n_large, LARGE))
         return groups
+
+    def group(
+        self,
+        rules: Sequence[str],
+        experiment: Experiment,
+        fits: int,
+        n_pools: int,
+        n_items: int = N_ITEMS,
+        **numbers: np.int32,
+    ) -> Group:
+        """Rules that differ in a mask alone, for every member; of large pools, for those of one
+        judge."""
+        simulated = [m for m in self.simulated if n_items == N_ITEMS or m.name == LARGE_JUDGE]
+        members, of_rule = simulated * len(rules), np.repeat(rules, len(simulated)).tolist()
+        parameters = np.array([[getattr(m, name) for name in regions.BOUNDS] for m in members])
+        unit = 1.0 if self.frozen else regions.unit(parameters)
+        conditions = regions.conditions(parameters, unit) | {
+            "displaced": np.zeros(len(members)),
+            "aware": np.array([float(not rule.startswith("naive")) for rule in of_rule]),
+        }
+        labels = {
+            "judge": [m.name for m in members],
+            "member": [m.member for m in members],
+            "interaction": [m.interaction for m in members],
+            "rule": of_rule,
+            "n_items": [n_items] * len(members),
+        }
+        runs = {SEEDS: range(self.n_seeds), "budget": [*self.budget, ALL]}
+        axes = dict.fromkeys(("recall", "share_at_boundary"), runs)
+        name = "-".join(rules) + f"-{n_items}" * (n_items == LARGE)
+        return Group(name, experiment, conditions | numbers, labels, n_items, n_pools, axes, fits)
 
     # --- the table
 
@@ -280,45 +246,16 @@ class JudgeRegions(MapPrior, RunSettings):
                 t.means("recall", where(runs, rule=f"{NAIVE}{rule}"), k=K)
             naive = of(f"{NAIVE}{TWO[0]}") - of(f"{NAIVE}{TWO[1]}")
             t.means("synergy", of(TWO[0]) - of(TWO[1]) - naive, rule=REFERENCE, k=K)
+        full = recall.sel(budget=ALL, drop=True)
+        for n, k, n_pools in ((N_ITEMS, K, self.pools), (LARGE, LARGE_TOP, self.n_large)):
+            for name in FULL:
+                values = where(full, rule=name, n_items=n).isel(pool=slice(n_pools))
+                if values.sizes["condition"]:
+                    t.means("recall", values, budget=n * (n - 1), k=k)
         if self.frozen:
-            every = recall.sel(budget=[ALL])
-            for name in ESTIMATORS:
-                t.means("recall", where(every, rule=name), k=K)
-            full = where(every, rule="bias_aware").isel(budget=0).drop_vars(("rule", "budget"))
-            t.means("above_full_data", of(REFERENCE) - full, rule=REFERENCE, k=K)
-            of_table = where(ds["recall_at"], rule=TABLE).drop_vars("rule").rename(model="rule")
-            self.rows_of_all_verdicts(of_table, t)
+            aware = where(full, rule="bias_aware", n_items=N_ITEMS).drop_vars("rule")
+            t.means("above_full_data", of(REFERENCE) - aware, rule=REFERENCE, k=K)
         ranges(t.frame(), t)
-        self.over_judges(t.frame(), t)
-
-    def rows_of_all_verdicts(self, recall: xr.DataArray, t: Table) -> None:
-        """Add recall by the models and sizes of the top set of `sweeps.judges`, for every
-        member."""
-        large, top = of_judges.LARGE, of_judges.LARGE_TOP
-        for n_items, n_pools, rules, sizes in (
-            (N_ITEMS, self.pools, ["naive", "bias_aware"], [1, 3, 10]),
-            (N_ITEMS, self.pools, ["order_swap_dropped", "residualised"], [K]),
-            (large, self.n_large, ["naive", "bias_aware"], [top]),
-        ):
-            rows = where(recall, n_items=n_items).isel(pool=slice(n_pools))
-            if rows.sizes["condition"]:
-                t.means("recall", rows.sel(rule=rules, k=sizes), budget=n_items * (n_items - 1))
-
-    def over_judges(self, rows: pd.DataFrame, t: Table) -> None:
-        """Add means over the five judges of their least and of their largest recall of all
-        verdicts."""
-        if set(self.judge) != set(judges.GATED):
-            return
-        counts = {name: PUBLISHED[name].pools for name in self.judge}
-        ends = where(rows, quantity=["recall_least", "recall_largest"], budget=ALL)
-        for (quantity, rule, k), of in ends.groupby(["quantity", "rule", "k"], sort=False):
-            share = of.judge.map(counts).to_numpy() / sum(counts.values())
-            mean = float(share @ of.estimate)
-            # At most: the judges share their pools.
-            half = float(share @ ((of.ci_high - of.ci_low) / 2))
-            interval, n = (mean - half, mean + half), int(of.n_pools.min())
-            row = {"rule": rule, "budget": ALL, "n_items": N_ITEMS, "k": k, "judge": BIASED}
-            t.add(str(quantity), mean, interval, n, **row)
 
     # --- what is shown
 
@@ -338,38 +275,29 @@ class JudgeRegions(MapPrior, RunSettings):
         recall = where(table, quantity="recall", budget=self.shown, k=K, rule=list(ROWS))
         x = f"recall of the top {K} after {self.shown[0]} verdicts, or all"
 
-        def rows(ax: Axes, judge: str) -> None:
-            of = where(recall, judge=judge)
-            best = of[of.member == 0]
-            for rows, column, marker, colour, label in (
-                (of, "estimate", "|", "C7", "judge that the paper's other numbers allow"),
-                (best, "estimate", "o", plots.COLOURS["blue"], "the best of these"),
-                (best, "paper", "x", "black", "paper"),
-            ):
-                at = rows.rule.map(list(ROWS).index)
-                ax.plot(rows[column], at, marker, color=colour, label=label)
-            ax.set_yticks(range(len(ROWS)), ROWS.values())
-            ax.invert_yaxis()
-
+        bare = {"capsize": 0, "elinewidth": 0, "ms": 6}
+        lines = [
+            Line(
+                {}, "judge that the paper's other numbers allow", "C7", bare | {"fmt": "|"}, False
+            ),
+            Line({"member": 0}, "the best of these", "blue", bare, False),
+            Line({"member": 0}, "paper", "black", paper=True),
+        ]
         return [
             Panel(
-                labels=(x, "", title(where(table, judge=judge), judge)),
-                after=partial(rows, judge=judge),
+                "rule",
+                {"judge": judge},
+                lines,
+                (x, "", title(where(table, judge=judge), judge)),
+                names=list(ROWS),
+                down=True,
+                table=recall,
             )
             for judge in dict.fromkeys((self.judge[0], self.judge[-1]))
         ]
 
 
 SWEEP = JudgeRegions
-
-
-def fitted(verdicts: Comparisons, design: Design, prior: Prior, free: Array) -> Fit:
-    """MAP of the bias-aware model or, with c and kappa not free, of the naive one."""
-    return fit_map(verdicts, design, prior, Variant(free[None], free))
-
-
-def local(verdicts: Comparisons, design: Design, prior: Prior, free: Array) -> Fit:
-    return estimators.local(verdicts, design, prior)
 
 
 def ranges(rows: pd.DataFrame, t: Table) -> None:
@@ -386,7 +314,7 @@ def ranges(rows: pd.DataFrame, t: Table) -> None:
         if of.paper.notna().any():
             agree = float((of.consistent != "no").sum())
             t.add(f"{quantity}_members_consistent", agree, **setting)
-    of_rules = rows.quantity.isin(["recall", "delta"]) & ~rows.rule.isin([*ESTIMATORS, TABLE])
+    of_rules = rows.quantity.isin(["recall", "delta"]) & ~rows.rule.isin(FULL)
     for judge, of in rows[of_rules & rows.paper.notna()].groupby("judge", sort=False):
         good = of.groupby("member").consistent.agg(lambda v: (v != "no").all())
         t.add("members_consistent_with_rules", float(good.sum()), judge=judge)

@@ -117,7 +117,7 @@ def test_a_setting_that_is_none_is_refused():
 
 METRICS = {
     "acquisition": ("recall", "allocation", "targets", "steps"),
-    "judge_regions": ("recall", "recall_at", "share_at_boundary"),
+    "judge_regions": ("recall", "share_at_boundary"),
     "stochastic_judge": ("recall", "allocation", "uncertain", "targets", "steps"),
     "crossing": ("naive_recall", "bias_aware_recall", "realised_corr"),
     "crossing_factors": ("naive_recall", "bias_aware_recall"),

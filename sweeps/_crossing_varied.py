@@ -407,7 +407,7 @@ class Factors(PoolKind, VaryingBias, Varied):
                 plots.points(ax, rows, rows.value * aside, colour=colour, label=f"{n} items")
 
         title = "Bias and spread of quality\nmove the crossing most"
-        paper = Line({}, "the paper", "black", paper=True)
+        paper = Line({}, "the paper", "black", marker="x")
         spread = "bias in units of the spread of quality\n" r"$r = c^* \, sd_x / sd$"
         many = (
             spread,

@@ -275,13 +275,13 @@ class JudgeRegions(RunSettings):
         recall = where(table, quantity="recall", budget=self.shown, k=K, rule=list(ROWS))
         x = f"recall of the top {K} after {self.shown[0]} verdicts, or all"
 
-        bare = {"capsize": 0, "elinewidth": 0, "ms": 6}
         lines = [
-            Line(
-                {}, "judge that the paper's other numbers allow", "C7", bare | {"fmt": "|"}, False
-            ),
-            Line({"member": 0}, "the best of these", "blue", bare, False),
-            Line({"member": 0}, "paper", "black", paper=True),
+            Line(at, label, colour, marker=marker, column=column)
+            for at, label, colour, marker, column in (
+                ({}, "judge that the paper's other numbers allow", "C7", "|", "estimate"),
+                ({"member": 0}, "the best of these", "blue", "o", "estimate"),
+                ({"member": 0}, "paper", "black", "x", "paper"),
+            )
         ]
         return [
             Panel(
@@ -289,7 +289,7 @@ class JudgeRegions(RunSettings):
                 {"judge": judge},
                 lines,
                 (x, "", title(where(table, judge=judge), judge)),
-                names=list(ROWS),
+                names=ROWS,
                 down=True,
                 table=recall,
             )

@@ -38,9 +38,7 @@ from ._shared.reliability import BINS, add_bins, binned
 from ._shared.scenario import Scenario
 
 if TYPE_CHECKING:
-    import xarray as xr
-
-    from jbt.experiments.table import Table
+    pass
 
 TRUTHS = {
     "prior": "all as assumed",
@@ -88,7 +86,6 @@ class Membership(Scenario, Sweep):
         "inside": "count",
         "overconfidence": "1 (mean confidence minus share right)",
         "square_error": "1 (squared probability)",
-        "variance": "1 (p (1 - p), mean over items)",
         "score_kept": "1 (share of the largest score)",
     }
     panel_size = {"width": 4.6, "height": 4.2, "below": {"fontsize": 9}}
@@ -182,7 +179,6 @@ class Membership(Scenario, Sweep):
         return {
             **jax.vmap(lambda estimate: reliability(estimate, inside))(p),
             "square_error": ((p - exact) ** 2).mean(1),
-            "variance": (exact * (1 - exact)).mean(),
             "score_kept": jax.vmap(lambda estimate: score_kept(view, estimate))(p),
             "status_bias_aware": fit.status,
         }
@@ -215,13 +211,16 @@ class Membership(Scenario, Sweep):
         ):
             row = {"truth": truth, "budget": budget, "membership": name, "n_samples": n_samples}
             part = where(ds, truth=truth, budget=budget).isel(condition=0, estimate=i)
-            add_errors(part, row, t)
+            square = part["square_error"].values
+            mean, *interval = (np.sqrt(v) for v in stats.mean_interval(square, seed=t.seed))
+            t.add("rms_error", mean, interval, len(square), **row)
+            if np.isfinite(part["score_kept"].values).any():
+                t.means("score_kept", part["score_kept"], **row)
             if n_samples == DRAWS[name]:
                 t.means("overconfidence", part["overconfidence"], **row)
-                rows = [{**row, "bin": low} for low in part["bin"].values]
-                counts = np.stack([part[metric].values for metric in OF_BINS])
                 names = ("estimated", "inside", "estimated_minus_inside")
-                add_bins(t, counts, rows, names, fewest=FEWEST)
+                counts = part[list(OF_BINS)].drop_vars(("truth", "budget"))
+                add_bins(t, counts, names, fewest=FEWEST, **row)
 
     def headline(self, table):
         """The default numbers of draws, without the bins."""
@@ -273,19 +272,6 @@ def score_kept(view: View, p: Float[Array, " M"]) -> Array:
     true = scores(view)
     asked = scores(dataclasses.replace(view, membership=p)).argmax()
     return jnp.where(view.available.any(), true[asked] / true.max(), jnp.nan)
-
-
-def add_errors(part: xr.Dataset, row: dict[str, Any], t: Table) -> None:
-    """Add root mean square errors over items and pools, and those of counting as many independent
-    draws."""
-    independent = part["variance"].values / row["n_samples"]
-    errors = {"rms_error": part["square_error"].values, "rms_error_independent": independent}
-    for quantity, square in errors.items():
-        mean, *interval = (np.sqrt(v) for v in stats.mean_interval(square, seed=t.seed))
-        if quantity == "rms_error" or row["membership"] == "counted":
-            t.add(quantity, mean, interval, len(square), **row)
-    if np.isfinite(part["score_kept"].values).any():
-        t.means("score_kept", part["score_kept"], **row)
 
 
 SWEEP = Membership

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jbt import twins
-from jbt.acquisition import Loop, Task, init, step
+from jbt.acquisition import RULES, Loop, Task, init, step
 from jbt.acquisition.loop import State, look
 from jbt.acquisition.runs import check as check_run
 from jbt.acquisition.stopping import attainable, certainty, top_set
@@ -180,7 +180,7 @@ class Stopping(MapPrior, Sweep):
     """Contents of a pool (count). The paper's pools have 30."""
     k: int = 1
     """Size of the top set (count). In the paper 5."""
-    rule: tuple[str, ...] = (
+    rule: Annotated[tuple[str, ...], partial(declare.check_listed, known=tuple(RULES))] = (
         "entropy_reduction_fresh",
         "top_k_aware",
         "thompson",
@@ -208,9 +208,6 @@ class Stopping(MapPrior, Sweep):
 
     def check(self):
         super().check()
-        if not self.rule or len(set(self.rule)) < len(self.rule):
-            listed = " ".join(self.rule)
-            raise ValueError(f"rule must list at least one name, none twice, got {listed}")
         declare.check_top(self.k, self.n_items)
         if not 0 < self.gain < 1:
             raise ValueError(f"gain must lie between 0 and 1, got {self.gain:g}")
@@ -218,14 +215,14 @@ class Stopping(MapPrior, Sweep):
             raise ValueError(
                 f"budget must be a multiple of refit_every = {self.refit_every}, got {self.budget}"
             )
-        for loop in self.loops:
-            check_run(design_of(self.n_shown), loop, np.array([self.budget_of(loop.protocol)]))
+        for protocol in self.protocol:
+            for loop in self.loops(protocol):
+                check_run(design_of(self.n_shown), loop, np.array([self.budget_of(protocol)]))
         pools.check_rho([truth.rho for truth in self.simulated.values()], self.covariate)
 
-    @property
-    def loops(self) -> list[Loop]:
-        """Each protocol with each rule."""
-        return [Loop(r, self.k, self.refit_every, p) for p in self.protocol for r in self.rule]
+    def loops(self, protocol: str) -> list[Loop]:
+        """The rules."""
+        return [Loop(rule, self.k, self.refit_every, protocol) for rule in self.rule]
 
     @property
     def n_shown(self) -> int:
@@ -282,44 +279,31 @@ class Stopping(MapPrior, Sweep):
         at_levels = ("stopped", "verdicts", "certainty", "right", "recall")
         axes = {f"at_level_{name}": levels for name in at_levels}
         conditions = truths.conditions(list(by_name.values()), self.prior)
-        programs = {}
-        for protocol in self.protocol:
-            loops = [loop for loop in self.loops if loop.protocol == protocol]
-            programs |= {(protocol, r): one for r, one in shared(self.experiment, loops).items()}
         return [
             Group(
-                f"{loop.protocol}-{loop.rule}",
-                programs[loop.protocol, loop.rule][0],
-                {**conditions, "rule": programs[loop.protocol, loop.rule][1]},
+                f"{protocol}-{rule}",
+                experiment,
+                conditions | {"rule": number},
                 {
-                    "protocol": [loop.protocol] * len(by_name),
-                    "rule": [loop.rule] * len(by_name),
+                    "protocol": [protocol] * len(by_name),
+                    "rule": [rule] * len(by_name),
                     "scenario": list(by_name),
                     "model": [truth.model for truth in by_name.values()],
                 },
                 self.n_shown,
                 self.pools,
                 axes=axes | {name: {"bin": BINS} for name in OF_BINS},
-                fits=2 * self.budget_of(loop.protocol) // self.refit_every,
+                fits=2 * self.budget_of(protocol) // self.refit_every,
             )
-            for loop in self.loops
+            for protocol in self.protocol
+            for rule, (experiment, number) in shared(self.experiment, self.loops(protocol)).items()
         ]
 
     def table(self, ds, t):
         self.add_stops(ds, "level", t, stop="certainty")
         self.add_stops(ds, "gain", t, stop="gain", level=self.gain)
-        end = {name: ds[f"at_end_{name}"] for name in ("verdicts", "certainty", "right", "recall")}
-        for name, values in end.items():
-            (t.shares if name == "right" else t.means)(name, values, stop="budget")
-        counts = [ds[name].transpose("condition", "bin", "pool").values for name in OF_BINS]
-        labels = ("protocol", "scenario", "model", "rule")
-        rows = [
-            {**{name: ds[name].values[c] for name in labels}, "stop": "none", "bin": low}
-            for c in range(ds.sizes["condition"])
-            for low in ds["bin"].values
-        ]
-        flat = np.stack(counts).reshape(3, len(rows), -1)
-        add_bins(t, flat, rows, ("certainty", "right", "overconfidence"), fewest=FEWEST)
+        names = ("certainty", "right", "overconfidence")
+        add_bins(t, ds[list(OF_BINS)], names, fewest=FEWEST, stop="none")
 
     def add_stops(self, ds: xr.Dataset, at: str, t: Table, **columns: Any) -> None:
         """Add the rows of runs that stop: share of runs, verdicts, certainty and share right where
@@ -330,7 +314,6 @@ class Stopping(MapPrior, Sweep):
         t.shares("right", right, **columns)
         t.means("certainty", sure, **columns)
         # Runs that do not stop spend everything.
-        t.means("verdicts", verdicts, **columns)
         t.means("saved", 1 - verdicts / ds["at_end_verdicts"], **columns)
         t.means("recall_lost", ds["at_end_recall"] - ds[f"at_{at}_recall"], **columns)
 
@@ -344,18 +327,14 @@ class Stopping(MapPrior, Sweep):
         """Share right against certainty over all looks; share right of the runs that stopped, by
         scenario, at two levels."""
         rows = where(table, protocol=self.protocol[-1], rule=self.rule[0], scenario=list(NAMES))
-        scenarios = [name for name in NAMES if name in set(rows.scenario)]
+        scenarios = {name: NAMES[name] for name in NAMES if name in set(rows.scenario)}
         looks = where(rows, stop="none")
 
-        def coverage(ax):
-            for i, (level, colour) in enumerate(zip(self.level[::2], plots.CYCLE, strict=False)):
-                of = where(rows, stop="certainty", quantity="right", level=level)
-                at = of.scenario.map(scenarios.index) + 0.2 * i - 0.1
-                label = f"stopped at a certainty of {level:g}"
-                plots.points(ax, of, at, colour=colour, label=label, horizontal=True)
+        stops = list(zip(self.level[::2], plots.CYCLE, strict=False))
+
+        def promised(ax):
+            for level, colour in stops:
                 ax.axvline(level, color=colour, linewidth=0.8, linestyle=":")
-            ax.set_yticks(range(len(scenarios)), [NAMES[name] for name in scenarios])
-            ax.invert_yaxis()
 
         return [
             plots.Panel(
@@ -382,13 +361,28 @@ class Stopping(MapPrior, Sweep):
                 table=looks,
             ),
             plots.Panel(
-                labels=(
+                "scenario",
+                {"stop": "certainty", "quantity": "right"},
+                [
+                    plots.Line(
+                        {"level": level},
+                        f"stopped at a certainty of {level:g}",
+                        colour,
+                        joined=False,
+                        shift=0.2 * i - 0.1,
+                    )
+                    for i, (level, colour) in enumerate(stops)
+                ],
+                (
                     f"share with the top {self.k} right (bars: 95 %)",
                     "",
                     "Where an assumption fails, fewer stops\nare right than certainty promises",
                 ),
+                names=scenarios,
                 legend={"fontsize": 8, "loc": "upper left"},
-                after=coverage,
+                down=True,
+                after=promised,
+                table=rows,
             ),
         ]
 

@@ -108,8 +108,9 @@ class Line:
     """Factor on the estimates of a line."""
     shift: float = 0.0
     """By how much points stand beside their place on the axis."""
-    paper: bool = False
-    """Crosses at the paper's numbers instead."""
+    marker: str = ""
+    """Drawn at each number of `column` instead, without an interval."""
+    column: str = "paper"
 
     @classmethod
     def of_rule(cls, rule: str, **where: Any) -> Line:
@@ -137,8 +138,9 @@ class Panel:
     """Axes with a logarithmic scale: x, y or xy."""
     ticks: Mapping[str, Sequence[int | float]] = field(default_factory=dict)
     """x, y -> the only ticks."""
-    names: Sequence[str] = ()
-    """Names of the places 0, 1, ... of the x axis: values of the column, where x is one."""
+    names: Sequence[str] | Mapping[str, str] = ()
+    """Names of the places 0, 1, ... of the x axis: values of the column, where x is one, or what
+    each is called."""
     down: bool = False
     """Places stand on the y axis, from the top down, and estimates on the x axis."""
     name_style: Mapping[str, Any] = field(default_factory=dict)
@@ -166,9 +168,11 @@ class Panel:
             of_line, style = where(rows, **series.where), dict(series.style)
             known = {"colour": series.colour, "label": series.label, **style}
             beside = of_line.place + series.shift
-            if series.paper:
-                at = (of_line.paper, beside) if self.down else (beside, of_line.paper)
-                ax.plot(*at, "x", color=COLOURS.get(series.colour), label=series.label)
+            if series.marker:
+                at = (beside, of_line[series.column])
+                colour = COLOURS.get(series.colour, series.colour)
+                at = at[::-1] if self.down else at
+                ax.plot(*at, series.marker, color=colour, label=series.label, **style)
             elif series.joined:
                 ends = ("estimate", "ci_low", "ci_high")
                 numbers = (series.scale * of_line[c] for c in ends)
@@ -183,7 +187,8 @@ class Panel:
             ticks(ax, **self.ticks)
         if self.names:
             axis = ax.yaxis if self.down else ax.xaxis
-            axis.set_ticks(range(len(self.names)), self.names, **self.name_style)
+            names = self.names.values() if isinstance(self.names, Mapping) else self.names
+            axis.set_ticks(range(len(names)), names, **self.name_style)
         if self.down:
             ax.invert_yaxis()
         x, y, title = self.labels

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jbt import stats
-from jbt.experiments.labelled_arrays import rows_of, where
+from jbt.experiments.labelled_arrays import where
 from jbt.experiments.table import Studies
 from jbt.gate import LABELS
 
 from . import prices
+from .reliability import stacked
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -33,12 +34,6 @@ def classes(part: xr.Dataset) -> dict[str, xr.DataArray]:
     harmed = part["right"] <= part["wrong"], ~rises
     members = {**dict(zip(HARMED, harmed, strict=True)), "helped": rises, "all": rises | ~rises}
     return {name: inside.astype(float) for name, inside in members.items()}
-
-
-def stacked(values: xr.DataArray, t: Table) -> tuple[list[dict[str, Any]], np.ndarray]:
-    """Columns of each row, and the rows' numbers [rows, pool]."""
-    rows, numbers = zip(*rows_of(values, t.columns), strict=True)
-    return list(rows), np.stack(numbers)
 
 
 def studies_of(values: np.ndarray, seed: int, of_means: Any = lambda means: means[:, 0]) -> Studies:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -10,8 +9,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jbt import stats
+from jbt.experiments.labelled_arrays import rows_of
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from jbt.experiments.table import Table
 
 EDGES = np.linspace(0, 1, 11)
@@ -29,24 +31,32 @@ def binned(
     return chosen.sum(1), jnp.where(chosen, p, 0).sum(1), (chosen & true).sum(1)
 
 
+def stacked(values: xr.DataArray, t: Table) -> tuple[list[dict[str, Any]], np.ndarray]:
+    """Columns of each row, and the rows' numbers [rows, pool]."""
+    rows, numbers = zip(*rows_of(values, t.columns), strict=True)
+    return list(rows), np.stack(numbers)
+
+
 def add_bins(
     t: Table,
-    counts: np.ndarray,
-    rows: Sequence[Mapping[str, Any]],
+    counts: xr.Dataset,
     names: tuple[str, str, str],
     *,
     fewest: int,
+    **columns: Any,
 ) -> None:
     """Add each bin's mean probability, the share that is true, and their difference: ratios of
     means over the same pools.
 
     Args:
-      counts: [3, rows, P] of `binned`.
-      rows: columns of each row.
+      counts: the three numbers of `binned` [..., bin, pool], in their order.
       names: of the three quantities.
       fewest: pools with a count in a bin that it takes for the bin to have a row.
+      columns: beside the coordinates.
     """
-    filled = np.flatnonzero((counts[0] > 0).sum(-1) >= fewest).tolist()
+    rows = stacked(counts[next(iter(counts))], t)[0]
+    numbers = np.stack([stacked(values, t)[1] for values in counts.values()]).astype(float)
+    filled = np.flatnonzero((numbers[0] > 0).sum(-1) >= fewest).tolist()
     if not len(filled):
         return
 
@@ -54,11 +64,11 @@ def add_bins(
         n, total, true = np.moveaxis(means, -2, 0)
         return np.stack([total / n, true / n, (total - true) / n], -1)
 
-    chosen, n_pools = counts[:, filled].astype(float), counts.shape[-1]
+    chosen, n_pools = numbers[:, filled], numbers.shape[-1]
     estimates = ratios(chosen.mean(-1))
     with np.errstate(invalid="ignore"):  # a resample without a count in a bin
         resampled = ratios(stats.bootstrap_means(chosen, seed=t.seed))
     for i, row in enumerate(filled):
         for q, name in enumerate(names):
             interval = stats.percentiles(resampled[:, i, q], n_units=n_pools)
-            t.add(name, estimates[i, q], interval, n_pools, **rows[row])
+            t.add(name, estimates[i, q], interval, n_pools, **rows[row], **columns)

@@ -27,15 +27,12 @@ def test_the_table_of_memberships():
         inside=inside,
         overconfidence=0.01,
         square_error=0.02**2,
-        variance=0.06,
         score_kept=lambda of: np.where(of.budget == 870, np.nan, 0.99)[:, None, None],
     )
     table = table_of(DRAWN, ds)
     of = {"truth": "biased", "budget": 60, "membership": "counted", "n_samples": 1500}
     error = only(table, quantity="rms_error", **of)
     assert error.estimate == pytest.approx(0.02)
-    independent = only(table, quantity="rms_error_independent", **of)
-    assert independent.estimate == pytest.approx(np.sqrt(0.06 / 1500))
     assert only(table, quantity="inside", bin=0.5, **of).estimate == pytest.approx(0.5)
     gap = only(table, quantity="estimated_minus_inside", bin=0.0, **of)
     assert gap.estimate == pytest.approx(0.05 - 1 / 30)

@@ -166,22 +166,17 @@ class Acquisition(Active):
         rows = where(table, quantity="delta", budget=budget, model="bias_aware")
         rows = rows[rows.judge != "unbiased"].sort_values("estimate", ascending=False)
         rules = rows.rule.drop_duplicates().tolist()
-        simulated, paper = rows.drop_duplicates("rule"), rows.dropna(subset="paper")
-
-        def draw(ax):
-            places, at = range(len(rules)), [rules.index(rule) for rule in paper.rule]
-            plots.points(ax, simulated, places, colour="black", label="_", horizontal=True)
-            if at:
-                ink = plots.COLOURS["vermilion"]
-                ax.plot(paper.paper, at, "x", color=ink, label="number of the paper")
-            ax.axvline(0, color="black", linewidth=0.8)
-            ax.set_yticks(places, map(plots.rule_name, rules))
-            ax.invert_yaxis()
-
+        behind = f"{(rows.drop_duplicates('rule').ci_high < 0).sum()} of {len(rules)} rules"
         x = f"share found minus that of the paper's rule\n(95 % over {self.pools:,} pools)"
-        behind = f"{(simulated.ci_high < 0).sum()} of {len(rules)} rules find less\n"
-        title = f"{behind}than the paper's after {budget} verdicts"
-        return Panel(labels=(x, "", title), legend=9, after=draw)
+        title = (
+            f"{behind} of {len(rules)} rules find less\nthan the paper's after {budget} verdicts"
+        )
+        lines = [Line({}, "_", "black", joined=False)]
+        if rows.paper.notna().any():
+            lines.append(Line({}, "number of the paper", "vermilion", marker="x"))
+        names = dict(zip(rules, map(plots.rule_name, rules), strict=True))
+        at = {"names": names, "down": True, "level": 0.0, "table": rows}
+        return Panel("rule", lines=lines, labels=(x, "", title), legend=9, **at)
 
     def allocation(self, ds: xr.Dataset) -> Panel:
         """Showings of an item by its distance from the boundary, 1 if spent evenly."""

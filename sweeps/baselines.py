@@ -4,20 +4,19 @@ Six models answer all prompts; a judge sees every pair in both orders. The judge
 for length, or does so with little discrimination, or pays stronger models more for it, or favours
 one model for no reason that is in a table; or trusted labels pay for length as well. Some pairs
 have a trusted label: random ones, or rather the clear ones. What is asked is the win rate of each
-model against the others by trusted labels, its rank by that, and an interval or a set of plausible
-ranks for either.
+model against the others by trusted labels with its interval, and the ranking by that.
 
-Naive, bias-aware, Davidson and length-controlled fits use the judge alone. `joint` adds two other
-judges, and `judge_aware` estimates a discrimination for each judge (the first judge's is 1, or the
-labels' where there are any, which then count as a judge without bias). `ppi` are win rates by
-prediction-powered inference, `labels` by the labels alone.
+Naive, bias-aware and Davidson's fits use the judge alone. `judge_aware` adds two other judges and
+estimates a discrimination for each (the first judge's is 1, or the labels' where there are any,
+which then count as a judge without bias). `ppi` are win rates by prediction-powered inference,
+`labels` by the labels alone.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +30,7 @@ from jbt.experiments.declare import Group, Sweep
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import Line, Panel
 from jbt.own.leaderboards.intervals import LEVEL
-from jbt.own.leaderboards.prediction_powered import FEWEST_LABELLED, significantly_better
+from jbt.own.leaderboards.prediction_powered import FEWEST_LABELLED
 from jbt.types import check_count
 
 from ._shared.prompt_studies import FITS, draw, pair_sums
@@ -62,7 +61,8 @@ JUDGES: dict[str, dict[str, float]] = {
     "clear pairs labelled": {"bias": 1.0, "clear": 1.0},
 }
 """Judge -> what differs from a fair one."""
-JUDGE_ALONE = ("naive", "bias_aware", "davidson", "length_controlled", "joint", "judge_aware")
+OF_MODELS = ("estimate", "win_rate", "win_variance", "degrees", "rare")
+"""Metrics of each estimator and model."""
 NAMES = (
     "fair judge",
     "prefers\nlength",
@@ -82,8 +82,6 @@ SHOWN = {
     ("ppi", True): ("prediction-powered", "vermilion", "s"),
 }
 """(estimator, whether it has labels) -> label, colour and marker in the figure."""
-QUANTITIES = ("tau", "coverage", "rank_coverage", "rank_width")
-"""What is printed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,10 +98,8 @@ class Baselines(MapPrior, Sweep):
     units = {
         "method": "index of the estimator",
         "content": "index of the model",
-        "other": "index of the model",
         "n_anchors": "labelled pairs",
         "estimate": "logits; share for labels and ppi",
-        "covariance": "of the estimates",
         "win_rate": "1 (share)",
         "win_variance": "1",
         "degrees": "1",
@@ -136,20 +132,15 @@ class Baselines(MapPrior, Sweep):
     def methods(self) -> list[tuple[str, int]]:
         """The estimators with their number of labels."""
         with_labels = [(name, n) for n in self.n_anchors for name in ("labels", "ppi")]
-        judge_alone = [(name, 0) for name in JUDGE_ALONE]
+        judge_alone = [(name, 0) for name in FITS]
         return [*judge_alone, ("judge_aware", self.n_anchors[-1]), *with_labels]
 
     def groups(self):
         judges = [PLAIN | changes for changes in JUDGES.values()]
         conditions = {name: np.array([judge[name] for judge in judges]) for name in PLAIN}
-        models = range(self.n_models)
-        of_models: dict[str, Any] = {"method": range(len(self.methods)), "content": models}
-        shared = ("estimate", "win_rate", "win_variance", "degrees", "rare")
-        axes = {
-            **dict.fromkeys(shared, of_models),
-            "covariance": of_models | {"other": models},
-            "truth": {"content": models},
-        }
+        content = {"content": range(self.n_models)}
+        of_models = {"method": range(len(self.methods)), **content}
+        axes = {**dict.fromkeys(OF_MODELS, of_models), "truth": content}
         sizes = {"n_items": self.n_models, "pools": self.pools, "axes": axes, "fits": 100}
         return [Group("studies", self.experiment, conditions, {"judge": list(JUDGES)}, **sizes)]
 
@@ -166,33 +157,31 @@ class Baselines(MapPrior, Sweep):
                 either = [(sums.labels > 0).sum(0), (sums.labels < sums.labelled).sum(0)]
                 rare = jnp.minimum(*either) < stats.FEWEST
                 rate, variance = fit.win_rate, jnp.diagonal(fit.covariance)
-                rows.append((rate, fit.covariance, rate, variance, fit.degrees, rare))
+                rows.append((rate, rate, variance, fit.degrees, rare))
                 continue
             fit = FITS[name](study, self.prior, n)
             statuses[f"status_{name}{n or ''}"] = fit.status
             theta, covariance = fit.estimate[:m], fit.covariance[:m, :m]
             rate, slope = _win_rates(theta), jnp.asarray(jax.jacobian(_win_rates)(theta))
-            if name == "length_controlled":  # win rates against one model alone
-                rate = jnp.full(m, jnp.nan)
             variance = jnp.einsum("ij,jk,ik->i", slope, covariance, slope)
             degrees = jnp.full(m, self.n_prompts - 1.0)
-            rows.append((theta, covariance, rate, variance, degrees, jnp.zeros(m, bool)))
-        names = ("estimate", "covariance", "win_rate", "win_variance", "degrees", "rare")
-        out = {name: jnp.stack(v) for name, v in zip(names, zip(*rows, strict=True), strict=True)}
+            rows.append((theta, rate, variance, degrees, jnp.zeros(m, bool)))
+        columns = zip(OF_MODELS, zip(*rows, strict=True), strict=True)
+        out = {name: jnp.stack(values) for name, values in columns}
         return {**out, "truth": study.win_rate, **statuses}
 
     def table(self, ds, t):
         import xarray as xr
 
-        raw = ds.load().transpose("judge", "pool", "content", "other", ...)
+        raw = ds.load().transpose("judge", "pool", "content", ...)
         for at, (name, n) in enumerate(self.methods):
             coords = {"judge": raw["judge"].values, "estimator": name, "n_anchors": n}
             for quantity, values in _metrics(raw.isel(method=at), name not in FITS).items():
                 t.means(quantity, xr.DataArray(values, coords, ("judge", "pool")))
 
     def headline(self, table):
-        """Rows to print: all but errors."""
-        return where(table, quantity=list(QUANTITIES))
+        """Rows to print: all but widths."""
+        return where(table, quantity=["tau", "coverage"])
 
     def panels(self, table):
         lines = []
@@ -241,26 +230,22 @@ def _metrics(one: xr.Dataset, of_labels: bool) -> dict[str, np.ndarray]:
     """[judges, studies] of one estimator; NaN where nothing is printed."""
     from scipy.special import stdtrit
 
-    names = ("estimate", "truth", "win_rate", "win_variance", "degrees")
-    estimate, truth, rate, variance, degrees = (one[name].values for name in names)
+    truth = one["truth"].values
+    estimate, rate, variance, degrees, rare = (one[name].values for name in OF_MODELS)
     enough = np.ones_like(degrees, bool)
     if of_labels:
         enough = degrees + 1 >= FEWEST_LABELLED
-        low, high = stats.effective_share(rate, variance, degrees + 1, one["rare"].values)
+        low, high = stats.effective_share(rate, variance, degrees + 1, rare)
     else:
         half = stdtrit(degrees, (1 + LEVEL) / 2) * np.sqrt(variance)
         low, high = rate - half, rate + half
     low, high = (np.where(enough, end, np.nan) for end in (low, high))
-    better = significantly_better(estimate, one["covariance"].values, degrees + 1, enough)
     m = estimate.shape[-1]
     above = truth[..., :, None] > truth[..., None, :]
-    rank, rank_low, rank_high = 1 + above.sum(-2), 1 + better.sum(-1), m - better.sum(-2)
     right = np.sign(estimate[..., :, None] - estimate[..., None, :])
     of_models = {
         "coverage": np.where(np.isfinite(low), (low <= truth) & (truth <= high), np.nan),
         "width": high - low,
-        "rank_coverage": np.where(enough, (rank_low <= rank) & (rank <= rank_high), np.nan),
-        "rank_width": np.where(enough, rank_high - rank_low, np.nan),
     }
     defined = {n: np.ma.masked_invalid(v).mean(-1).filled(np.nan) for n, v in of_models.items()}
     return {"tau": np.where(above, right, 0).sum((-2, -1)) / (m * (m - 1) / 2), **defined}

@@ -25,7 +25,7 @@ from jaxtyping import Array, Float
 
 from jbt import stats
 from jbt.experiments.declare import Group, RecordedSweep
-from jbt.experiments.plots import Line, Panel, points
+from jbt.experiments.plots import Line, Panel
 
 from ._shared.any_likelihood import maximise
 from ._shared.recorded import WORDS, Board, read_board
@@ -124,12 +124,6 @@ class BiasByQuality(RecordedSweep):
             ends = np.array([quality.min(), quality.max()])
             ax.plot(ends, c + gamma * ends, color="black", label="all models together")
 
-        def by_analysis(ax):
-            rows = table[table.quantity == "interaction"]
-            points(ax, rows, rows.analysis, colour="blue", label="", horizontal=True)
-            ax.invert_yaxis()
-            ax.axvline(0, color="black", linewidth=0.8)
-
         return [
             Panel(
                 lambda rows: quality[rows.content],
@@ -144,12 +138,18 @@ class BiasByQuality(RecordedSweep):
                 after=of_all,
             ),
             Panel(
-                labels=(
+                "analysis",
+                {"quantity": "interaction"},
+                [Line({}, "", "blue", joined=False)],
+                (
                     "growth of c with a logit of quality (bars: 95 %)",
                     "",
                     "c grows with quality in every analysis\nbut that of the stronger half",
                 ),
-                after=by_analysis,
+                names=list(ANALYSES),
+                down=True,
+                level=0.0,
+                legend=0,
             ),
         ]
 

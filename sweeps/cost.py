@@ -218,21 +218,17 @@ class Cost(RunSettings):
 
     def add_reached(self, frontier: Frontier, t: Table) -> None:
         """Add recall at the best budget, which a study of the paper's size chooses on the pools
-        whose recall it reports; and each target's cost and the share of such studies that reach
-        it."""
+        whose recall it reports; and each target's cost."""
         row = {**frontier.row, "n_pools": frontier.recall.shape[-1]}
         mean, *interval = stats.mean_interval(at_best_budget(frontier.recall), seed=self.seed)
 
         studies = frontier.best_of_studies
         t.add("best_recall", mean, interval, studies=studies, **row)
-        of_paper = twins.known()[frontier.row["judge"]].pools
         for target in self.target:
             dollars = frontier.reach(target)
             interval = prices.of_resamples(dollars[1:], row["n_pools"])
             studies = partial(frontier.reach, target)
             t.add("cost_to_reach", dollars[0], interval, studies=studies, target=target, **row)
-            share = np.isfinite(frontier.reach(target, of_paper)).mean()
-            t.add("reached_by_studies", share, target=target, **row)
 
     def add_comparison(self, cheap: Frontier, dear: Frontier, t: Table) -> None:
         """Add how many times cheaper the cheap judge reaches each target than the dear one, without
@@ -255,7 +251,7 @@ class Cost(RunSettings):
 
     def headline(self, table):
         """Rows beside the paper's numbers and costs of the targets; not every budget."""
-        whole = table.quantity.isin(["best_recall", "cost_to_reach", "reached_by_studies"])
+        whole = table.quantity.isin(["best_recall", "cost_to_reach"])
         times = (table.quantity == "times_cheaper") & table.estimate.notna()
         return table[whole | times | table.paper.notna()]
 

@@ -186,12 +186,6 @@ class Escalation(Correlated, VaryingBias, Sweep):
 
     def table(self, ds, t):
         t.means("recall", ds["recall"])
-        both = ds.isel(condition=~ds["strategy"].isin(CHEAP).values)
-        t.means("reference_asked", both["reference_asked"])
-        for recall in both["recall"].transpose("condition", ...):
-            alone = where(ds, strategy="cheap_only")
-            (alone,) = where(alone, rho=recall["rho"].item())["recall"].transpose("condition", ...)
-            t.means("benefit", recall - alone.drop_vars(Cell._fields))
 
     def headline(self, table):
         """Rows to print: recall at the middle price and the largest purse."""

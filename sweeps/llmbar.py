@@ -121,7 +121,6 @@ class LLMBar(RecordedSweep):
                 quantities = {
                     "agreement_corrected": agreement,
                     "gain": agreement - raw["agreement"],
-                    "gain_over_no_judge": agreement - corrected[WITHOUT_JUDGE],
                 }
                 for subset, (quantity, values) in product(subsets, quantities.items()):
                     part = values.isel(pool=np.flatnonzero(raw["subset"] == subset))

@@ -1,5 +1,5 @@
-"""A judge whose bias grows with quality: who still finds the top k, who measures the growth, and
-where correction stops helping. Beyond the paper, whose judges have one bias each.
+"""A judge whose bias grows with quality: who still finds the top k, and where correction stops
+helping. Beyond the paper, whose judges have one bias each.
 
 Bias and its growth gamma are in units of the quality that the judge sees: at gamma = 0.5 the bias
 of an item grows by half of what its quality grows. Two kinds of pool: the paper's, of statements,
@@ -43,7 +43,6 @@ N_ITEMS, K, REFIT_EVERY = 30, 5, 8
 ALL = N_ITEMS * (N_ITEMS - 1)
 """Every verdict."""
 RULES = ("top_k_aware", "entropy_reduction_fresh")
-Z = 1.96
 
 
 @dataclass(frozen=True)
@@ -126,52 +125,23 @@ def verdicts_of(key: Key[Array, ""], pool: Pool, condition: Condition) -> Compar
 # --- methods that see every verdict
 
 
-class Found(NamedTuple):
-    """What a method makes of a pool."""
-
-    theta: Any
-    """[M] the ranking; None of a run of the active loop, which has one at each budget."""
-    status: Array
-    c: Any = jnp.nan
-    gamma: Any = jnp.nan
-    covered: tuple[Any, Any] = (jnp.nan, jnp.nan)
-    """Whether the intervals of c and gamma hold the truth."""
-
-    @classmethod
-    def of(cls, fit: Fit) -> Found:
-        """What a fit says."""
-        return cls(fit.parameters.theta, fit.status, fit.parameters.c[0])
+Method = Callable[[Comparisons, Design, Prior, Condition], Fit]
 
 
-Method = Callable[[Comparisons, Design, Prior, Condition], Found]
-
-
-def fitted(verdicts: Comparisons, design: Design, prior: Prior, condition: Condition) -> Found:
+def fitted(verdicts: Comparisons, design: Design, prior: Prior, condition: Condition) -> Fit:
     """The MAP of the naive or of the bias-aware model, as the condition says."""
     free = condition["aware"] > 0
-    return Found.of(fit_map(verdicts, design, prior, Variant(free[None], free)))
+    return fit_map(verdicts, design, prior, Variant(free[None], free))
 
 
-def local(verdicts: Comparisons, design: Design, prior: Prior, condition: Condition) -> Found:
+def local(verdicts: Comparisons, design: Design, prior: Prior, condition: Condition) -> Fit:
     """Bias-aware, refitted to the verdicts at the boundary."""
-    return Found.of(estimators.local(verdicts, design, prior))
+    return estimators.local(verdicts, design, prior)
 
 
-def interaction(verdicts: Comparisons, design: Design, prior: Prior, condition: Condition) -> Found:
-    """The MAP with an interaction; c and gamma from verdicts alone, in units of the judge's quality
-    where it draws its verdicts."""
-    fit = estimators.interaction(verdicts, design, prior)
-    alone = estimators.estimate_interaction(verdicts, design)
-    sd = jnp.sqrt(jnp.diag(alone.covariance))
-    c, gamma = alone.fit.parameters.c[0], alone.interaction[0]
-    near = (
-        jnp.abs(c - condition["bias"]) <= Z * sd[design.n_contents],
-        jnp.abs(gamma - condition["interaction"]) <= Z * sd[-1],
-    )
-    # Frozen likelier verdicts have another unit, and intervals take verdicts for draws.
-    known = (condition["argmax"] == 0) & (alone.fit.status == Status.CONVERGED)
-    c_covered, gamma_covered = (jnp.where(known, v, jnp.nan) for v in near)
-    return Found(fit.parameters.theta, fit.status, c, gamma, (c_covered, gamma_covered))
+def interaction(verdicts: Comparisons, design: Design, prior: Prior, condition: Condition) -> Fit:
+    """The MAP with an interaction."""
+    return estimators.interaction(verdicts, design, prior)
 
 
 METHODS: dict[str, Method] = {
@@ -205,8 +175,6 @@ class VaryingBias(MapPrior, Sweep):
     }
     units = {
         "interaction": "pure number",
-        "c": "logits",
-        **dict.fromkeys(("flat", "covered"), "share of pools"),
     }
     panel_size = {"width": 4.6, "height": 4.2, "below": {"ncols": 2, "fontsize": 9}}
 
@@ -286,24 +254,15 @@ class VaryingBias(MapPrior, Sweep):
         recall = jnp.full(len(self.budget) + 1, jnp.nan, jnp.float32)
         if rule == "all":
             verdicts = verdicts_of(key, pool, condition)
-            found = METHODS[models[0]](verdicts, pool.design, self.prior, condition)
-            recall = recall.at[-1].set(metrics.top_k_recall(found.theta, pool.quality, K))
+            fit = METHODS[models[0]](verdicts, pool.design, self.prior, condition)
+            found, status = metrics.top_k_recall(fit.parameters.theta, pool.quality, K), fit.status
+            recall = recall.at[-1].set(found)
         else:
             at_budgets, status = self.adaptive(rule, key, pool, condition)
-            found = Found(None, status)
             recall = recall.at[:-1].set(at_budgets)
         # What the verdicts do not identify is no failure of the fit.
-        flat = found.status == Status.FLAT
-        numbers = {
-            "recall": recall,
-            "c_hat": found.c,
-            "interaction_hat": found.gamma,
-            "flat": flat,
-            "c_covered": found.covered[0],
-            "interaction_covered": found.covered[1],
-        }
-        numbers = {name: jnp.asarray(v, jnp.float32) for name, v in numbers.items()}
-        return {**numbers, "status": jnp.where(flat, Status.CONVERGED, found.status)}
+        status = jnp.where(status == Status.FLAT, Status.CONVERGED, status)
+        return {"recall": recall, "status": status}
 
     def adaptive(
         self, rule: str, key: Key[Array, ""], pool: Pool, condition: Condition
@@ -330,7 +289,7 @@ class VaryingBias(MapPrior, Sweep):
         self, of: xr.Dataset, counting: xr.DataArray, labels: dict[str, Any], t: Table
     ) -> None:
         """Add the rows of one method: recall, its gain over counting wins in every verdict, the
-        correlation at which that ends, and the bias measured."""
+        correlation at which that ends."""
         model, rule, design = (labels[name] for name in METHOD)
         recall = of["recall"].sel(budget=[ALL] if rule == "all" else list(self.budget))
         t.means("recall", recall, **labels)
@@ -343,21 +302,10 @@ class VaryingBias(MapPrior, Sweep):
                     line = line.swap_dims(condition="rho").drop_vars("interaction")
                     at = {"interaction": gamma, "budget": budget, "judge": "default", **labels}
                     t.crossing(line, **at)
-        if rule != "all" or model == "naive":
-            return
-        at = {"budget": ALL, **labels}
-        t.means("c_hat", of["c_hat"], **at)
-        if model == "interaction":
-            t.shares("flat", of["flat"], **at)
-            t.means("interaction_hat", of["interaction_hat"], **at)
-            for name in ("c_covered", "interaction_covered"):
-                if np.isfinite(of[name]).any():
-                    t.shares(name, of[name], **at)
 
     def headline(self, table):
-        """Rows to print: recall on uncorrelated pools, crossings, and what was measured."""
-        kept = ["recall", "crossing", "c_hat", "interaction_hat", "c_covered"]
-        shown = where(table, quantity=[*kept, "interaction_covered"])
+        """Rows to print: recall on uncorrelated pools, and crossings."""
+        shown = where(table, quantity=["recall", "crossing"])
         return shown[shown.rho.isna() | (shown.rho == 0)]
 
     def panels(self, table):

@@ -144,8 +144,8 @@ def pair_sums(study: Study, n_labels: int, judge: int = 0) -> PairSums:
 
 # --- fits
 
-WEAK, FIXED = 0.01, 1e9
-"""Prior precisions of Davidson's log nu, and of a parameter that is known."""
+WEAK = 0.01
+"""Prior precision of Davidson's log nu."""
 ORDER = np.array([1.0, -1.0])[:, None]
 """[2, 1] who is shown first."""
 
@@ -170,7 +170,7 @@ def robust_fit(
     Args:
       likelihood: (differences of theta in the pairs [K], parameters, one prompt) -> log-likelihood.
       parameters: name -> (number, prior precision).
-      theta: its prior precision, a number or [M].
+      theta: its prior precision.
     """
     m = len(study.theta)
     first, second = pairs_of(m)
@@ -206,20 +206,19 @@ def fit(
     panel: bool = False,
     biases: bool = True,
     ties: bool = False,
-    scales: bool = False,
 ) -> RobustFit:
     """Fit the first judge's verdicts, or those of a panel, and n labels, which have no bias.
 
     Args:
-      panel: all judges.
+      panel: all judges, each with its own discrimination, the first's being 1 if there are no
+        labels.
       biases: each judge has its own c and kappa.
       ties: have a probability of their own (Davidson 1970), nu equal for all.
-      scales: each judge has its own discrimination, the first's being 1 if there are no labels.
     """
     j = study.won.shape[1] if panel else 1
     free = {"c": (j, prior.lam_b), "kappa": (j, prior.lam_b)} if biases else {}
     free |= {"log_nu": (1, WEAK)} if ties else {}
-    free |= {"log_s": (j if n else j - 1, 1.0)} if scales else {}
+    free |= {"log_s": (j if n else j - 1, 1.0)} if panel else {}
 
     def likelihood(apart: Array, at: dict[str, Array], prompt: Any) -> Array:
         difference, won, label, turn = prompt
@@ -237,28 +236,10 @@ def fit(
     return robust_fit(likelihood, study, free, prior.lam)
 
 
-def length_controlled(study: Study, prior: Prior, n: int) -> RobustFit:
-    """Every model against the first alone, with a coefficient of tanh(length) for each; prompts of
-    one difficulty, as these are."""
-    m = len(study.theta)
-    first, second = pairs_of(m)
-    against = jnp.asarray(first == 0)
-    scale = study.difference.std(0, ddof=1)
-
-    def likelihood(apart: Array, at: dict[str, Array], prompt: Any) -> Array:
-        z = apart + at["c"][second] * jnp.tanh(prompt[0] / scale)
-        return (_log_share(z, prompt[1][0]) * against).sum()
-
-    theta = np.append(FIXED, np.full(m - 1, prior.lam_b))
-    return robust_fit(likelihood, study, {"c": (m, prior.lam_b)}, theta)
-
-
 FITS = {
     "naive": partial(fit, biases=False),
     "bias_aware": fit,
     "davidson": partial(fit, ties=True),
-    "length_controlled": length_controlled,
-    "joint": partial(fit, panel=True),
-    "judge_aware": partial(fit, panel=True, scales=True),
+    "judge_aware": partial(fit, panel=True),
 }
 """Functions (study, prior, number of labels) -> fit."""

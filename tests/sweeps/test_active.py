@@ -225,13 +225,12 @@ def test_without_a_judge_there_is_our_own():
         assert own == ("draws", 1.5, 0.35, discrimination, 0.0)
 
 
-def test_how_often_a_study_finds_the_rule_ahead_of_all():
+def test_how_often_a_study_tells_the_rule_from_all():
     rules = ("top_k_aware", *families()["baselines"])
     s = dataclasses.replace(SMALL, rule=rules, budget=(120,))
-    for effect, expected in ((0.05, 1.0), (0.0, 1 / 6)):
+    for effect in (0.05, 0.0):
         table = table_of(s, results(s, effect))
         mine = where(table, budget=120, judge="llama").set_index("quantity")
-        assert mine.estimate["ahead_of_all"] == pytest.approx(expected, abs=0.15)
         assert mine.estimate["told_from_all"] == pytest.approx(float(effect > 0), abs=0.1)
 
 

@@ -2,8 +2,8 @@
 
 The paper's table "The paired design adds information; more data does not": all contents are
 rendered twice, and the same verdicts analysed with a quality for each rendering (unpaired) and for
-each content (paired); in `sweeps.partial_pairing` only some contents are rendered twice. Also the
-paper's two negative controls: Eq. 3 without centring, and c moved while the qualities are held.
+each content (paired); in `sweeps.partial_pairing` only some contents are rendered twice. Also one of
+the paper's negative controls: Eq. 3 without centring.
 
 All judges see the same pools of one size, as in the paper; replicates share them. With --pool
 statement_bank contents are made of the statements of the paper's benchmark, and judges are twins.
@@ -65,11 +65,8 @@ COLUMNS = (
 MEANS = (
     "profile_range_mle_centred",
     "profile_drop",
-    "slice_drop",
-    "curvature",
     "c_mle",
     "c_interval_width",
-    "c_interval_width_wald",
     "rank",
     "n_columns",
 )
@@ -107,7 +104,6 @@ class Paired(Profiled):
     units = {
         "profile_range_mle_centred": "log-likelihood, over c_mle +- 1",
         "profile_drop": "log-likelihood, c_map moved by 0.5 and the rest maximised again",
-        "slice_drop": "log-likelihood, c_map moved by 0.5 and the rest held",
         "c_uncentred": "logits, Eq. 3 without centring where apparent quality has mean 0",
         "c_uncentred_first": "logits, the same where the first item's is 0",
     }
@@ -202,7 +198,6 @@ class Paired(Profiled):
         around_mle = identifiability.grid_around(top, points=3)
         grid = jnp.concatenate([around_map, around_mle])
         profile = identifiability.profile(comparisons, design, grid)
-        held = identifiability.likelihood_slice(comparisons, design, mode, around_map)
         phi = design.of_items(mode.theta) + design.covariates[:, 0] * c[0]
         at_map = jax.tree.map(lambda v: v[: len(around_map)], profile)
         at_mle = jax.tree.map(lambda v: v[len(around_map) :], profile).range()
@@ -215,14 +210,11 @@ class Paired(Profiled):
             "profile_range": at_map.range(),
             "profile_range_mle_centred": jnp.asarray(jnp.where(exists, at_mle, jnp.nan)),
             "profile_drop": drop(at_map.log_likelihood),
-            "slice_drop": drop(held),
             "c_uncentred": uncentred(phi - phi.mean()),
             "c_uncentred_first": uncentred(phi - phi[0]),
-            "curvature": estimate.curvature,
             "c_mle": estimate.c,
             "mle": estimate.status,
             "c_interval_width": estimate.high - estimate.low,
-            "c_interval_width_wald": estimate.wald_high - estimate.wald_low,
             "rank": identifiability.rank(design, comparisons.shown),
             "n_columns": jnp.asarray(design.content_mask().sum() + design.n_covariates + 1),
             "status_map": status.max(),

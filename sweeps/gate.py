@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -45,7 +45,6 @@ from ._shared.scenario import Correlated, VaryingBias
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
     from jbt.experiments.table import Table
 
@@ -135,11 +134,11 @@ class Gate(Correlated, VaryingBias, Sweep):
     `jbt.simulation.judges.GATED`."""
     n_anchors: tuple[int, ...] = (5, 10, 20, 40, 60)
     """Numbers of trusted labels, increasing; for members, draws."""
-    sets: int = 100
+    sets: Annotated[int, check_count] = 100
     """Number of label sets drawn for each pool."""
     many: tuple[int, ...] = (120, 180, 240, 320, 435)
     """Larger numbers of trusted labels, increasing, to find how many a given power takes."""
-    many_sets: int = 8
+    many_sets: Annotated[int, check_count] = 8
     """Number of label sets drawn for each pool with these."""
     alpha: tuple[float, ...] = (0.05,)
     """Levels of the tests."""
@@ -170,16 +169,10 @@ class Gate(Correlated, VaryingBias, Sweep):
             raise ValueError(f"sd has no effect with --pool {BANK}: {what}")
         known = twins.known() if self.pool == BANK else judges.GATED
         declare.check_listed("judge", self.judge, list(known))
-        declare.check_increasing("n_anchors", self.n_anchors, least=1)
-        declare.check_increasing("many", self.many, least=self.n_anchors[-1] + 1, length=0)
         n_pairs = self.n_items * (self.n_items - 1) // 2
-        for name in ("n_anchors", "many"):
-            most = max(getattr(self, name), default=0)
-            if most > n_pairs:
-                what = f"but {self.n_items} items make {n_pairs} pairs"
-                raise ValueError(f"{name} has {most}, {what}")
-        for name in ("sets", "many_sets"):
-            check_count(name, getattr(self, name))
+        declare.check_increasing("n_anchors", self.n_anchors, least=1, most=n_pairs)
+        over = {"least": self.n_anchors[-1] + 1, "most": n_pairs}
+        declare.check_increasing("many", self.many, **over, length=0)
         if not self.alpha:
             raise ValueError("alpha must have a level at least")
         for level in self.alpha:
@@ -367,6 +360,26 @@ class Gate(Correlated, VaryingBias, Sweep):
                 ("best", "the better of both, in each pool", "purple", "-"),
             )
         ]
+        rates = where(table, quantity="enable_rate")
+        setting = ["judge", "pool_class", "labels", "rule", "alpha", "n_anchors"]
+        largest = rates.loc[rates.groupby(setting, dropna=False).estimate.idxmax()]
+        sign = {"rule": "sign", "alpha": a}
+        harms = [
+            plots.Line({"labels": k, "pool_class": name, **rule}, label, KINDS[k][1], {"ls": ls})
+            for k, name, ls, label, rule in (
+                ("pairs", HARMED[0], "-", KINDS["pairs"][0], sign),
+                ("disputed", HARMED[0], "-", KINDS["disputed"][0], sign),
+                ("members", HARMED[1], "-", KINDS["members"][0], sign),
+                ("disputed", HARMED[1], ":", "disputed pairs, where recall falls", sign),
+                ("pairs", HARMED[0], "--", PAPERS, {"rule": "at_least"}),
+            )
+        ]
+
+        def to_zero(ax):
+            ax.set_yscale("symlog", linthresh=0.01)
+            ax.set_ylim(0, 1.5)
+            ax.set_yticks([0, 0.01, 0.1, 1], ["0", "0.01", "0.1", "1"])
+
         return [
             plots.Panel(
                 "rho",
@@ -389,14 +402,19 @@ class Gate(Correlated, VaryingBias, Sweep):
                 ),
             ),
             plots.Panel(
-                labels=(
+                "n_anchors",
+                {"judge": ALL},
+                harms,
+                (
                     "trusted labels (count)",
                     "share of harmed pools corrected, largest\nover "
                     + r"$\rho$ (bands: 95 % over pools)",
                     "Sign tests (solid) correct harmed pools\n"
                     f"more rarely than promised (black line: {a:g})",
                 ),
-                after=lambda ax: draw_harm(ax, table, a),
+                level=a,
+                after=to_zero,
+                table=largest,
             ),
         ]
 
@@ -422,29 +440,6 @@ def worst(table: pd.DataFrame) -> pd.Series:
     keys = ["rule", "labels", "alpha", "pool_class"]
     at = rates.groupby(keys).estimate.idxmax() if len(rates) else []
     return table.index.to_series().isin(at)
-
-
-def draw_harm(ax: Axes, table: pd.DataFrame, alpha: float) -> None:
-    """Draw the largest rate over correlations in harmed pools, against K."""
-    series = [
-        ("pairs", HARMED[0], "-", KINDS["pairs"][0]),
-        ("disputed", HARMED[0], "-", KINDS["disputed"][0]),
-        ("members", HARMED[1], "-", KINDS["members"][0]),
-        ("disputed", HARMED[1], ":", "disputed pairs, where recall falls"),
-        ("pairs", HARMED[0], "--", PAPERS),
-    ]
-    for labels, name, ls, label in series:
-        of_rule = {"rule": "at_least"} if label == PAPERS else {"rule": "sign", "alpha": alpha}
-        rows = where(table, quantity="enable_rate", judge=ALL, labels=labels, **of_rule)
-        rows = where(rows, pool_class=name)
-        if rows.empty:
-            continue
-        rows = rows.loc[rows.groupby("n_anchors").estimate.idxmax()]
-        plots.line(ax, rows, "n_anchors", colour=KINDS[labels][1], label=label, linestyle=ls)
-    ax.axhline(alpha, color="black", linewidth=0.8)
-    ax.set_yscale("symlog", linthresh=0.01)
-    ax.set_ylim(0, 1.5)
-    ax.set_yticks([0, 0.01, 0.1, 1], ["0", "0.01", "0.1", "1"])
 
 
 SWEEP = Gate

@@ -2,8 +2,8 @@
 
 The paper's table "The paired design adds information; more data does not": all contents are
 rendered twice, and the same verdicts analysed with a quality for each rendering (unpaired) and for
-each content (paired); in `sweeps.partial_pairing` only some contents are rendered twice. Also one of
-the paper's negative controls: Eq. 3 without centring.
+each content (paired); in `sweeps.partial_pairing` only some contents are rendered twice. Also a
+negative control of the paper: Eq. 3 without centring.
 
 All judges see the same pools of one size, as in the paper; replicates share them. With --pool
 statement_bank contents are made of the statements of the paper's benchmark, and judges are twins.

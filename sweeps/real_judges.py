@@ -29,7 +29,6 @@ from ._shared.recorded import Answers, read
 from ._shared.scenario import MapPrior
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
 
 
@@ -161,20 +160,17 @@ class RealJudges(MapPrior, RecordedSweep):
             for shift in [0.15 * (j - (len(judges) - 1) / 2)]
         ]
 
-        def places(columns: list[str], known: dict[tuple[str, str], str]) -> dict[str, Any]:
-            order = {cell: place for place, cell in enumerate(known)}
-
-            def of(rows: pd.DataFrame) -> list[float]:
-                cells = rows[columns].fillna("").itertuples(index=False, name=None)
-                return [order.get(cell, np.nan) for cell in cells]
-
-            return {"x": of, "names": list(known.values()), "name_style": {"fontsize": 8}}
+        def panel(columns: list[str], names: dict[tuple[str, str], str], **options: Any) -> Panel:
+            cells = table[columns].fillna("").itertuples(index=False, name=None)
+            rows = table.assign(cell=list(cells))
+            style = {"fontsize": 8}
+            return Panel("cell", lines=lines, names=names, name_style=style, table=rows, **options)
 
         return [
-            Panel(
-                **places(["quantity", "design"], COEFFICIENTS),
+            panel(
+                ["quantity", "design"],
+                COEFFICIENTS,
                 where={"quantity": ["c", "kappa"]},
-                lines=lines,
                 labels=(
                     "",
                     "c or kappa, logits (bars: 95 %)",
@@ -183,10 +179,10 @@ class RealJudges(MapPrior, RecordedSweep):
                 level=0.0,
                 legend=9,
             ),
-            Panel(
-                **places(["design", "model"], AGREEMENTS),
+            panel(
+                ["design", "model"],
+                AGREEMENTS,
                 where={"quantity": "agreement"},
-                lines=lines,
                 labels=(
                     "",
                     "agreement with humans (bars: 95 %)",

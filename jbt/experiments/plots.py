@@ -138,7 +138,7 @@ class Panel:
     """Axes with a logarithmic scale: x, y or xy."""
     ticks: Mapping[str, Sequence[int | float]] = field(default_factory=dict)
     """x, y -> the only ticks."""
-    names: Sequence[str] | Mapping[str, str] = ()
+    names: Sequence[str] | Mapping[Any, str] = ()
     """Names of the places 0, 1, ... of the x axis: values of the column, where x is one, or what
     each is called."""
     down: bool = False
@@ -205,7 +205,7 @@ class Panel:
         if callable(self.x):
             return np.asarray(self.x(rows), float)
         if self.names:
-            return rows[self.x].map(list(self.names).index).astype(float)
+            return rows[self.x].map({name: i for i, name in enumerate(self.names)})
         return rows[self.x].astype(float)
 
 

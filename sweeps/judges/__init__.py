@@ -78,7 +78,7 @@ class Judges(Sweep):
         "kappa_hat": "logits",
         **dict.fromkeys(rows.CORRELATIONS, "1 (correlation within the pool)"),
         "unit_flip_rate": "share of ordered pairs, expected",
-        **dict.fromkeys(rows.PROBES, "share of verdicts"),
+        "probe_preference": "share of verdicts",
         "unit": "factor on logits",
         **calibration.UNITS,
     }
@@ -197,7 +197,7 @@ class Judges(Sweep):
             "uncertain": share(_in_doubt(p)),
             "unit_flip_rate": share(jnp.minimum(louder, 1 - louder)),
             "unit_uncertain": share(_in_doubt(louder)),
-            **_probes(key, condition, self.n_probes),
+            "probe_preference": _probed(key, condition, self.n_probes),
             "status": jnp.stack([fit.status for fit in fits.values()]).max(),
         }
 
@@ -281,18 +281,13 @@ def _in_doubt(p: Array) -> Array:
     return (p > twins.DOUBT[0]) & (p < twins.DOUBT[1])
 
 
-def _probes(key: Key[Array, ""], condition: Condition, n: int) -> dict[str, Array]:
-    """Verdicts on n pairs of equal quality, elaborated against terse, in both orders: shares for
-    the elaborated answer and for the first shown. The answers have the same statements, as in the
-    paper, and the judge has no preference for the pair; or they have others, and it has one."""
-    noise_key, verdict_key = jax.random.split(stream(key, "probes"))
-    e = condition["pair_noise"] * jax.random.normal(noise_key, (n,), condition["bias"].dtype)
-    u = jax.random.uniform(verdict_key, (2, n), e.dtype)
-    out = {}
-    for name, preference in (("", jnp.zeros_like(e)), ("_other_content", e)):
-        pull = condition["bias"] + preference  # towards the elaborated, whichever is shown first
-        z = jnp.stack([pull + condition["position"], -pull + condition["position"]])
-        first = jnp.where(condition["argmax"] > 0, z > 0, u < sigmoid(z))
-        out[f"probe_preference{name}"] = jnp.stack([first[0], ~first[1]]).mean()
-        out[f"probe_first{name}"] = first.mean()
-    return out
+def _probed(key: Key[Array, ""], condition: Condition, n: int) -> Array:
+    """Share of verdicts for the elaborated answer in n pairs of equal quality, elaborated against
+    terse, in both orders. The answers have the same statements, as in the paper, so that the judge
+    has no preference for the pair."""
+    _, verdict_key = jax.random.split(stream(key, "probes"))
+    c, kappa = condition["bias"], condition["position"]
+    z = jnp.stack([kappa + c, kappa - c])[:, None]
+    u = jax.random.uniform(verdict_key, (2, n), z.dtype)
+    first = jnp.where(condition["argmax"] > 0, z > 0, u < sigmoid(z))
+    return jnp.stack([first[0], ~first[1]]).mean()

@@ -35,11 +35,6 @@ INPUTS = ("naive", "order_swap")
 """Models whose recall at k = 5 twins are calibrated to; with ties as halves, the order swap leaves
 the naive estimate."""
 CORRELATIONS = ("corr_naive_x", "corr_residualised")
-PROBES = tuple(
-    f"{what}{content}"
-    for what in ("probe_preference", "probe_first")
-    for content in ("", "_other_content")
-)
 FLIPPED, PRINTED_FLIPS = "gpt_4o_mini", 0.08
 """The judge that the paper asked twice, and the share of its verdicts that changed."""
 BANK: dict[str, Any] = {"pool": "statement_bank"}
@@ -180,8 +175,7 @@ def probes(group: Twins, n_probes: int) -> None:
         low, high = np.transpose(ends)
         return means, low, high
 
-    for name in PROBES:
-        group.means(name, interval=wilson, k=5)
+    group.means("probe_preference", interval=wilson, k=5)
 
 
 def units(group: Twins) -> None:

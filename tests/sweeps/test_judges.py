@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import expit
-from scipy.stats import norm, ttest_1samp
+from scipy.stats import ttest_1samp
 
 from jbt import stats, twins
 from jbt.experiments import paper
@@ -48,31 +48,18 @@ def test_numbers_are_the_published_judges():
 
 def probe(twin, n=4000):
     condition = {name: jnp.float32(v[0]) for name, v in twins.conditions([twin]).items()}
-    found = sweep._probes(jax.random.key(0), condition, n)
-    return {name: float(v) for name, v in found.items()}
+    return float(sweep._probed(jax.random.key(0), condition, n))
 
 
 def test_probes_are_what_the_judge_says_of_equal_answers():
-    """In closed form: over both orders, c + kappa + e > 0 and c - kappa + e > 0 for the elaborated,
-    c + kappa + e > 0 and -c + kappa - e > 0 for the first."""
+    """In closed form: over both orders, c + kappa > 0 and c - kappa > 0 for the elaborated."""
     given = {"discrimination": 0.3, "bias": 0.8, "position": -1.1}
     likelier = dataclasses.replace(twins.twin("gpt_4o_mini"), **given, pair_noise=1.5)
-    up, down = norm.cdf((0.8 - 1.1) / 1.5), norm.cdf((0.8 + 1.1) / 1.5)
-    found = probe(likelier)
-    error = 4 * 0.5 / np.sqrt(4000)
-    assert found["probe_preference_other_content"] == pytest.approx((up + down) / 2, abs=error)
-    assert found["probe_first_other_content"] == pytest.approx((up + 1 - down) / 2, abs=error)
-    # Of the same statements the judge has no preference but the two biases: always the second.
-    assert (found["probe_preference"], found["probe_first"]) == (0.5, 0.0)
-    stronger = dataclasses.replace(likelier, bias=1.2)
-    assert probe(stronger)["probe_preference"] == 1.0
+    assert probe(likelier) == 0.5  # always the second
+    assert probe(dataclasses.replace(likelier, bias=1.2)) == 1.0
     drawing = dataclasses.replace(likelier, oracle="draws", pair_noise=0.0)
     up, down = expit(0.8 - 1.1), expit(0.8 + 1.1)
-    found = probe(drawing)
-    for content in ("", "_other_content"):
-        preference = found[f"probe_preference{content}"]
-        assert preference == pytest.approx((up + down) / 2, abs=error)
-        assert found[f"probe_first{content}"] == pytest.approx((up + 1 - down) / 2, abs=error)
+    assert probe(drawing) == pytest.approx((up + down) / 2, abs=4 * 0.5 / np.sqrt(4000))
 
 
 P = 60

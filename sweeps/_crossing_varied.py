@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -341,8 +341,6 @@ class Factors(PoolKind, VaryingBias, Varied):
     """Prior precisions of c and kappa (1/logit^2)."""
     k: tuple[int, ...] = (2, 5, 10)
     """Sizes of the top set (count)."""
-    runs: Annotated[int, check_count] = RUNS
-    """Pools a point of the small studies whose crossings are counted (count)."""
     collapse_bias: tuple[float, ...] = (0.5, 1.0, 2.0)
     """True biases of the collapse figure (logits per unit), crossed with its sd."""
     collapse_sd: tuple[float, ...] = (0.6, 1.2, 2.5)
@@ -385,7 +383,7 @@ class Factors(PoolKind, VaryingBias, Varied):
         for cell in self.cells():
             benefit, at = cell.benefit(ds), cell.columns
             small = not at["factor"].startswith(COLLAPSE)
-            t.crossing(benefit, runs=self.runs if small else None, **at)
+            t.crossing(benefit, runs=RUNS if small else None, **at)
 
     def panels(self, table):
         crossings = where(table, quantity="crossing")

@@ -231,7 +231,7 @@ class AlpacaEval(MapPrior, RecordedSweep):
                 after=diagonal,
             ),
             Panel(
-                lambda rows: rows.c_from.map([*SHOWN].index),
+                "c_from",
                 {"quantity": "spread", **shown},
                 [
                     Line({"content": family}, family, colour, joined=False, shift=0.1 * i)
@@ -244,7 +244,7 @@ class AlpacaEval(MapPrior, RecordedSweep):
                     "best minus worst quality of three versions\n(logits; 95 % over prompts)",
                     "Correction brings versions that differ\nin length nearer to each other",
                 ),
-                names=[label for label, _ in SHOWN.values()],
+                names={source: label for source, (label, _) in SHOWN.items()},
                 legend=9,
                 after=lambda ax: ax.set_ylim(bottom=0),
             ),

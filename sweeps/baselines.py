@@ -192,11 +192,11 @@ class Baselines(MapPrior, Sweep):
 
         def panel(quantity: str, axis: str, title: str, level: float | None = None) -> Panel:
             return Panel(
-                lambda rows: rows.judge.map(list(JUDGES).index),
+                "judge",
                 {"quantity": quantity},
                 lines,
                 ("", f"{axis}\n(bars: 95 %)", title),
-                names=NAMES,
+                names=dict(zip(JUDGES, NAMES, strict=True)),
                 name_style={"fontsize": 9},
                 level=level,
                 level_style="--",

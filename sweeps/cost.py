@@ -280,20 +280,15 @@ class Cost(RunSettings):
                 label = f"{names[judge]}, paper" if len(points) else ""
                 ax.plot(points.paper, points.target, "x", label=label, **style)
 
-        def times(ax):
-            sharing = [None, *self.n_pools_sharing]
-            cheaper = where(table, quantity="times_cheaper", rule=self.rule[0])
-            for i, (n, colour) in enumerate(zip(sharing, plots.CYCLE * len(sharing), strict=False)):
-                shared = cheaper.n_pools_sharing
-                ratios = cheaper[shared.isna() if n is None else shared == n]
-                label = {None: "no gate", 1: "gate for one pool"}
-                known = ratios.dropna(subset="ci_low")
-                at = known.target.astype(float) + 0.002 * (i - len(sharing) / 2)
-                shared_by = f"gate shared by {n:,} pools" if n else ""
-                plots.points(ax, known, at, colour=colour, label=label.get(n, shared_by))
-                papers = ratios.dropna(subset="paper")
-                ax.plot(papers.target, papers.paper, "x", ms=8, mew=2, color=colour)
-            ax.axhline(1, color="black", linewidth=0.8)
+        times, sharing = [], [0, *self.n_pools_sharing]
+        for i, (n, colour) in enumerate(zip(sharing, plots.CYCLE * len(sharing), strict=False)):
+            labels = {0: "no gate", 1: "gate for one pool"}
+            label = labels.get(n, f"gate shared by {n:,} pools")
+            at, aside = {"n_pools_sharing": n}, 0.002 * (i - len(sharing) / 2)
+            times.append(plots.Line(at, label, colour, joined=False, shift=aside))
+            times.append(plots.Line(at, "", colour, {"ms": 8, "mew": 2}, marker="x"))
+        cheaper = table.fillna({"n_pools_sharing": 0})
+        cheaper = cheaper.assign(estimate=cheaper.estimate.where(cheaper.ci_low.notna()))
 
         return [
             plots.Panel(
@@ -311,7 +306,10 @@ class Cost(RunSettings):
                 after=papers,
             ),
             plots.Panel(
-                labels=(
+                "target",
+                {"quantity": "times_cheaper", "rule": self.rule[0]},
+                times,
+                (
                     f"recall of the top {K} that both judges reach",
                     f"times cheaper than {names[self.dear]} (bars: 95 %)",
                     "A gate's labels cost more than they save\n"
@@ -320,7 +318,8 @@ class Cost(RunSettings):
                 log="y",
                 ticks={"y": (0.2, 0.5, 1, 2, 5, 10, 20)},
                 legend=below,
-                after=times,
+                level=1.0,
+                table=cheaper,
             ),
         ]
 

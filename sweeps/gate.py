@@ -44,8 +44,6 @@ from ._shared.judge import BANK
 from ._shared.scenario import Correlated, VaryingBias
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from jbt.experiments.table import Table
 
 NOISES = ("fresh", "stored", "length")
@@ -322,8 +320,7 @@ class Gate(Correlated, VaryingBias, Sweep):
                         gate_rows.add_study_counts(t, of_pairs, self.sets, **row)
 
     def headline(self, table):
-        """The paper's table with its labels, for four rules; labels needed; the worst rates of the
-        tests."""
+        """The paper's table with its labels, for four rules; labels needed."""
         over_all = (table.judge == ALL) & table.rho.isin([self.rho[0], self.rho[-1]])
         quantities = ["enable_rate", "gated_recall"]
         rules = ["at_least", "strict", "margin_share", "sign"]
@@ -332,7 +329,7 @@ class Gate(Correlated, VaryingBias, Sweep):
         paper |= table.quantity.str.startswith("study_") & table.paper.notna()
         needed = (table.quantity == "labels_needed") & (table.rho == self.rho[0])
         recall = over_all & table.quantity.isin(["naive_recall", "oracle_recall", "best_recall"])
-        return table[paper | needed | recall | worst(table)]
+        return table[paper | needed | recall]
 
     def panels(self, table):
         """Enable rates and recall along rho, and the largest rate in harmed pools."""
@@ -427,19 +424,6 @@ def with_another_covariate(key: Key[Array, ""], pool: Pool, condition: Condition
     another = pools.with_covariates(stream(key, "legitimate"), pool.quality, score, rho=rho)
     x = jnp.where(rho > 0, another.design.covariates, d.covariates)
     return Pool(pool.quality, Design(x, d.content, d.item_mask, d.n_contents))
-
-
-def worst(table: pd.DataFrame) -> pd.Series:
-    """Mark rows with a test's largest rate, over judges, correlations and K, in pools for which it
-    is bounded and with true labels."""
-    bounded = (table.labels.isin(["pairs", "disputed"]) & (table.pool_class == HARMED[0])) | (
-        (table.labels == "members") & (table.pool_class == HARMED[1])
-    )
-    rates = table[bounded & (table.judge != ALL) & table.noise_kind.isna()]
-    rates = where(rates, quantity="enable_rate", rule=TESTS)
-    keys = ["rule", "labels", "alpha", "pool_class"]
-    at = rates.groupby(keys).estimate.idxmax() if len(rates) else []
-    return table.index.to_series().isin(at)
 
 
 SWEEP = Gate

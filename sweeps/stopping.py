@@ -171,8 +171,6 @@ class Stopping(MapPrior, Sweep):
     logit of quality; pair_noise: errors about pairs, as large as the noise of a draw, which the
     likelier verdict is taken of where verdicts are cached; naive: c* = 1, fitted without c and
     kappa."""
-    covariate: pools.CovariateKind = "continuous"
-    """Covariate of the pools."""
     design: Literal["unpaired", "paired"] = "unpaired"
     """unpaired: n_items contents of one item each. paired: n_items contents, each in both forms, x
     = 0 and 1, which makes twice as many items."""
@@ -218,7 +216,6 @@ class Stopping(MapPrior, Sweep):
         for protocol in self.protocol:
             for loop in self.loops(protocol):
                 check_run(design_of(self.n_shown), loop, np.array([self.budget_of(protocol)]))
-        pools.check_rho([truth.rho for truth in self.simulated.values()], self.covariate)
 
     def loops(self, protocol: str) -> list[Loop]:
         """The rules."""
@@ -242,9 +239,7 @@ class Stopping(MapPrior, Sweep):
     def drawn(self, key: Key[Array, ""], condition: Condition) -> Pool:
         """A pool of the condition's qualities."""
         of_condition = {"sd": condition["sd"], "rho": condition["rho"]}
-        pool = pools.gaussian(
-            stream(key, "pool"), self.n_items, covariate=self.covariate, **of_condition
-        )
+        pool = pools.gaussian(stream(key, "pool"), self.n_items, **of_condition)
         return pools.in_both_forms(pool) if self.design == "paired" else pool
 
     def experiment(self, loop, key, condition):

@@ -60,6 +60,8 @@ LABELS = {
 """Properties of the reference that are varied, one at a time, as the figure names them."""
 PLACES = {"boundary": "near the boundary", "disputed": "disputed", "random": "random"}
 """Placement -> its name in the figure."""
+BOUNDARY = "boundary"
+"""Placement while a factor of the reference is varied."""
 PRIORS = {"joint": "the paper's prior", "correlated": "prior with correlation"}
 """Model of both judges -> its name in the figure."""
 DEFAULT = dict(zip(LABELS, (0.0, 0.0, 2.0, 0.0, 2.0), strict=True))
@@ -169,8 +171,6 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
     )
     """Discriminations of the reference that the models assume, beside the true one, 2 (pure
     number)."""
-    factor_placement: str = "boundary"
-    """Placement while a factor of the reference is varied."""
     factor_rho: Annotated[tuple[float, ...], partial(increasing, length=2)] = (
         0.0,
         0.3,
@@ -190,7 +190,6 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         if not set(self.factor_rho) <= set(self.rho):
             raise ValueError("factor_rho must be some of rho, with whose rows they are compared")
         declare.check_listed("placement", self.placement, list(PLACEMENTS))
-        declare.check_listed("factor_placement", [self.factor_placement], list(PLACEMENTS))
         for name in ("reference_discrimination", "assumed_discrimination"):
             for value in getattr(self, name):
                 check_positive(name, value)
@@ -203,7 +202,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
     def varying(self, name: str, value: float) -> dict[str, Any]:
         """The reference with one factor varied. The models assume its true discrimination unless
         the assumed one is varied."""
-        changes = {"placement": self.factor_placement, name: value}
+        changes = {"placement": BOUNDARY, name: value}
         if name == "reference_discrimination":
             changes["assumed_discrimination"] = value
         return DEFAULT | changes
@@ -397,7 +396,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
     def draw_references(self, ax: Axes, table: pd.DataFrame, model: str) -> None:
         """Draw recall with each reference at one correlation, for two numbers of verdicts."""
         recall = where(table, quantity="recall")
-        kinds = {"as in the other panels": {**DEFAULT, "placement": self.factor_placement}}
+        kinds = {"as in the other panels": {**DEFAULT, "placement": BOUNDARY}}
         kinds |= {LABELS[n].format(v): self.varying(n, v) for n, v in self.varied}
         series = []
         numbers = [n for n in self.n_reference if n][-2:]

@@ -54,9 +54,6 @@ class JudgeSettings(declare.Sweep):
     pool: str | None = None
     """Kind of pool, one of `jbt.simulation.pools.POOLS`. By default gaussian, or statement_bank
     with --judge."""
-    others: str = "uniform"
-    """How many false statements the items of a statement bank have that are not fully correct, one
-    of `jbt.simulation.pools.OTHERS`."""
     max_correlation: float | None = None
     """Draw the covariates again until their |correlation| with quality within the pool is below
     this number in (0, 1]. By default they are drawn once; with --judge the paper's 0.12 holds."""
@@ -87,11 +84,11 @@ class JudgeSettings(declare.Sweep):
         """Values of the fields that are None: name -> value.
 
         Raises:
-          ValueError: unknown judge, or no twin of this oracle and these others.
+          ValueError: unknown judge, or no twin of this oracle.
         """
         if self.judge is None:
             return DEFAULTS_WITHOUT_JUDGE
-        twin = twins.twin(self.judge, oracle=self.oracle, others=self.others)
+        twin = twins.twin(self.judge, oracle=self.oracle)
         fields = ("oracle", "bias", "position", "discrimination", "interaction", "pair_noise")
         values = {name: getattr(twin, name) for name in fields}
         return values | {"pool": BANK, "max_correlation": twins.MAX_CORRELATION}
@@ -107,7 +104,7 @@ class JudgeSettings(declare.Sweep):
         values: dict[str, float] = {n: getattr(self, n) for n in names}
         name = self.judge or "default"
         if self.judge is not None:
-            twin = twins.twin(self.judge, oracle=self.oracle, others=self.others)
+            twin = twins.twin(self.judge, oracle=self.oracle)
             name += "_changed" * any(getattr(twin, n) != v for n, v in values.items())
         noise = values.pop("pair_noise")
         return Case(name, Judge.of(**values), pair_noise=noise)
@@ -123,7 +120,6 @@ def pools_of(s: JudgeSettings) -> Callable[[Key[Array, ""]], Pool]:
         rho=jnp.zeros(()),
         covariate="binary",
         max_correlation=s.max_correlation,
-        **({"others": s.others} if s.pool == BANK else {}),
     )
 
 
@@ -131,9 +127,6 @@ def check_judge(s: JudgeSettings, protocol: str) -> None:
     """Raise `ValueError` for a judge that does not go with its pools."""
     pools.check_kind(str(s.pool))
     check_word("oracle", s.oracle, twins.ORACLES)
-    check_word("others", s.others, pools.OTHERS)
-    if s.pool != BANK and s.others != pools.OTHERS[0]:
-        raise ValueError(f"others needs --pool {BANK}, got {s.others!r} with {s.pool}")
     if s.pool != BANK and s.sd is None:
         raise ValueError(
             f"sd must be given with --judge {s.judge} --pool {s.pool}: its twin takes quality for "

@@ -201,18 +201,17 @@ def test_one_judge_answers_both_protocols():
 
 
 def test_a_judge_is_its_twin_on_the_papers_pools_unless_told_otherwise():
-    twin = twins.twin("gpt_4o_mini", others="drawn")
+    twin = twins.twin("gpt_4o_mini")
     for module in (acquisition, stochastic_judge):
-        few = module.SWEEP(judge="gpt_4o_mini", others="drawn", rule=("top_k_aware",))
+        few = module.SWEEP(judge="gpt_4o_mini", rule=("top_k_aware",))
         s = few.decided()
         assert s == s.decided()
         assert (s.pool, s.max_correlation, s.sd) == ("statement_bank", 0.12, None)
         own = (s.oracle, s.bias, s.position, s.discrimination, s.pair_noise)
         assert own == (twin.oracle, twin.bias, twin.position, twin.discrimination, twin.pair_noise)
         told = {"bias": 0.0, "pool": "gaussian", "sd": 4.07, "max_correlation": 1.0}
-        changed = dataclasses.replace(few, others="uniform", **told).decided()
+        changed = dataclasses.replace(few, **told).decided()
         assert {name: getattr(changed, name) for name in told} == told
-        assert changed.position != s.position  # the other pools' twin
         named = [each.groups()[0].labels["judge"][0] for each in (s, changed)]
         assert named == ["gpt_4o_mini", "gpt_4o_mini_changed"]
 

@@ -119,7 +119,7 @@ def made():
         unit_uncertain=0.4 / unit,
         **{name: of_judges(values) for name, values in each_pool.items()},
         **{"corr_residualised": 0.99, "uncertain": 0.43},
-        **dict.fromkeys(rows.PROBES, 0.75),
+        probe_preference=0.75,
     )
     t = Table(s.columns, s, s.paper())
     s.table(ds, t)

@@ -168,9 +168,7 @@ class Acquisition(Active):
         rules = rows.rule.drop_duplicates().tolist()
         behind = f"{(rows.drop_duplicates('rule').ci_high < 0).sum()} of {len(rules)} rules"
         x = f"share found minus that of the paper's rule\n(95 % over {self.pools:,} pools)"
-        title = (
-            f"{behind} of {len(rules)} rules find less\nthan the paper's after {budget} verdicts"
-        )
+        title = f"{behind} find less\nthan the paper's after {budget} verdicts"
         lines = [Line({}, "_", "black", joined=False)]
         if rows.paper.notna().any():
             lines.append(Line({}, "number of the paper", "vermilion", marker="x"))

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from jbt import stats, twins
-from jbt.acquisition import RULES, Loop, reports, run
+from jbt.acquisition import RULES, reports, run
 from jbt.experiments import declare, plots
 from jbt.experiments.declare import Group, NotNegative
 from jbt.experiments.labelled_arrays import SEEDS, where
@@ -155,8 +155,7 @@ class Cost(RunSettings):
         conditions |= {"seed": np.array(seeds), "displaced": np.array(ways)}
         labels = {"judge": names, "model": models, "displaced": ways, SEEDS: seeds}
         at = reports(self.budget, self.refit_every).tolist()
-        options = self.refit_every, "frozen", self.n_samples, self.membership
-        loops = [Loop(rule, K, *options) for rule in self.rule]
+        loops = [self.loop(rule, K, self.refit_every) for rule in self.rule]
         return [
             Group(
                 rule,

@@ -127,8 +127,8 @@ class JudgeRegions(RunSettings):
         declare.check_listed("judge", self.judge, list(regions.read()))
         declare.check_increasing("budget", self.budget, most=ALL - 1)
         check_rules(self.rule)
-        for rule in self.rule:
-            check_run(design_of(N_ITEMS), self.loop(rule), reports(self.budget, self.refit_every))
+        for loop in self.loops:
+            check_run(design_of(N_ITEMS), loop, reports(self.budget, self.refit_every))
 
     @property
     def frozen(self) -> bool:
@@ -145,8 +145,10 @@ class JudgeRegions(RunSettings):
         known = regions.read()
         return [member for name in self.judge for member in known[name][: self.members]]
 
-    def loop(self, rule: str) -> Loop:
-        return Loop(rule, K, self.refit_every, self.protocol, self.n_samples, self.membership)
+    @property
+    def loops(self) -> list[Loop]:
+        """The loop of every rule."""
+        return [self.loop(rule, K, self.refit_every, self.protocol) for rule in self.rule]
 
     # --- experiments: both return the same metrics, NaN for what is not theirs
 
@@ -183,7 +185,7 @@ class JudgeRegions(RunSettings):
     def groups(self):
         refits = self.n_seeds * len(reports(self.budget, self.refit_every))
         groups = []
-        for rule, (one, number) in shared(self.active, [self.loop(r) for r in self.rule]).items():
+        for rule, (one, number) in shared(self.active, self.loops).items():
             names = [rule] + [f"{NAIVE}{rule}"] * (rule in self.two)
             groups += [self.group([name], one, refits, self.pools, rule=number) for name in names]
         if self.frozen:
@@ -221,7 +223,7 @@ class JudgeRegions(RunSettings):
             "n_items": [n_items] * len(members),
         }
         runs = {SEEDS: range(self.n_seeds), "budget": [*self.budget, ALL]}
-        axes = dict.fromkeys(("recall", "share_at_boundary"), runs)
+        axes: dict[str, Any] = dict.fromkeys(("recall", "share_at_boundary"), runs)
         name = "-".join(rules) + f"-{n_items}" * (n_items == LARGE)
         return Group(name, experiment, conditions | numbers, labels, n_items, n_pools, axes, fits)
 

@@ -161,8 +161,8 @@ class RealJudges(MapPrior, RecordedSweep):
         ]
 
         def panel(columns: list[str], names: dict[tuple[str, str], str], **options: Any) -> Panel:
-            cells = table[columns].fillna("").itertuples(index=False, name=None)
-            rows = table.assign(cell=list(cells))
+            cells: Any = list(table[columns].fillna("").itertuples(index=False, name=None))
+            rows = table.assign(cell=cells)
             style = {"fontsize": 8}
             return Panel("cell", lines=lines, names=names, name_style=style, table=rows, **options)
 

@@ -73,6 +73,10 @@ class RunSettings(declare.Sweep):
         s = super().decided()
         return s if s.n_samples is not None else replace(s, n_samples=DRAWS.get(s.membership))
 
+    def loop(self, rule: str, k: int, refit_every: int, protocol: str = "frozen") -> Loop:
+        """The loop of a rule."""
+        return Loop(rule, k, refit_every, protocol, self.n_samples, self.membership)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Active(MapPrior, RunSettings, JudgeSettings):
@@ -115,9 +119,9 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         if not self.refits or len(set(self.refits)) < len(self.refits):
             raise ValueError("refit_every must list at least one value, and none twice")
         design = design_of(self.n_items)
-        for rule in self.rule:
-            for r in self.refits:
-                check_run(design, self.loop(rule, r), reports(self.budget, r))
+        for r in self.refits:
+            for loop in self.loops(r):
+                check_run(design, loop, reports(self.budget, r))
         scenario: dict[str, Any] = {"k": self.k, "rho": [0.0], "covariate": "binary"}
         pools.check_balance(str(self.pool), self.n_items, self.max_correlation, **scenario)
 
@@ -130,9 +134,9 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         """Judges and models that a rule is run with, the settings' judge first."""
         raise NotImplementedError
 
-    def loop(self, rule: str, refit_every: int) -> Loop:
-        given = (self.protocol, self.n_samples, self.membership)
-        return Loop(rule, self.k, refit_every, *given)
+    def loops(self, refit_every: int) -> list[Loop]:
+        """The loop of every rule."""
+        return [self.loop(rule, self.k, refit_every, self.protocol) for rule in self.rule]
 
     def reported(self, refit_every: int) -> np.ndarray:
         """Budgets whose recall is kept: the whole curve with cached verdicts, else those of the
@@ -168,7 +172,7 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         acquisition seed."""
         found = []
         for r in self.refits:
-            programs = shared(self.experiment, [self.loop(rule, r) for rule in self.rule])
+            programs = shared(self.experiment, self.loops(r))
             for rule in self.rule:
                 for case in self.cases(rule):
                     runs = [[(case, seed, 0.0) for seed in range(self.n_seeds)]]

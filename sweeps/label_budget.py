@@ -257,7 +257,10 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
                 value = where(at, method=method, quantity="recall").estimate.iloc[0]
                 ax.axhline(value, color="black", linestyle=ls, lw=0.8, label=label)
 
+        low, high = where(table, quantity="recall").estimate.agg(["min", "max"])
+
         def scale(ax):
+            ax.set_ylim(low - 0.02, min(high + 0.02, 1.01))
             ax.set_xscale("symlog", linthresh=4)
             ticks = [n for n in (0, 2, 4, 10, 20, 40, 60, 100) if n <= self.n_labels[-1]]
             ax.set_xticks(ticks, [str(n) for n in ticks])
@@ -277,13 +280,6 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
             before=alone,
             after=scale,
         )
-
-    def figure(self, ds, table):
-        figure = super().figure(ds, table)
-        low, high = where(table, quantity="recall").estimate.agg(["min", "max"])
-        for ax in figure.axes:
-            ax.set_ylim(low - 0.02, min(high + 0.02, 1.01))
-        return figure
 
 
 def pair_labels(

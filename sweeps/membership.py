@@ -81,7 +81,6 @@ class Membership(Scenario, Sweep):
     units = {
         "estimate": "how found, and draws (count)",
         "bin": "1 (lower end of a bin of membership)",
-        "items": "count",
         "estimated": "1 (sum of memberships)",
         "inside": "count",
         "overconfidence": "1 (mean confidence minus share right)",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import bisect
 import importlib
+import math
 import platform
 import re
 import time
@@ -200,10 +202,13 @@ def _criterion(rows: pd.DataFrame) -> tuple[str, str, str]:
 
 def _power(studies: int, nominal: float) -> float:
     """Chance that `studies` intervals with a true coverage .04 below the nominal one are a miss."""
-    covered = np.arange(studies + 1)
-    cells = [Cell("", "", studies, studies, k, nominal) for k in covered.tolist()]
-    missed = np.array([not c.on_target and c.covered < studies * nominal for c in cells])
-    return float(binom.pmf(covered, studies, nominal - LESS)[missed].sum())
+
+    def on_target(covered: int) -> bool:
+        return Cell("", "", studies, studies, covered, nominal).on_target
+
+    below = range(math.ceil(studies * nominal))
+    misses = bisect.bisect_left(below, True, key=on_target)
+    return float(binom.cdf(misses - 1, studies, nominal - LESS))
 
 
 def _worst(rows: pd.DataFrame) -> str:

@@ -168,6 +168,8 @@ class ArenaStops(MapPrior, Sweep):
             wrong = where(table, quantity="wrong", stop=stop, of=of)
             if stop == "anytime":
                 wrong = wrong[~wrong.scenario.isin(BROKEN)]
+            if wrong.empty:
+                continue
             worst = wrong.loc[wrong.estimate.idxmax()]
             said.append(
                 f"{stop} ends at most {worst.estimate:.3f} of runs with a wrong top k by {of} "

@@ -1,6 +1,7 @@
 """How the suite runs JAX: two CPU devices, so that sharding is exercised wherever it runs; programs
 compiled quickly and once; key reuse checked."""
 
+import gc
 import os
 import shutil
 import subprocess
@@ -48,6 +49,8 @@ def pytest_configure(config):
         config.add_cleanup(lambda: shutil.rmtree(cache, ignore_errors=True))
     # Nothing here outlives a test: waiting for the disk takes long.
     os.fsync = lambda descriptor: None
+    # Tracing makes millions of objects that live: looking through them costs a twentieth.
+    gc.set_threshold(200_000, 20, 100)
     # A key drawn from twice gives the same numbers twice: an error, unless a test wants just that.
     jax.config.update("jax_debug_key_reuse", True)
     runtime.start(cpu_devices=2)

@@ -120,19 +120,20 @@ def commands_to_run():
     own = [OURS.fullmatch(command).groups() for command in EVERY]
     own = {words for module, words in own if module is None and words != "example example"}
     own -= {words for page in PAGES if page.suffix == ".md" for words, _ in outputs(page)}
-    study = ("ask", "tell", "status")  # the page's test gives them in their order
+    # The tests of their pages give a study's in their order, and the plan of a gate.
+    elsewhere = ("ask", "tell", "status", "plan gate")
     return sorted(
         re.sub(r"--pools \d+", "", words) + " --pools 50" * words.startswith("plan")
         for words in own
-        if not words.startswith(study)
+        if not words.startswith(elsewhere)
     )
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        # Every rule is compiled.
-        (nightly if words.startswith("replay") else heavy)(words)
+        # Every rule is compiled, or every placement.
+        (nightly if words.startswith(("replay", "plan reference")) else heavy)(words)
         for words in commands_to_run()
     ],
 )

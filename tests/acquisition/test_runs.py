@@ -87,7 +87,7 @@ def test_the_twin_picks_the_same_pairs(x64, same_key_again):
 @pytest.mark.parametrize(
     ("fresh", "protocol"),
     [
-        heavy(False, "frozen"),
+        nightly(False, "frozen"),
         heavy(True, "frozen"),
         nightly(False, "stochastic"),
     ],

@@ -116,7 +116,7 @@ def test_no_table_of_the_user_becomes_one_of_jbt(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "anchors.csv").exists()
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_the_covariate_varies_and_what_is_printed_by_a_command_is(tmp_path, monkeypatch, capsys):
     """Answers of one word have no length to correct for; a command line below a part is its own."""
     monkeypatch.chdir(tmp_path)

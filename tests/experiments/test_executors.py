@@ -89,7 +89,7 @@ def test_dask_with_a_killed_worker_and_a_killed_client(tmp_path, whole, monkeypa
     same(tmp_path, whole)
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_jobs_of_submitit_one_killed(tmp_path, whole):
     pytest.importorskip("submitit")
     (tmp_path / "kill").touch()

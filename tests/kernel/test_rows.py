@@ -49,7 +49,7 @@ def test_the_posterior_of_rows_is_that_of_the_counts(both):
     np.testing.assert_allclose(covariance, its_covariance, atol=1e-9)
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_what_the_verdicts_tell_is_the_same(both):
     """The prior-free estimate of c, its intervals and status, but for DISCONNECTED, which rows
     cannot tell from FLAT."""

@@ -497,7 +497,7 @@ def test_wrong_commands_are_one_line(tmp_path, capsys):
     assert "--ties davidson" not in capsys.readouterr().out  # no command that would refuse it
 
 
-@heavy
+@pytest.mark.nightly
 def test_one_c_has_one_interval():
     """identify --merge-pools takes verdicts on one prompt for dependent, as a leaderboard does."""
     verdicts, items = written(theta=THREE, judges={"one": 1.0, "two": 1.0})

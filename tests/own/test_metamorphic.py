@@ -98,7 +98,7 @@ def check(name, base, folder, rng, trials):
 
 CASES = [
     *((name, 5, 3) for name in ("doctor", "judge")),
-    *(heavy(name, 12, 2) for name in ("gate", "fit", "identify", "leaderboard")),
+    *(heavy(name, 12, 2) for name in ("gate", "leaderboard")),
     *(nightly(name, 12, COMMANDS[name][1]) for name in COMMANDS),
 ]
 
@@ -187,7 +187,7 @@ def study(other, changes, folder, rng):
     return status
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_a_study_of_rewritten_items_and_answers_ends_alike(tmp_path):
     rng = default_rng(4)
     base = world(2, 3)

@@ -188,7 +188,7 @@ def test_of_a_covariate_with_two_values_both_shares_are_defined():
     assert np.isfinite(tests[["more", "less"]]).all(axis=None)
 
 
-@heavy
+@pytest.mark.nightly
 def test_both_ends_of_a_fit_are_those_of_tables_filled_by_hand(tmp_path, jbt):
     rng = np.random.default_rng(0)
     rows, listed = [], []

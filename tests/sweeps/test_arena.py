@@ -155,7 +155,7 @@ def test_a_purse_pays_the_first_verdicts_of_either_judge():
         assert found["recall"][at] == pytest.approx(float(recall), abs=1e-6)
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_both_stops_end_runs_and_their_errors_are_counted(tmp_path):
     s = ArenaStops.at("smoke", pools=6, budget=1536, zone=2.0, out=tmp_path).decided()
     table = run(s)

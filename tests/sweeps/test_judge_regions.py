@@ -70,7 +70,7 @@ def test_without_random_there_is_no_synergy():
     assert "synergy" not in set(table_of(s, results(s)).quantity)
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_the_unit_makes_as_many_pairs_uncertain_as_the_paper_says():
     member = regions.read()["llama"][3]  # with noise of pairs and items
     parameters = np.array([[getattr(member, name) for name in regions.BOUNDS]])

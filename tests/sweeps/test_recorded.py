@@ -250,7 +250,7 @@ def questions(folder: Path, n: int = 24) -> real_judges.RealJudges:
     return real_judges.RealJudges(data=folder, out=folder / "out")
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_tied_qualities_tell_the_judge_s_biases_and_items_alone_nothing(tmp_path):
     settings = questions(tmp_path)
     table = run(settings)
@@ -324,7 +324,7 @@ def board(folder: Path, n: int = 200, c: float = 0.8) -> alpaca_eval.AlpacaEval:
     return alpaca_eval.AlpacaEval(data=folder, out=folder / "out")
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_renderings_and_variation_tell_one_bias_where_there_is_one(tmp_path):
     table = run(board(tmp_path))
     assert table is not None

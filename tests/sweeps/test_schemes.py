@@ -47,7 +47,7 @@ def test_counts_are_those_of_all_outcomes(name):
     assert (wins <= shown).all()
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_place_and_length_stay_where_nothing_models_them(tmp_path):
     """And a table has a row for every judge and scheme; the judge who prefers the first is caught
     by the list's order alone, length by no scheme without a model of it."""

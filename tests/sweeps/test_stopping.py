@@ -174,7 +174,7 @@ def test_the_table_has_what_was_spent_and_how_often_it_was_right():
     assert bins.estimate["overconfidence"] == pytest.approx(0.15)
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_stops_of_the_models_own_judges_are_right_as_often_as_they_say():
     """Also that a pool's numbers depend on its id alone."""
     s = dataclasses.replace(SMALL, scenario=("prior", "unbiased"), budget=80).decided()

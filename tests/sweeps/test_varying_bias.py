@@ -95,7 +95,7 @@ def test_contents_in_both_forms_have_as_many_verdicts():
 # --- a purse for a cheap judge and a reference
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_what_a_purse_buys():
     strategies, asked = [], []
     for group in Escalation.at("smoke", purse=(25.0, 40.0, 80.0)).groups():
@@ -125,7 +125,7 @@ def test_distances_are_chi_squared_if_the_condition_is_the_truth():
     assert (found > chi2.ppf(0.95, 3)).mean() == pytest.approx(0.05, abs=4 * np.sqrt(0.0475 / 500))
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_the_region_of_made_numbers_holds_their_truth(tmp_path, monkeypatch):
     """What is printed made by a judge of the grid at rho = 0.6: that correlation is possible, and
     with as many prompts 0 is not."""

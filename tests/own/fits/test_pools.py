@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
-from support.marks import heavy, nightly
+from support.marks import heavy
 from support.problems import design_vectors
 
 from jbt import identifiability, own, runtime
@@ -204,16 +204,11 @@ def test_only_what_has_verdicts_is_fitted(position, tables):
         assert batch.pools[j :: len(judges)] == alone.pools
 
 
-@pytest.mark.parametrize(
-    "position",
-    [
-        heavy("auto"),
-        nightly("yes"),
-    ],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("position", ["auto", "yes"])
 def test_pools_without_verdicts_change_no_result(position, tables):
     """The results are those of each judge read alone."""
-    v, i = tables(*own_pools())
+    v, i = tables(*own_pools(2, 2))
     batch = own.load(v, i, ["words"], position=position)
     judges = batch.tables.judges
     fits = own.fit(batch)

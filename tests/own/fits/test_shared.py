@@ -324,7 +324,7 @@ PANEL = {"x": longer(1.0), "y": longer(0.0)}
 APART = {"content": (0, 1, 2), "slope": 0.8, "repeats": 2, "seed": 1}
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_anchors_tell_what_the_prior_chose(tables):
     written, items, anchors = simulated(60, PANEL, **APART)
     batch, judges = read(tables, written, items)
@@ -356,7 +356,7 @@ def test_anchors_tell_what_the_prior_chose(tables):
     assert x.low < sd < x.high
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_rows_are_counts(tables, monkeypatch):
     found = []
     for largest in (batches.LARGEST_COUNTS, 0):
@@ -516,7 +516,7 @@ def test_names_that_judges_cannot_have(change, options, message, tables, tmp_pat
         assert message in jbt(*arguments, code=2)
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly
 def test_the_answer_names_defaults_beside_what_is_measured(tables):
     """One judge's c is a default of the prior, as it saw no two renderings of a content."""
     written, items, _ = simulated(8, {"x": longer(1.0), "y": longer(1.0)}, content=(0, 1, 0))

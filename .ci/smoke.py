@@ -13,6 +13,7 @@ import runpy
 import sys
 import time
 import traceback
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 WRITTEN = "results.zarr/zarr.json", "table.csv", "figure.png"
@@ -44,12 +45,10 @@ def nonempty(file: Path) -> bool:
 
 
 def main(out: str, *names: str) -> int:
-    calls = [(Path(out), name) for name in names]
-    failed = False
-    with multiprocessing.get_context("spawn").Pool(2) as processes:
-        results = [processes.apply_async(ran, call) for call in calls]
-        for result in results:
-            succeeded, printed = result.get()
+    failed = not names
+    # A process that is killed raises BrokenProcessPool here.
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as processes:
+        for succeeded, printed in processes.map(ran, [Path(out)] * len(names), names):
             print(printed, flush=True)
             failed |= not succeeded
     return int(failed)

@@ -110,7 +110,8 @@ class Scenario:
     """What the judge's bias gains in 1,000 verdicts (logits), in `arena_stops` alone."""
     price: float = 0.0
     """Of a verdict of a second judge, in verdicts of the first: it has no biases and twice the
-    discrimination, and the model knows both. 0 if there is none."""
+    discrimination, and the model knows both. 0 if there is none. What all verdicts give is what
+    those of the first judge give."""
 
     STATIC: ClassVar[tuple[str, ...]] = (
         *("n_items", "k", "refit_every", "parallel", "protocol", "step", "n_judges"),
@@ -183,6 +184,7 @@ class Arena(MapPrior, Sweep):
     }
     units = {
         **{"look": "index of the report", "shortfall": "logits", "full": "share of k"},
+        **dict.fromkeys(COUNTED, "share of k"),
         "undefined": "verdicts at the first score that is not finite",
     }
     panel_size = {"width": 11.0, "height": 8.5}
@@ -222,6 +224,8 @@ class Arena(MapPrior, Sweep):
         smallest = min((SCENARIOS[name] for name in self.scenario), key=lambda s: s.n_items)
         for name in self.scenario:
             scenario = SCENARIOS[name]
+            if len(self.rules_of(scenario)) < 2:
+                raise ValueError(f"rule must list two rules that run on '{name}'")
             for rule in self.rules_of(scenario):
                 yours = rule in RULES and RULES[rule].family == "yours"
                 n_judges = scenario.n_judges if scenario.price else None
@@ -279,10 +283,11 @@ class Arena(MapPrior, Sweep):
             task = task_of_two(pool, both, condition, self.prior, DISCRIMINATION, prices, purse)
         trace = run(stream(key, "acquisition"), task, loop, scenario.budgets)
         if scenario.price:
-            recall = at_purses(trace.queries, task, scenario.budgets, scenario.k)["recall"]
+            bought_fits = at_purses(trace.queries, task, scenario.budgets, scenario.k)
+            recall, status = bought_fits["recall"], bought_fits["status"].max()
         else:
             at = np.searchsorted(np.asarray(trace_budgets(scenario)), scenario.budgets)
-            recall = trace.recall[at]
+            recall, status = trace.recall[at], trace.status.max()
         counts = bought(trace.queries, trace.queries.first >= 0, task)
         if scenario.price:
             counts = jax.tree.map(lambda count: count.sum(-1), counts)
@@ -299,7 +304,7 @@ class Arena(MapPrior, Sweep):
             },
             "shortfall": best - pool.quality[chosen].mean(),
             "undefined": jnp.where(undefined.any(), trace.budget[undefined.argmax()], jnp.nan),
-            "status": trace.status.max(),
+            "status": jnp.maximum(status, trace.status.max()),
         }
 
     def table(self, ds, t):
@@ -311,8 +316,8 @@ class Arena(MapPrior, Sweep):
             area = recall.mean("look")
             t.means("area", area)
             t.means("shortfall", of_scenario["shortfall"])
-            for name in COUNTED:
-                t.means(f"recall_{name}", of_scenario[name])
+            for estimator in COUNTED:
+                t.means(f"recall_{estimator}", of_scenario[estimator])
             for c in np.flatnonzero(np.isfinite(of_scenario["undefined"]).any("pool")):
                 t.means("undefined_score", of_scenario["undefined"].isel(condition=[c]))
             t.means("full", where(of_scenario["full"], rule=REFERENCE), rule=None)
@@ -446,7 +451,7 @@ def own_rules(file: Path) -> dict[str, Rule]:
             own[name] = replace(value, family="yours")
     if not own:
         raise ValueError(f"{file} has no function (view, key) -> scores")
-    if taken := [name for name in own if RULES.get(name) in JBTS]:
+    if taken := [name for name in own if RULES.get(name) in JBTS or name in PANEL_RULES]:
         raise ValueError(f"{file} has a rule {taken[0]}, as jbt has: give it another name")
     return own
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jbt.types import Comparisons, Design
+from jbt.types import Comparisons, Design, check_positive
 
 PRIOR_WINS = 0.5
 """Wins that `rank_centrality` adds to either side of every pair (count)."""
@@ -14,12 +14,13 @@ PRIOR_WINS = 0.5
 
 def borda(comparisons: Comparisons, design: Design) -> Float[Array, " N"]:
     """Score each item by the share of its comparisons that it won, a tie one half; without any, 0.5
-    (Borda; Shah and Wainwright, arXiv:1512.08949). It does not see how strong the opponents were:
-    right where pairs are chosen evenly.
+    (Borda; Shah and Wainwright, arXiv:1512.08949); padding gets 0. It does not see how strong the
+    opponents were, and is right where pairs are chosen evenly.
     """
     shown, wins = comparisons.shown, comparisons.wins
     won, met = wins.sum(1) + (shown - wins).sum(0), shown.sum(1) + shown.sum(0)
-    return jnp.where(met > 0, won / jnp.where(met > 0, met, 1), 0.5)
+    share = jnp.where(met > 0, won / jnp.where(met > 0, met, 1), 0.5)
+    return jnp.where(design.item_mask, share, 0)
 
 
 def rank_centrality(
@@ -33,7 +34,11 @@ def rank_centrality(
     Args:
       prior_wins: added to the wins of either item of every pair; above 0, as without it items that
         never lost or were never compared have no share.
+
+    Raises:
+      ValueError: `prior_wins` is not above 0.
     """
+    check_positive("prior_wins", prior_wins)
     shown, wins = comparisons.shown, comparisons.wins
     mask = design.item_mask
     won, met = wins + (shown - wins).T, shown + shown.T

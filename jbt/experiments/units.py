@@ -29,6 +29,8 @@ UNITS = {
     "discrimination": "1 (factor on quality)",
     "rho": "1 (population correlation)",
     "realised_corr": "1 (correlation within the pool)",
+    "c_mle": PER_UNIT,
+    "agreement_verdicts": "1 (share of labelled pairs; ties are halves)",
     "uncertain": "1 (share of ordered pairs with 0.2 < p < 0.8)",
     "profile_range": "log-likelihood, over the estimate +- 1",
     "c_interval_width": f"{PER_UNIT} (95 %, profile)",
@@ -44,5 +46,6 @@ def unit_of(name: str, own: Mapping[str, str]) -> str | None:
       own: units of a sweep, which come before those of all.
     """
     known = {**UNITS, **own}
-    words = reversed(name.split("_"))
-    return next((known[part] for part in (name, *words) if part in known), None)
+    first, *_ = words = name.split("_")
+    parts = (name, *(["status"] if first == "status" else words[::-1]))
+    return next((known[part] for part in parts if part in known), None)

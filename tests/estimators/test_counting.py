@@ -69,5 +69,8 @@ def test_names_and_padding_do_not_matter(estimator, counts):
     np.testing.assert_allclose(turned, np.asarray(score)[order], atol=1e-5)
     swapped = estimator(counted(shown.T, (shown - wins).T), design_of(N))
     np.testing.assert_allclose(swapped, score, atol=1e-5)
+    with pytest.raises(ValueError, match="prior_wins"):
+        rank_centrality(counted(shown, wins), design_of(N), 0.0)
     padded = [np.pad(count, (0, 2)) for count in (shown, wins)]
-    np.testing.assert_allclose(estimator(counted(*padded), design_of(N, 2))[:N], score, atol=1e-5)
+    expected = np.append(score, [0, 0])
+    np.testing.assert_allclose(estimator(counted(*padded), design_of(N, 2)), expected, atol=1e-5)

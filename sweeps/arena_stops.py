@@ -23,7 +23,7 @@ import numpy as np
 
 from jbt.acquisition import anytime, init, step
 from jbt.acquisition.loop import look
-from jbt.acquisition.rules import ZONE
+from jbt.acquisition.rules import ZONE, pivot_of
 from jbt.acquisition.stopping import certainty, top_set
 from jbt.experiments.declare import Group, NotNegative, Sweep, check_listed
 from jbt.experiments.labelled_arrays import where
@@ -78,7 +78,7 @@ class ArenaStops(MapPrior, Sweep):
     level: float = 0.95
     """Certainty at which `posterior` stops; `anytime` errs in at most the rest."""
     zone: NotNegative = ZONE
-    """Logits within which items count as equally right; `pivot` asks for the default."""
+    """Logits within which items count as equally right."""
     looked_every: int = 64
     """Verdicts between looks (count)."""
 
@@ -114,6 +114,7 @@ class ArenaStops(MapPrior, Sweep):
         pool, preference, _ = drawn(scenario, key, condition)
         if stop == "anytime":  # the pivot is the last of the judge's own top k
             condition = condition | {"aware": jnp.zeros(())}
+            loop = dataclasses.replace(loop, rule=pivot_of(self.zone))
         task = task_of(pool, jax.nn.sigmoid(preference), condition, self.prior)
         blocks = self.looked_every // loop.refit_every
         x = pool.design.covariates[:, 0]

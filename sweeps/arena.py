@@ -7,8 +7,8 @@ Between two refits rules that count wins see every verdict, updated (`fresh`) ru
 tells about the variance, and the others only which pairs were asked. What is
 measured is the share of the true top k that the model finds, eight times on the way: its mean, the
 area under the curve; the verdicts after which it has .8 and .9 of what one verdict on every ordered
-pair gives; and the quality that the chosen top k lacks at the end. There two estimators that count
-wins rank by the same verdicts. With two judges a budget is money, in verdicts of the first judge.
+pair gives; and the quality that the chosen top k lacks at the end. At the end two estimators that
+count wins rank by the same verdicts. With two judges a budget is money, in verdicts of the first.
 
 A rule of your own joins by `--rule-file FILE`, every public function `(view, key) -> scores` of
 which is a rule.
@@ -110,8 +110,8 @@ class Scenario:
     """What the judge's bias gains in 1,000 verdicts (logits), in `arena_stops` alone."""
     price: float = 0.0
     """Of a verdict of a second judge, in verdicts of the first: it has no biases and twice the
-    discrimination, and the model knows both. 0 if there is none. What all verdicts give is what
-    those of the first judge give."""
+    discrimination, and the model knows both. 0 if there is none. Recall with all ordered pairs is
+    then that of the first judge's verdicts alone."""
 
     STATIC: ClassVar[tuple[str, ...]] = (
         *("n_items", "k", "refit_every", "parallel", "protocol", "step", "n_judges"),
@@ -198,7 +198,7 @@ class Arena(MapPrior, Sweep):
     )
     """Acquisition rules to run. entropy_reduction_fresh must be among them, as the others are
     compared with it. Rules whose cost grows with the fourth power of the number of items run on
-    small pools only, those of two judges with two judges only."""
+    small pools only, and rules that choose among two judges where there are two."""
     rule_file: str | None = None
     """A Python file with rules of your own: its public functions (view, key) -> scores [N, N], and
     its objects of the class Rule."""
@@ -390,8 +390,8 @@ class Arena(MapPrior, Sweep):
         title = f"{name.capitalize()}: within 0.01 of the best rule on {near} of {n} scenarios"
         return [Panel(labels=("", "", title), legend=0, after=draw)]
 
-    def more_figures(self, table):
-        """The curves of some rules on every scenario, a panel each."""
+    def curves(self, table):
+        """Recall of some rules on the way, a panel for each scenario."""
         lines = [Line.of_rule(rule) for rule in DRAWN if rule in self.rule]
         panels = []
         for name in self.scenario:
@@ -399,8 +399,7 @@ class Arena(MapPrior, Sweep):
             labels = (spent, f"share of the true top {SCENARIOS[name].k}", name)
             panels.append(Panel("budget", {"quantity": "recall", "scenario": name}, lines, labels))
         below = {"ncols": 3, "fontsize": 9}
-        curves = plots.draw(panels, table, width=4.6, height=3.2, n_columns=2, below=below)
-        return {"curves": curves}
+        return plots.draw(panels, table, width=4.6, height=3.2, n_columns=2, below=below)
 
 
 SWEEP = Arena

@@ -15,7 +15,10 @@ PRIOR_WINS = 0.5
 def borda(comparisons: Comparisons, design: Design) -> Float[Array, " N"]:
     """Score each item by the share of its comparisons that it won, a tie one half; without any, 0.5
     (Borda; Shah and Wainwright, arXiv:1512.08949); padding gets 0. It does not see how strong the
-    opponents were, and is right where pairs are chosen evenly.
+    opponents were: it orders items as a judge does if every pair is compared equally often.
+
+    Args:
+      comparisons: counts [N, N] of one judge.
     """
     shown, wins = comparisons.shown, comparisons.wins
     won, met = wins.sum(1) + (shown - wins).sum(0), shown.sum(1) + shown.sum(0)
@@ -32,6 +35,8 @@ def rank_centrality(
     to a constant; centred here. All pairs weigh the same, however often they were compared.
 
     Args:
+      comparisons: counts [N, N] of one judge.
+      design: real items come first, then padding, which gets 0.
       prior_wins: added to the wins of either item of every pair; above 0, as without it items that
         never lost or were never compared have no share.
 

@@ -192,9 +192,9 @@ class Sweep:
             figure.suptitle(note, fontsize=7)
         return figure
 
-    def more_figures(self, table: pd.DataFrame) -> dict[str, Figure]:
-        """Further figures, each by the word that its file's name ends in; by default none."""
-        return {}
+    def curves(self, table: pd.DataFrame) -> Figure | None:
+        """A second figure, for curves that the first has no room for; by default none."""
+        return None
 
     def answer(self, table: pd.DataFrame) -> str:
         """What came out, in a sentence, printed above the table; by default nothing."""

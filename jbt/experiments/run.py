@@ -4,7 +4,7 @@ A run writes to `OUT/NAME/`:
 
     results.zarr     every metric of every pool (`jbt.experiments.store`), its configuration and
                      digests of the code among its attributes
-    table.csv, figure.png
+    table.csv, figure.png, and figure-curves.png of a sweep that draws one
 
 The same command again computes what is missing in the store, and makes table and figure anew from
 it. Another configuration in the same folder is refused, and so is an unfinished run of other code;
@@ -274,12 +274,12 @@ def _report(sweep: Sweep, results: Store, folder: Path, writable: bool) -> pd.Da
         if writable:
             from jbt.experiments import plots
 
-            figures = {"": sweep.figure(dataset, table), **sweep.more_figures(table)}
+            figure, curves = sweep.figure(dataset, table), sweep.curves(table)
             csv = table.to_csv(index=False, float_format="%.6g")
             files.write_whole(table_file, lambda p: p.write_text(csv))
-            for word, figure in figures.items():
-                file = figure_file.with_stem(f"{figure_file.stem}-{word}") if word else figure_file
-                files.write_whole(file, partial(plots.save, figure))
+            files.write_whole(figure_file, partial(plots.save, figure))
+            if curves is not None:
+                files.write_whole(folder / store.CURVES, partial(plots.save, curves))
         failed = {
             str(name): int((dataset[name] > 0).sum())
             for name in dataset.data_vars

@@ -76,8 +76,8 @@ def collect(folder: Path, only: Sequence[str] = (), variant: str = "") -> list[s
     changed, records = renew(results), read_provenance()
     for name, run in runs.items():
         (FIGURES / f"{name}.svg").write_text(run.figure(), encoding="utf-8")
-        for word, svg in run.more_figures().items():
-            (FIGURES / f"{name}-{word}.svg").write_text(svg, encoding="utf-8")
+        if curves := run.curves():
+            (FIGURES / f"{name}-curves.svg").write_text(curves, encoding="utf-8")
         rows, file = run.table, KEPT / f"{name}.csv"
         if len(rows) > WHOLE_ROWS:
             rows = rows[(rows.paper != "") | rows.index.isin(results.used[name])]

@@ -108,10 +108,10 @@ class Run:
         with store.opened(self.folder / store.RESULTS).results() as dataset:
             return svg_of(self.sweep().figure(dataset, table))
 
-    def more_figures(self) -> dict[str, str]:
-        """Its further figures as SVG, by the word that their names end in."""
-        figures = self.sweep().more_figures(pd.read_csv(self.folder / store.TABLE))
-        return {word: svg_of(figure) for word, figure in figures.items()}
+    def curves(self) -> str | None:
+        """Its figure of curves as SVG, if the sweep draws one."""
+        figure = self.sweep().curves(pd.read_csv(self.folder / store.TABLE))
+        return None if figure is None else svg_of(figure)
 
 
 def svg_of(figure: Figure) -> str:

@@ -168,7 +168,10 @@ SMALLER = sweep_of(group("x", [1.0, 2.0]))
 
 @pytest.mark.parametrize(
     "name",
-    ["table.csv", "results.zarr", "figure.png", ".lock", "results.zarr/x", "../axes/table.csv"],
+    [
+        *("table.csv", "results.zarr", "figure.png", "figure-curves.png", ".lock"),
+        *("results.zarr/x", "../axes/table.csv"),
+    ],
 )
 def test_json_does_not_overwrite_the_runs_own_files(tmp_path, capsys, name):
     """Nor through links."""

@@ -15,6 +15,7 @@ from filelock import FileLock
 from support.small_sweep import TIMES, group, sweep_of
 
 from jbt.experiments import provenance, run, store, work
+from jbt.experiments.units import unit_of
 from jbt.simulation import memory
 from jbt.simulation.simulate import Simulation
 
@@ -113,6 +114,35 @@ def test_metrics_stand_at_their_conditions_coordinates_and_pools(finished):
         assert json.loads(ds.attrs["config"])["pools"] == 5
         assert ds["a"].values.tolist() == [1, 2, 3]
     assert {path.name for path in (finished / "axes").iterdir()} == FILES
+
+
+def test_large_results_are_read_on_access_and_are_the_same(tmp_path, monkeypatch):
+    assert main(tmp_path, sweep=sweep_of(group("x", [1.0, 2.0]))) == 0
+    with results(tmp_path) as ds:
+        read_at_once = ds.copy(deep=True)
+        assert ds["flat"].variable._in_memory
+    monkeypatch.setattr(store, "IN_MEMORY", 0)
+    with results(tmp_path) as ds:
+        assert not ds["flat"].variable._in_memory
+        assert ds.equals(read_at_once)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("c_mle", "logits per unit of the covariate"),
+        ("status_c", "jbt.types.Status"),
+        ("status_bias_aware", "jbt.types.Status"),
+        ("mle", "jbt.types.Status"),
+        ("agreement_verdicts", "1 (share of labelled pairs; ties are halves)"),
+        ("naive_recall", "1 (share of the top k)"),
+        ("reference_asked", "verdicts"),
+        ("own", "metres"),
+        ("nothing_known", None),
+    ],
+)
+def test_units_of_names(name, unit):
+    assert unit_of(name, {"own": "metres"}) == unit
 
 
 def test_an_index_and_labels_of_text(tmp_path):

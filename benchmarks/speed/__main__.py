@@ -3,10 +3,11 @@
     python -m benchmarks.speed [NAME ...] [--json FILE] [--repeats 5] [--old CHECKOUT]
 
 NAME is a group (fit, crossing, active, picks, leaderboard, study, memory, scaling, first_wait,
-compiling, device) or a case of one; default all groups but compiling and device, which has as many problems as
-a GPU needs. Each side of a case runs in a process of its own, which first compiles and warms up;
-then all sides run in turn, once a round, on one core (`--cores`). Machines drift from day to day,
-the ratios within a round less. With `--repeats 0` the run that compiles is what is measured.
+compiling, device) or a case of one; default all groups but compiling and device, which has as many
+problems as a GPU needs. Each side of a case runs in a process of its own, which first compiles and
+warms up; then all sides run in turn, once a round, on one core (`--cores`). Machines drift from day
+to day, the ratios within a round less. With `--repeats 0` the run that compiles is what is
+measured.
 
 A line of the table says of a side how many problems a run has; the time a problem and its ratio to
 that of the first side, median and range over the rounds; how far the answers are from exact ones

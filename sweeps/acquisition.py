@@ -166,9 +166,11 @@ class Acquisition(Active):
         rows = where(table, quantity="delta", budget=budget, model="bias_aware")
         rows = rows[rows.judge != "unbiased"].sort_values("estimate", ascending=False)
         rules = rows.rule.drop_duplicates().tolist()
-        behind = f"{(rows.drop_duplicates('rule').ci_high < 0).sum()} of {len(rules)} rules"
+        first = rows.drop_duplicates("rule")
+        ahead, behind = (first.ci_low > 0).sum(), (first.ci_high < 0).sum()
         x = f"share found minus that of the paper's rule\n(95 % over {self.pools:,} pools)"
-        title = f"{behind} find less\nthan the paper's after {budget} verdicts"
+        more = f"After {budget} verdicts {ahead} of {len(rules)} rules find more"
+        title = f"{more}\nthan the paper's, {behind} find less"
         lines = [Line({}, "_", "black", joined=False)]
         if rows.paper.notna().any():
             lines.append(Line({}, "number of the paper", "vermilion", marker="x"))
@@ -185,10 +187,11 @@ class Acquisition(Active):
         share = where(share, judge=own_judge(ds), model="bias_aware")
         t = Table(("rule", "distance"), self)
         t.means("showings", share * xr.DataArray(self.n_items / items, dims="distance"))
+        message = f"Rules that seek the top {self.k} show items"
         labels = (
             f"places of an item from the boundary of the top {self.k}",
             "showings of an item, 1 if all are equal\n(bands: 95 % over pools)",
-            f"The paper's rule shows items near the\nboundary most (first {budget} verdicts)",
+            f"{message}\nnear its boundary most (first {budget} verdicts)",
         )
         return Panel("distance", {}, self.lines(self.drawn), labels, level=1, table=t.frame())
 

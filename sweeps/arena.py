@@ -390,7 +390,7 @@ class Arena(MapPrior, Sweep):
         title = f"{name.capitalize()}: within 0.01 of the best rule on {near} of {n} scenarios"
         return [Panel(labels=("", "", title), legend=0, after=draw)]
 
-    def curves(self, table):
+    def figure_of_curves(self, table):
         """Recall of some rules on the way, a panel for each scenario."""
         lines = [Line.of_rule(rule) for rule in DRAWN if rule in self.rule]
         panels = []

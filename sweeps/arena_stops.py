@@ -68,7 +68,7 @@ class ArenaStops(MapPrior, Sweep):
         "wrong_quality": "share of runs",
         "wrong_preference": "share of runs",
     }
-    panel_size = {"width": 5.6, "height": 5.5}
+    panel_size = {"width": 5.6, "height": 5.5, "below": {"ncols": 3, "fontsize": 9}}
 
     pools: int = 1000
     scenario: tuple[str, ...] = tuple(STOPPED)
@@ -191,7 +191,6 @@ class ArenaStops(MapPrior, Sweep):
                 ("", unit, title),
                 names=list(self.scenario),
                 name_style={"rotation": 45, "ha": "right", "fontsize": 8},
-                legend=8,
             )
 
         wrong = [
@@ -200,14 +199,19 @@ class ArenaStops(MapPrior, Sweep):
             line("anytime", "by tests; of preference", "vermilion", 0.15, of="preference"),
         ]
         cost = [
-            line("posterior", "by certainty", "blue", -0.1),
-            line("anytime", "by tests", "vermilion", 0.1),
+            line("posterior", "verdicts, by certainty", "blue", -0.1),
+            line("anytime", "verdicts, by tests", "vermilion", 0.1),
         ]
         ended = "share of runs that end with a wrong top k (bars: 95 %)"
         spent = f"verdicts, mean ({self.budget} where a run never stops; bars: 95 %)"
         return [
-            panel("wrong", wrong, ended, "A stop by tests finds what the judge prefers"),
-            panel("verdicts", cost, spent, "What each stop costs"),
+            panel(
+                "wrong",
+                wrong,
+                ended,
+                "Tests find what the judge prefers,\nwhere preferences are transitive and stay",
+            ),
+            panel("verdicts", cost, spent, "Tests cost more verdicts with 30 answers"),
         ]
 
 

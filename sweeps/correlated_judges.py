@@ -149,7 +149,12 @@ class CorrelatedJudges(Scenario, Sweep):
         covered = "intervals (95 %) that hold quality"
         return [
             panel("recall", recall, "Judges who err together add little"),
-            panel("covered", covered, "A joint fit takes them to be independent", 0.95),
+            panel(
+                "covered",
+                covered,
+                "With more judges, intervals of a joint\nfit hold quality more rarely",
+                0.95,
+            ),
         ]
 
 

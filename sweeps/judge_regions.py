@@ -66,12 +66,12 @@ FULL = ("naive", "bias_aware")
 TWO, NAIVE = (REFERENCE, "random"), "naive_model_"
 """Rules that are also run with the naive model, and what their names begin with there."""
 ROWS = {
-    "top_k_aware": "Eq. acq",
+    "top_k_aware": "the paper's rule",
     "thompson": "Thompson",
     "lucb": "LUCB",
-    "global_uncertainty": "global uncertainty",
+    "global_uncertainty": "D-optimality",
     "round_robin": "round robin",
-    "random": "random pairs",
+    "random": "random",
     "naive": "all verdicts, naive",
     "bias_aware": "all verdicts, corrected",
 }

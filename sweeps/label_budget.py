@@ -265,7 +265,7 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
             ticks = [n for n in (0, 2, 4, 10, 20, 40, 60, 100) if n <= self.n_labels[-1]]
             ax.set_xticks(ticks, [str(n) for n in ticks])
 
-        message = "Labels used in the ranking beat any switch"
+        message = "Labels that correct answers beat any switch"
         message = f"With {noise:.0%} of labels wrong they gain less" if noise else message
         return plots.Panel(
             lambda rows: used.reindex(rows.set_index(key).index).values,

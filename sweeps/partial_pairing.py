@@ -41,7 +41,7 @@ CHOICES = {
     "all": ("all pairs alike", "blue"),
     "across": ("different answers only", "green"),
     "within": ("the two lengths of one answer", "orange"),
-    "mixed": ("half of the verdicts so", "vermilion"),
+    "mixed": ("half on two lengths of one answer, half on all", "vermilion"),
 }
 """Choice of comparisons -> its name and colour in the figure."""
 
@@ -221,7 +221,7 @@ class PartialPairing(Profiled):
             (
                 f"answers shown in two lengths, of {self.n_contents}",
                 "half-width of the 95 % interval of the\nbias (logits; bands: 95 % over pools)",
-                f"{most:,} verdicts measure the bias better\nthe more answers are in two lengths",
+                f"{most:,} verdicts: comparing two lengths\nof one answer measures the bias best",
             ),
             legend=9,
             level=self.half_width,

@@ -183,8 +183,15 @@ class Schemes(Scenario, Sweep):
         recall = f"recall of the top {self.k}, {budget} verdicts"
         length = "logits for length in the estimates"
         return [
-            panel("recall", recall, "Only a model of length helps against it"),
-            panel("length", length, "What of length stays in the estimates", level=0),
+            panel(
+                "recall", recall, "Only a model of length helps against\na preference for length"
+            ),
+            panel(
+                "length",
+                length,
+                "Without a model of length, its effect\nstays in the estimates",
+                level=0,
+            ),
         ]
 
 

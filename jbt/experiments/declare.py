@@ -192,7 +192,7 @@ class Sweep:
             figure.suptitle(note, fontsize=7)
         return figure
 
-    def curves(self, table: pd.DataFrame) -> Figure | None:
+    def figure_of_curves(self, table: pd.DataFrame) -> Figure | None:
         """A second figure, for curves that the first has no room for; by default none."""
         return None
 

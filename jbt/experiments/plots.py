@@ -56,6 +56,9 @@ RULE_STYLES = {
     "entropy_reduction": ("vermilion", "-"),
     "entropy_reduction_fresh": ("vermilion", "--"),
     "top_two": ("black", "--"),
+    "asap_fast": ("green", ":"),
+    "swiss": ("orange", "--"),
+    "insertion": ("purple", "--"),
 }
 """Colour and line style of each acquisition rule; for a rule without an entry see `rule_style`."""
 
@@ -69,6 +72,11 @@ RULE_NAMES = {
     "entropy_only": "paper's entropy alone",
     "top_k_aware_fresh": "paper's rule, updated",
     "entropy_reduction_fresh": "entropy reduction, updated",
+    "asap": "ASAP",
+    "asap_fast": "ASAP, fast",
+    "insertion": "sorted insertion",
+    "eubo": "EUBO",
+    "swiss": "Swiss",
 }
 """Acquisition rule -> its name in figures; other rules are named as in code, without underscores.
 An updated rule takes every pick into account before the next one."""

@@ -274,7 +274,7 @@ def _report(sweep: Sweep, results: Store, folder: Path, writable: bool) -> pd.Da
         if writable:
             from jbt.experiments import plots
 
-            figure, curves = sweep.figure(dataset, table), sweep.curves(table)
+            figure, curves = sweep.figure(dataset, table), sweep.figure_of_curves(table)
             csv = table.to_csv(index=False, float_format="%.6g")
             files.write_whole(table_file, lambda p: p.write_text(csv))
             files.write_whole(figure_file, partial(plots.save, figure))

@@ -76,7 +76,7 @@ def collect(folder: Path, only: Sequence[str] = (), variant: str = "") -> list[s
     changed, records = renew(results), read_provenance()
     for name, run in runs.items():
         (FIGURES / f"{name}.svg").write_text(run.figure(), encoding="utf-8")
-        if curves := run.curves():
+        if curves := run.figure_of_curves():
             (FIGURES / f"{name}-curves.svg").write_text(curves, encoding="utf-8")
         rows, file = run.table, KEPT / f"{name}.csv"
         if len(rows) > WHOLE_ROWS:

@@ -108,9 +108,9 @@ class Run:
         with store.opened(self.folder / store.RESULTS).results() as dataset:
             return svg_of(self.sweep().figure(dataset, table))
 
-    def curves(self) -> str | None:
+    def figure_of_curves(self) -> str | None:
         """Its figure of curves as SVG, if the sweep draws one."""
-        figure = self.sweep().curves(pd.read_csv(self.folder / store.TABLE))
+        figure = self.sweep().figure_of_curves(pd.read_csv(self.folder / store.TABLE))
         return None if figure is None else svg_of(figure)
 
 

@@ -84,7 +84,8 @@ def test_each_rule_has_a_family_and_a_line_of_its_own_in_figures():
     assert tuple(n for n in rules.RULES if n not in families["arena"]) == rules.DEFAULT_RULES
     assert rules.resolve(widest).family == "yours"
     assert rules.name_of(functools.partial(widest)) == "widest"
-    assert set(plots.RULE_STYLES) == set(rules.DEFAULT_RULES)
+    drawn_beside = {"asap_fast", "swiss", "insertion"}
+    assert set(plots.RULE_STYLES) == {*rules.DEFAULT_RULES, *drawn_beside}
     assert {colour for colour, _ in plots.RULE_STYLES.values()} <= set(plots.COLOURS)
     assert len(set(plots.RULE_STYLES.values())) == len(plots.RULE_STYLES)
     assert plots.rule_style("lucb") == {"colour": "green", "linestyle": "-"}

@@ -56,7 +56,7 @@ RULE_STYLES = {
     "entropy_reduction": ("vermilion", "-"),
     "entropy_reduction_fresh": ("vermilion", "--"),
     "top_two": ("black", "--"),
-    "asap_fast": ("green", ":"),
+    "asap_fast": ("green", "--"),
     "swiss": ("orange", "--"),
     "insertion": ("purple", "--"),
 }

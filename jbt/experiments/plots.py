@@ -39,6 +39,7 @@ __all__ = [
     "rule_name",
     "rule_style",
     "save",
+    "sides",
     "ticks",
 ]
 
@@ -142,6 +143,10 @@ class Panel:
     level: int | float | None = None
     """Where a reference line is drawn across the estimates; default nowhere."""
     level_style: str = "-"
+    sides: tuple[str, str] | None = None
+    """What it means to lie above the level and below it, "helps" and "hurts", say."""
+    sides_end: str = "right"
+    """Where on the line of the level they are written, as in `sides`."""
     log: str = ""
     """Axes with a logarithmic scale: x, y or xy."""
     ticks: Mapping[str, Sequence[int | float]] = field(default_factory=dict)
@@ -189,6 +194,8 @@ class Panel:
                 points(ax, of_line, beside, horizontal=self.down, **known)
         if self.after is not None:
             self.after(ax)
+        if self.sides and self.level is not None:
+            sides(ax, self.level, *self.sides, end=self.sides_end)
         for axis in self.log:
             ax.set(**{f"{axis}scale": "log"})
         if self.ticks:
@@ -220,6 +227,35 @@ class Panel:
 def reference(ax: Axes, at: float, label: str, *, colour: str) -> Axes:
     """Draw a dotted vertical line at a number, of the paper's, say."""
     ax.axvline(at, color=COLOURS.get(colour, colour), linestyle=":", label=label)
+    return ax
+
+
+def sides(ax: Axes, level: float, above: str, below: str, *, end: str = "right") -> Axes:
+    """Write beside a reference line what its two sides mean: "helps" above it, say, in green, and
+    "hurts" below it, in red.
+
+    Args:
+      end: of the line, left or right; or top or bottom of a vertical one, whose right counts as
+        above.
+    """
+    from matplotlib.patheffects import withStroke
+
+    upright = end in ("bottom", "top")
+    place = {"left": 0.02, "bottom": 0.02, "right": 0.98, "top": 0.98}[end]
+    beside = ("left", "right") if upright else ("bottom", "top")
+    for word, colour, side, step in zip((above, below), SIDES, beside, (4, -4), strict=True):
+        ax.annotate(
+            word,
+            xy=(level, place) if upright else (place, level),
+            xytext=(step, 0) if upright else (0, step),
+            xycoords=ax.get_xaxis_transform() if upright else ax.get_yaxis_transform(),
+            textcoords="offset points",
+            color=COLOURS[colour],
+            fontsize=LABEL_SIZE,
+            ha=side if upright else end,
+            va=end if upright else side,
+            path_effects=[withStroke(linewidth=2, foreground="white")],  # on other lines
+        )
     return ax
 
 
@@ -279,6 +315,9 @@ def facets(
         ax.remove()
     return figure, panels[:n]
 
+
+SIDES = ("green", "vermilion")
+"""Colours of what lies above a reference line and below it."""
 
 LABEL_SIZE = 9
 """Of the labels of `label_ends` (points)."""

@@ -285,7 +285,17 @@ class Choices(PoolKind, Varied):
         title = "The other open choices\nhardly move the crossing"
         apart = (-0.22, 0.0, 0.22)
         return [
-            Panel("rho", of_baseline, lines, curves, legend=8, after=papers, level=0.0),
+            Panel(
+                "rho",
+                of_baseline,
+                lines,
+                curves,
+                legend=8,
+                after=papers,
+                level=0.0,
+                sides=("helps", "hurts"),
+                sides_end="left",
+            ),
             self.forest(crossings, names, apart, 5, title, legend=0, after=papers),
         ]
 

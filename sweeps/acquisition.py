@@ -171,12 +171,13 @@ class Acquisition(Active):
         x = f"share found minus that of the paper's rule\n(95 % over {self.pools:,} pools)"
         more = f"After {budget} verdicts {ahead} of {len(rules)} rules find more"
         title = f"{more}\nthan the paper's, {behind} find less"
-        lines = [Line({}, "_", "black", joined=False)]
+        lines = [Line({}, "_", "blue", joined=False)]
         if rows.paper.notna().any():
-            lines.append(Line({}, "number of the paper", "vermilion", marker="x"))
+            lines.append(Line({}, "the paper", "black", marker="x"))
         names = dict(zip(rules, map(plots.rule_name, rules), strict=True))
-        at = {"names": names, "down": True, "level": 0.0, "table": rows}
-        return Panel("rule", lines=lines, labels=(x, "", title), legend=9, **at)
+        at = {"level": 0.0, "sides": ("finds more", "less"), "sides_end": "bottom"}
+        labels = x, "", title
+        return Panel("rule", {}, lines, labels, names=names, down=True, table=rows, **at)
 
     def allocation(self, ds: xr.Dataset) -> Panel:
         """Showings of an item by its distance from the boundary, 1 if spent evenly."""

@@ -56,11 +56,11 @@ NOTHING, BOTH = "nothing", "both"
 RATES = ("win_rate", "length_controlled")
 """Published shares of wins."""
 SHOWN = {
-    NOTHING: ("nothing", "orange"),
-    VARIATION: ("lengths over prompts", "blue"),
-    RENDERINGS: ("prompted versions", "vermilion"),
+    NOTHING: "nothing",
+    VARIATION: "lengths over prompts",
+    RENDERINGS: "prompted versions",
 }
-"""Source of c -> its name and colour in the figure."""
+"""Source of c -> its name in the figure."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,13 +219,13 @@ class AlpacaEval(MapPrior, RecordedSweep):
                 lambda rows: published[rows.content],
                 {"quantity": "expected_win_rate"},
                 [
-                    Line({"c_from": source}, f"corrected by {label}", colour, style, False)
-                    for source, (label, colour) in SHOWN.items()
+                    Line({"c_from": NOTHING}, "uncorrected", "orange", style, False),
+                    Line({"c_from": RENDERINGS}, "corrected", "blue", style, False),
                 ],
                 (
                     "length-controlled win rate, as published",
                     "win rate at equal length (95 % over prompts)",
-                    "Corrected win rates of the models\nare near the published ones",
+                    "Corrected by prompted versions, win\nrates come near the published ones",
                 ),
                 legend=9,
                 after=diagonal,
@@ -244,7 +244,7 @@ class AlpacaEval(MapPrior, RecordedSweep):
                     "best minus worst quality of three versions\n(logits; 95 % over prompts)",
                     "Correction brings versions that differ\nin length nearer to each other",
                 ),
-                names={source: label for source, (label, _) in SHOWN.items()},
+                names=SHOWN,
                 legend=9,
                 after=lambda ax: ax.set_ylim(bottom=0),
             ),

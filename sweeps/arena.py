@@ -368,26 +368,27 @@ class Arena(MapPrior, Sweep):
             index="rule", columns="scenario", values="estimate"
         )
         areas = areas[list(self.scenario)]
-        behind = areas - areas.max()
+        behind = 100 * (areas - areas.max())
         order = behind.mean(axis=1, skipna=True).sort_values(ascending=False).index
         behind = behind.loc[order]
 
         def draw(ax):
-            shown = ax.imshow(behind, cmap="cividis", vmin=-0.2, vmax=0, aspect="auto")
+            shown = ax.imshow(behind, cmap="cividis", vmin=-20, vmax=0, aspect="auto")
             for (row, column), value in np.ndenumerate(behind.to_numpy()):
                 if np.isfinite(value):
-                    ink = "black" if value > -0.08 else "white"
-                    text = "best" if value == 0 else f"{100 * value:.0f}"
+                    ink = "black" if value > -8 else "white"
+                    text = "best" if value == 0 else f"{value:.0f}"
                     ax.text(column, row, text, ha="center", va="center", color=ink, fontsize=7)
             ax.set_xticks(range(len(behind.columns)), behind.columns, rotation=45, ha="right")
             ax.set_yticks(range(len(behind.index)), map(plots.rule_name, behind.index))
             ax.tick_params(labelsize=8)
-            label = f"mean recall at {LOOKS} looks, minus the best rule's (numbers: in hundredths)"
-            ax.figure.colorbar(shown, ax=ax, label=label, fraction=0.03)
+            label = f"mean recall at {LOOKS} looks, minus the best rule's (hundredths)"
+            ax.figure.colorbar(shown, ax=ax, label=label, fraction=0.03, extend="min")
 
-        near = int((behind.iloc[0] >= -0.01).sum())
+        near = int((behind.iloc[0] >= -1).sum())
         n, name = behind.shape[1], plots.rule_name(order[0])
         title = f"{name.capitalize()}: within 0.01 of the best rule on {near} of {n} scenarios"
+        title += "\n(white: too slow to be run there)" if behind.isna().any(axis=None) else ""
         return [Panel(labels=("", "", title), legend=0, after=draw)]
 
     def figure_of_curves(self, table):

@@ -128,13 +128,13 @@ class BiasByQuality(RecordedSweep):
             Panel(
                 lambda rows: quality[rows.content],
                 {"quantity": "own_c"},
-                [Line({}, "a model (bar: 95 %)", "blue", joined=False)],
+                [Line({}, f"a model (bar: 95 %, from {ENOUGH} wins on)", "blue", joined=False)],
                 (
                     "quality less the baseline's, at equal length (logits)",
                     "c of one model (logits for e times the words)",
                     "Length helps the weakest models least",
                 ),
-                legend=9,
+                legend={"fontsize": 9, "loc": "upper center", "bbox_to_anchor": (0.5, -0.15)},
                 after=of_all,
             ),
             Panel(
@@ -149,6 +149,9 @@ class BiasByQuality(RecordedSweep):
                 names=list(ANALYSES),
                 down=True,
                 level=0.0,
+                sides=("grows", "falls"),
+                sides_end="bottom",
+                after=lambda ax: ax.set_ylim(-0.5, len(ANALYSES)),  # room for the sides
                 legend=0,
             ),
         ]

@@ -36,7 +36,7 @@ N_ITEMS, K = 30, 5
 """Size and top set of the pools that twins are calibrated on."""
 PAPERS_BUDGETS = (200, 528, 800)
 """Budgets of the paper's points, those of the dear judge by its prices."""
-MODELS = {"bias_aware": "corrected", "naive": "naive"}
+MODELS = {"bias_aware": "corrected", "naive": "uncorrected"}
 """What is done about a judge's bias, as the figure names it."""
 
 
@@ -276,7 +276,7 @@ class Cost(RunSettings):
                 of = where(table, judge=judge, model=model, rule=self.rule[0])
                 points = where(of, quantity="cost_to_reach").dropna(subset="paper")
                 style = {"ms": 8, "mew": 2, "color": plots.COLOURS[colour]}
-                label = f"{names[judge]}, paper" if len(points) else ""
+                label = f"{names[judge]}, the paper" if len(points) else ""
                 ax.plot(points.paper, points.target, "x", label=label, **style)
 
         times, sharing = [], [0, *self.n_pools_sharing]
@@ -300,7 +300,7 @@ class Cost(RunSettings):
                     "The cheap judge, corrected, is cheaper\nbut does not reach a high recall",
                 ),
                 log="x",
-                ticks={"x": (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)},
+                ticks={"x": (0.002, 0.01, 0.05, 0.2)},
                 legend=below,
                 after=papers,
             ),
@@ -312,12 +312,13 @@ class Cost(RunSettings):
                     f"recall of the top {K} that both judges reach",
                     f"times cheaper than {names[self.dear]} (bars: 95 %)",
                     "A gate's labels cost more than they save\n"
-                    "if few pools share them (crosses: paper)",
+                    "if few pools share them (crosses: the paper)",
                 ),
                 log="y",
                 ticks={"y": (0.2, 0.5, 1, 2, 5, 10, 20)},
                 legend=below,
                 level=1.0,
+                sides=("cheaper", "dearer"),
                 table=cheaper,
             ),
         ]

@@ -218,8 +218,11 @@ class Escalation(Correlated, VaryingBias, Sweep):
             )
 
         return [
-            panel(self.rho[0], "Both judges together find most"),
-            panel(self.rho[-1], "Both are best only with a large budget"),
+            panel(
+                self.rho[0],
+                "Asked by expected gain, both judges\nfind most, or nearly, at every budget",
+            ),
+            panel(self.rho[-1], "Both are best only\nwith a large budget"),
         ]
 
 

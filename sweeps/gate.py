@@ -404,12 +404,12 @@ class Gate(Correlated, VaryingBias, Sweep):
                 harms,
                 (
                     "trusted labels (count)",
-                    "share of harmed pools corrected, largest\nover "
+                    "corrected share of pools that it hurts,\nlargest over "
                     + r"$\rho$ (bands: 95 % over pools)",
-                    "Sign tests (solid) correct harmed pools\n"
-                    f"more rarely than promised (black line: {a:g})",
+                    f"Sign tests (solid) correct wrongly\nmore rarely than promised (line: {a:g})",
                 ),
                 level=a,
+                sides=("more often", "more rarely"),
                 after=to_zero,
                 table=largest,
             ),

@@ -72,7 +72,7 @@ ROWS = {
     "global_uncertainty": "D-optimality",
     "round_robin": "round robin",
     "random": "random",
-    "naive": "all verdicts, naive",
+    "naive": "all verdicts, uncorrected",
     "bias_aware": "all verdicts, corrected",
 }
 """Rows of the figure, those of the paper: rule or estimator -> name."""
@@ -282,7 +282,7 @@ class JudgeRegions(RunSettings):
             for at, label, colour, marker, column in (
                 ({}, "judge that the paper's other numbers allow", "C7", "|", "estimate"),
                 ({"member": 0}, "the best of these", "blue", "o", "estimate"),
-                ({"member": 0}, "paper", "black", "x", "paper"),
+                ({"member": 0}, "the paper", "black", "x", "paper"),
             )
         ]
         return [

@@ -235,7 +235,7 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
     def panels(self, table):
         """Recall against labels bought, `n_labels` or as many as there are: a column of panels for
         the least and the largest correlation, a row for each noise."""
-        ends = {self.rho[0]: "where correction helps", self.rho[-1]: "where correction harms"}
+        ends = {self.rho[0]: "where correction helps", self.rho[-1]: "where correction hurts"}
         return [self.panel(table, *at, noise) for noise, at in product(self.noise, ends.items())]
 
     def panel(self, table: pd.DataFrame, rho: float, title: str, noise: float) -> plots.Panel:
@@ -251,7 +251,7 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
 
         def alone(ax):
             for method, ls, label in (
-                ("naive", ":", "no labels, naive"),
+                ("naive", ":", "no labels, uncorrected"),
                 ("best", "-.", "the best that a switch can do"),
             ):
                 value = where(at, method=method, quantity="recall").estimate.iloc[0]
@@ -264,6 +264,7 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
             ax.set_xscale("symlog", linthresh=4)
             ticks = [n for n in (0, 2, 4, 10, 20, 40, 60, 100) if n <= self.n_labels[-1]]
             ax.set_xticks(ticks, [str(n) for n in ticks])
+            ax.set_xlim(left=-0.2)
 
         message = "Labels that correct answers beat any switch"
         message = f"With {noise:.0%} of labels wrong they gain less" if noise else message
@@ -276,7 +277,6 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
                 f"recall of the top {self.k} (bands: 95 %)",
                 f"{message}\n({title}: correlation {rho:g})",
             ),
-            legend={"fontsize": 8, "loc": "upper left", "bbox_to_anchor": (1, 1)},
             before=alone,
             after=scale,
         )

@@ -170,8 +170,9 @@ class LLMBar(RecordedSweep):
             """Judges beside each other in each subset, and what does not depend on the judge
             across its width; crosses for a judge that only the paper has."""
             lines = []
-            for one, (j, judge) in product(series, enumerate(judges)):
-                name, shift = "_" if j else one.label, 0.8 * (j / len(judges) - 0.5)
+            for (i, one), (j, judge) in product(enumerate(series), enumerate(judges)):
+                shift = 0.8 * (j / len(judges) - 0.5) + 0.06 * i
+                name = "_" if j else one.label
                 of_judge = {**one.where, "judge": judge}
                 lines.append(Line(of_judge, name, one.colour, joined=False, shift=shift))
 
@@ -205,7 +206,7 @@ class LLMBar(RecordedSweep):
             panel(
                 (
                     "share of pairs judged as people do\n(a mark a judge; 95 % over pairs)",
-                    "Correction by labels brings agreement,\nlargely without the judge",
+                    "Labels bring agreement; but for Natural,\nlength and format nearly suffice",
                 ),
                 alone,
                 Line(raw, "uncorrected", "orange"),

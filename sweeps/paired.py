@@ -320,10 +320,6 @@ class Paired(Profiled):
         paired = {"judge": judge, "quantity": "profile_range", "design": "paired"}
         unpaired = {"quantity": "profile_range_max", "design": "unpaired"}
 
-        def paper(ax):
-            points = where(table, **paired)
-            ax.plot(points.n_contents, points.paper, "x", color="black", label="paper, paired")
-
         return [
             plots.Panel(
                 "n_contents",
@@ -332,6 +328,7 @@ class Paired(Profiled):
                     plots.Line(
                         unpaired, "unpaired: one for each version", "vermilion", {"marker": "o"}
                     ),
+                    plots.Line(paired, "the paper, paired", "black", marker="x"),
                 ],
                 labels=(
                     "contents, each shown in two versions",
@@ -339,7 +336,6 @@ class Paired(Profiled):
                     "The same verdicts measure c\nonly in the paired design",
                 ),
                 legend=9,
-                after=paper,
             ),
             plots.Panel(
                 "lam",

@@ -240,6 +240,8 @@ class PartialPairing(Profiled):
             ),
             legend=9,
             level=0.0,
+            sides=("helps", "hurts"),
+            sides_end="left",
         )
         return [of_widths] * bool(self.n_twice) + [of_gains] * bool(self.recall_n_twice)
 

@@ -42,7 +42,7 @@ NAMES = {
     "llama": "Llama",
     "qwen": "Qwen",
     "phi": "Phi-4",
-    "coder": "Coder, prefers x = 0",
+    "coder": "Coder, prefers the terse",
     "unbiased": "unbiased",
     "unbiased_first": "unbiased, prefers the first shown",
 }
@@ -54,6 +54,8 @@ TITLES = {
     ("benefit", "paired"): "Two lengths: correction\nis hardly needed",
 }
 """Quantity and design -> title of its panel."""
+SIDES = {"c_hat": ("for elaborate", "for terse"), "benefit": ("helps", "hurts")}
+"""Quantity -> what it means to lie above 0 and below it."""
 STUDY = 10
 """Most pools in the paper's studies of one judge (count)."""
 HORSESHOE = 1.0
@@ -257,7 +259,8 @@ class PriorSensitivity(Profiled):
         lines = []
         for judge, colour in zip(self.judge, plots.CYCLE, strict=False):
             rows, learned = {"judge": judge}, {"prior": list(LEARNED)}
-            lines.append(plots.Line(rows | {"prior": "normal"}, NAMES[judge], colour))
+            faint = {"shade": 0.12}
+            lines.append(plots.Line(rows | {"prior": "normal"}, NAMES[judge], colour, faint))
             style = {"capsize": 0}
             lines.append(plots.Line(rows | learned, "", colour, style, joined=False))
 
@@ -266,6 +269,7 @@ class PriorSensitivity(Profiled):
             low, high = rows.ci_low.min(), rows.ci_high.max()
             aside = 0.05 * (high - low)
             ax.set(xscale="log", ylim=(low - aside, high + aside))
+            ax.set_xlim(left=min(self.lam_b) / 8)  # room for the sides
             ax.set_xticks(list(ticks), list(ticks.values()), rotation=60, ha="right", fontsize=8)
             ax.minorticks_off()
 
@@ -281,6 +285,8 @@ class PriorSensitivity(Profiled):
                 lines,
                 (x, label, TITLES[quantity, design]),
                 level=0.0,
+                sides=SIDES[quantity],
+                sides_end="left",
                 after=partial(scale, quantity),
             )
             for (quantity, label), design in product(y.items(), self.design)

@@ -173,10 +173,12 @@ class RealJudges(MapPrior, RecordedSweep):
                 where={"quantity": ["c", "kappa"]},
                 labels=(
                     "",
-                    "c or kappa, logits (bars: 95 %)",
+                    "preference, logits (bars: 95 %)",
                     "All three judges prefer longer answers",
                 ),
                 level=0.0,
+                sides=("for the longer, or the first", "for the shorter, or the second"),
+                sides_end="left",
                 legend=9,
             ),
             panel(

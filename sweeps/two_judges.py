@@ -357,6 +357,8 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                 ),
                 legend=8,
                 level=0.0,
+                sides=("helps", "hurts"),
+                sides_end="left",
             ),
             plots.Panel(
                 "n_reference",
@@ -365,10 +367,12 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                 (
                     "verdicts of the reference",
                     "least gain over the better of correcting\nand not, at any correlation (95 %)",
-                    "Above 0 the reference helps at\nevery correlation",
+                    "With a prior with correlation, enough verdicts\nhelp at every correlation",
                 ),
                 legend=8,
                 level=0.0,
+                sides=("helps", "hurts"),
+                after=lambda ax: ax.set_xlim(right=1.2 * max(self.n_reference)),
             ),
             plots.Panel(
                 labels=(
@@ -376,7 +380,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                     "",
                     "Imperfect references help too",
                 ),
-                legend=8,
+                legend={"fontsize": 8, "loc": "upper center", "bbox_to_anchor": (0.5, -0.2)},
                 after=lambda ax: self.draw_references(ax, where(table, rho=rho), model),
             ),
             plots.Panel(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import jax
 import jax.numpy as jnp
@@ -19,11 +19,11 @@ from jax.nn import sigmoid
 from jaxtyping import Array, Key
 
 from jbt import estimators, twins
-from jbt.experiments import declare, plots
+from jbt.experiments import declare
 from jbt.experiments.declare import Group, Sweep
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.paper import PaperNumber
-from jbt.experiments.plots import Panel
+from jbt.experiments.plots import Line, Panel
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs
 from jbt.simulation.judges import PUBLISHED, SECOND_DOMAIN, Published
@@ -33,10 +33,6 @@ from jbt.types import Fit, Prior, check_count
 
 from .._shared import calibration
 from . import rows
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
 
 ESTIMATORS = {
     "naive": estimators.naive,
@@ -213,60 +209,63 @@ class Judges(Sweep):
     # --- the figure
 
     def panels(self, table):
+        table = where(table, n_items=30, k=5, judge=list(self.judge))
+        table = table.drop_duplicates(["judge", "quantity", "model"])
+        ends = table[["estimate", "replicate_low", "replicate_high"]]
+        # Where almost no pool gains, the mean itself may lie outside the range of small studies.
+        table = table.assign(ci_low=ends.min(axis=1), ci_high=ends.max(axis=1))
+        naive = where(table, quantity="recall", model="naive").set_index("judge")
+        gain = {"quantity": "benefit", "model": "bias_aware"}
+        papers = where(table, **gain).set_index("judge").paper
+        recalls = []
+        for model, label, colour, shift in (
+            ("naive", "without correction (set to the paper's)", "orange", -0.15),
+            ("bias_aware", "with correction", "blue", 0.15),
+        ):
+            paper = "_" if recalls else "the paper"
+            recalls += [
+                Line({"model": model}, label, colour, joined=False, shift=shift),
+                Line({"model": model}, paper, "black", shift=shift, marker="x"),
+            ]
+        studies = "(bars: 95 % of studies of the paper's size)"
+
+        def of_paper(ax):
+            ax.plot(naive.paper, papers[naive.index], "x", color="black", label="the paper")
+            ax.set_xlim(left=0)
+
         return [
             Panel(
-                labels=(
-                    f"share of the true top {TOP} found\n"
-                    "(bars: 95 % of studies of the paper's size)",
+                "judge",
+                {"quantity": "recall"},
+                recalls,
+                (
+                    f"share of the true top {TOP} found\n{studies}",
                     "",
                     "Correction finds more with biased judges\nand changes little with the others",
                 ),
+                names={name: PUBLISHED[name].model for name in self.judge},
+                name_style={"fontsize": 8},
+                down=True,
                 legend=8,
-                after=partial(self.draw_judges, table),
+                table=table,
             ),
             Panel(
-                labels=(
+                lambda rows: naive.estimate[rows.judge],
+                gain,
+                [Line({}, "simulated judges", "blue", joined=False)],
+                (
                     f"share of the true top {TOP} found without correction",
-                    "gain by the correction\n(bars: 95 % of studies of the paper's size)",
+                    f"gain by the correction\n{studies}",
                     "Above guessing, the better the judge,\nthe less correction gains",
                 ),
+                level=0.0,
+                sides=("helps", "hurts"),
+                sides_end="left",
                 legend=8,
-                after=partial(self.draw_capability, table),
+                after=of_paper,
+                table=table,
             ),
         ]
-
-    def of_judges(self, table: pd.DataFrame, quantity: str, model: str) -> pd.DataFrame:
-        """Rows of one quantity, one a judge, in the order of the paper's table."""
-        chosen = where(table, quantity=quantity, model=model, n_items=30, k=5)
-        return chosen.drop_duplicates("judge").set_index("judge").reindex(list(self.judge))
-
-    def draw_judges(self, table: pd.DataFrame, ax: Axes) -> None:
-        """Recall of both models: range of studies of the paper's size, and the paper's number."""
-        both = [self.of_judges(table, "recall", model) for model in MODELS[:2]]
-        series = []
-        for recalls, colour, label in (
-            (both[0], "orange", "without correction (set to the paper's)"),
-            (both[1], "blue", "with correction"),
-        ):
-            numbers = recalls[["estimate", "replicate_low", "replicate_high"]].to_numpy().T
-            series.append((label, colour, *numbers))
-        plots.forest(ax, [PUBLISHED[name].model for name in self.judge], series)
-        for i, recalls in enumerate(both):
-            y = np.arange(len(recalls)) + 0.3 * (i - 0.5)
-            label = None if i else "paper"
-            ax.plot(recalls.paper, y, "x", color="black", ms=5, label=label)
-
-    def draw_capability(self, table: pd.DataFrame, ax: Axes) -> None:
-        """Gain against competence, ours and the paper's."""
-        naive = self.of_judges(table, "recall", "naive")
-        gain = self.of_judges(table, "benefit", "bias_aware")
-        colour, label = plots.COLOURS["blue"], "simulated judges"
-        ax.axhline(0, color="black", linewidth=0.8)
-        # Where almost no pool gains, the mean itself may lie outside the range of small studies.
-        low, high = gain.replicate_low, gain.replicate_high
-        ax.vlines(naive.estimate, low, high, color=colour, label=label)
-        ax.plot(naive.estimate, gain.estimate, "o", ms=4, color=colour)
-        ax.plot(naive.paper, gain.paper, "x", color="black", label="paper")
 
 
 SWEEP = Judges

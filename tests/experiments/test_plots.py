@@ -79,3 +79,20 @@ def test_a_figure_of_other_settings_says_that_titles_are_of_the_defaults():
 
     assert note() == note(pools=7, seed=3) == ""
     assert "these differ" in note(bias=2.0)
+
+
+@pytest.mark.parametrize(
+    ("end", "down", "above"), [("left", False, (0.02, 0.5)), ("top", True, (0.5, 0.98))]
+)
+def test_the_two_sides_of_a_level_are_named_beside_it(end, down, above):
+    rows = pd.DataFrame({"x": [0.0, 1.0], "estimate": [0.2, 0.9]})
+    rows = rows.assign(ci_low=rows.estimate, ci_high=rows.estimate)
+    line = plots.Line({}, "gain", "blue", joined=False)
+    said = {"level": 0.5, "sides": ("helps", "hurts"), "sides_end": end, "down": down}
+    ax = plots.draw([plots.Panel("x", lines=[line], **said)], rows).axes[0]
+    found = labels_of(ax)
+    assert found["helps"].xy == found["hurts"].xy == above
+    assert np.argmax(np.abs(found["helps"].xyann)) == (0 if down else 1)
+    assert sum(found["helps"].xyann) > 0 > sum(found["hurts"].xyann)
+    colours = [to_hex(found[name].get_color()).upper() for name in ("helps", "hurts")]
+    assert colours == [plots.COLOURS["green"], plots.COLOURS["vermilion"]]

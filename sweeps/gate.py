@@ -409,7 +409,6 @@ class Gate(Correlated, VaryingBias, Sweep):
                     f"Sign tests (solid) correct wrongly\nmore rarely than promised (line: {a:g})",
                 ),
                 level=a,
-                sides=("more often", "more rarely"),
                 after=to_zero,
                 table=largest,
             ),

@@ -21,9 +21,12 @@ from jbt.planning.plan import JudgedPlan, lasting
 from jbt.simulation.simulate import Condition, simulate, stream
 from jbt.types import check_count
 
-CLASSES = ("helped", "recall_harmed", "agreement_harmed")
-"""Classes of pools: recall is higher with the correction; it is not; bias-aware is right on at most
-half of the untied pairs that the rankings order differently. The last overlaps with both others."""
+CLASSES = {
+    "helped": "the pools that it helps",
+    "recall_harmed": "those whose recall it does not raise",
+    "agreement_harmed": "those where it is right on at most half of the disputed pairs",
+}
+"""Class of pools -> what it is called. The last overlaps with both others."""
 
 ROUND = (5, 10, 15, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480)
 """Numbers of labels tried by default."""
@@ -162,9 +165,9 @@ class GatePlan(JudgedPlan):
             f"{self.alpha:g} enables the correction. Mean recall of the top {self.k} in "
             f"{self.pools} simulated pools is {plan['recall_naive']:.3f} without and "
             f"{plan['recall_bias_aware']:.3f} with correction. The correction raises recall in "
-            f"{share['helped']} of them (helped) and does not in {share['recall_harmed']} "
-            "(recall_harmed). It is right on at most half of the pairs that the two rankings order "
-            f"differently in {share['agreement_harmed']} (agreement_harmed)",
+            f"{share['helped']} of them and does not in {share['recall_harmed']}. It is right on "
+            "at most half of the disputed pairs, which the two rankings order differently, in "
+            f"{share['agreement_harmed']}",
             plan["labels"],
         )
 
@@ -173,7 +176,7 @@ class GatePlan(JudgedPlan):
         return f"{number}; {self._enabled(columns, -1 if t is None else t)}"
 
     def _enabled(self, columns: Mapping[str, Any], t: Any) -> str:
-        rates = (f"{_percent(v, t)} of {k} pools" for k, v in columns["enable_rate"].items())
+        rates = (f"{_percent(v, t)} of {CLASSES[k]}" for k, v in columns["enable_rate"].items())
         used = f"{columns['labels_used'][t]:.1f} used per pool on average"
         return f"{used}; they enable the correction in {', '.join(rates)}"
 
@@ -188,8 +191,9 @@ class GatePlan(JudgedPlan):
             f"{self._enabled(plan['census'], ())}",
             "never: even the largest number tried is too small; where fewer labels are used than "
             "asked for, the pool has no more",
-            "alpha bounds the share of recall_harmed pools that sign enables by labels of members, "
-            "and of agreement_harmed pools by labels of pairs or disputed pairs"
+            "where the correction does not raise recall, alpha bounds how often sign enables it by "
+            "labels of members; where it is right on at most half of the disputed pairs, by labels "
+            "of pairs or disputed pairs"
             + wrong
             * (self.noise > 0),
         )

@@ -405,14 +405,14 @@ def test_the_answer_counts_ranks_from_outside_the_plausible_ones():
     rank = np.arange(1.0, 5.0)
     ends = {"rank": rank, "rank_low": np.maximum(rank - 1, 1), "rank_high": rank + 1}
     for naive, answer in (
-        ([1, 2, 3, 4], "the correction changes no rank"),
+        ([1, 2, 3, 4], ". The correction changes no rank"),
         (
             [2, 1, 3, 4],
-            "changes the rank of 2 of 4 models; for 0 of them, the uncorrected rank is outside",
+            "changes the rank of 2 of 4 models, most that of A (from 2 to 1); no uncorrected rank is",
         ),
         (
             [4, 3, 2, 1],
-            "changes the rank of 4 of 4 models; for 2 of them, the uncorrected rank is outside",
+            "of 4 of 4 models, most that of A (from 4 to 1); 2 uncorrected ranks are outside the",
         ),
     ):
         models = board.models.assign(rank_naive=np.array(naive, float), **ends)

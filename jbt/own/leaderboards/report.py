@@ -379,20 +379,21 @@ def _answer(board: Leaderboard) -> str:
     moved = (models["rank_naive"] - models["rank"]).fillna(0)
     if not moved.any():
         corrects = board.coefficients["kind"].isin(["c", "kappa"]).any()
-        return line + "; the correction changes no rank" * bool(corrects)
+        return line + ". The correction changes no rank" * bool(corrects)
     furthest = models.iloc[int(moved.abs().argmax())]
     n_known = models[["rank", "rank_naive"]].notna().all(axis=1).sum()
-    changed = f"the rank of {(moved != 0).sum()} of {n_known} models"
+    line += (
+        f". The correction changes the rank of {(moved != 0).sum()} of {n_known} models, most that "
+        f"of {furthest['model']} (from {_rank(furthest['rank_naive'])} to "
+        f"{_rank(furthest['rank'])})"
+    )
     if has_ends:
         beyond = (models["rank_naive"] < models["rank_low"]) | (
             models["rank_naive"] > models["rank_high"]
         )
         n_beyond = (beyond & (moved != 0)).sum()
-        changed += f"; for {n_beyond} of them, the uncorrected rank is outside the plausible ranks"
-    line += (
-        f"; the correction changes {changed}; the largest change is that of {furthest['model']}, "
-        f"from rank {_rank(furthest['rank_naive'])} to {_rank(furthest['rank'])}"
-    )
+        which = f"{n_beyond} uncorrected rank{'s are' if n_beyond > 1 else ' is'}"
+        line += f"; {which if n_beyond else 'no uncorrected rank is'} outside the plausible ranks"
     if (board.of_kind("c")["status"] == "converged").all():
         return line
     return (

@@ -11,6 +11,7 @@ import io
 import json
 import pkgutil
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -144,18 +145,26 @@ def record_of(name: str, folder: Path) -> dict[str, Any]:
 
 
 def command_of(name: str, preset: str, configuration: Mapping[str, Any] | None = None) -> str:
-    """The command that makes results of a configuration, default the preset's; a field that
-    results of an earlier jbt lack is None."""
-    usual = provenance.fields_of(sweep_of(name).at(preset).decided())
-    words = [f"python -m sweeps.{name}", *(["--preset", preset] if preset != "full" else [])]
-    for field, value in usual.items():
-        own = value if configuration is None else configuration.get(field)
-        if own != value:
-            words += [
-                f"--{field.replace('_', '-')}",
-                *map(str, own if type(own) is list else [own]),
-            ]
-    return " ".join(words)
+    """The shortest command that makes results of a configuration, default the preset's; a field
+    that results of an earlier jbt lack is None."""
+
+    def decided(own: Mapping[str, Any]) -> dict[str, Any]:
+        given = {k: tuple(v) if type(v) is list else v for k, v in own.items()}
+        return provenance.fields_of(sweep_of(name).at(preset, **given).decided())
+
+    usual = decided({})
+    wanted = usual if configuration is None else {k: configuration.get(k) for k in usual}
+    own = {k: v for k, v in wanted.items() if v != usual[k]}
+    for field in [*own]:  # which others may decide
+        fewer = {k: v for k, v in own.items() if k != field}
+        own = fewer if decided(fewer) == wanted else own
+    words = ["python", "-m", f"sweeps.{name}", *(["--preset", preset] if preset != "full" else [])]
+    for field, value in own.items():
+        words += [
+            f"--{field.replace('_', '-')}",
+            *map(str, value if type(value) is list else [value]),
+        ]
+    return shlex.join(words)
 
 
 # --- the runs of a report

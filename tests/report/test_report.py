@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from support.finished_runs import ABSENT, finished
 
+from jbt.experiments import provenance
 from sweeps.report import __main__ as report
 from sweeps.report import documents, kept, page, runs
 
@@ -144,6 +145,19 @@ def test_finished_runs_are_kept(checkout, monkeypatch, capsys):
     assert kept.collect(results) == ["crossing"]
     assert list(kept.read_provenance()) == ["crossing"]
     assert runs.read(kept.KEPT / "crossing.csv").rho.tolist() == ["0.5", "", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "options"),
+    [
+        ("acquisition", {"judge": "llama", "pools": 200}, "--pools 200 --judge llama"),
+        ("arena", {"scenario": ("fair judge",), "seed": 1}, "--seed 1 --scenario 'fair judge'"),
+    ],
+)
+def test_the_recorded_command_is_the_shortest_that_gives_the_settings(name, changes, options):
+    settings = runs.sweep_of(name).at("full", **changes).decided()
+    command = runs.command_of(name, "full", provenance.fields_of(settings))
+    assert command == f"python -m sweeps.{name} {options}"
 
 
 def test_nothing_is_kept_under_a_wrong_name_or_for_a_page_that_cannot_be_made(checkout):

@@ -175,7 +175,8 @@ class Acquisition(Active):
         if rows.paper.notna().any():
             lines.append(Line({}, "the paper", "black", marker="x"))
         names = dict(zip(rules, map(plots.rule_name, rules), strict=True))
-        at = {"level": 0.0, "sides": ("finds more", "less"), "sides_end": "bottom"}
+        at = {"level": 0.0, "sides": ("more", "less"), "sides_end": "bottom"}
+        at["after"] = lambda ax: ax.margins(x=0.1)  # room for the sides
         labels = x, "", title
         return Panel("rule", {}, lines, labels, names=names, down=True, table=rows, **at)
 

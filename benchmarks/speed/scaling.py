@@ -30,9 +30,8 @@ KINDS = {
 def main(measured: str, out: str) -> None:
     """Draw a file of `benchmarks.speed scaling --json`."""
     cases = [c for c in json.loads(Path(measured).read_text())["cases"] if c["group"] == "scaling"]
-    figure, axes = plots.new_figure(2, n_rows=3, width=3.6, height=2.6)
-    panels = list(np.ravel(axes))
-    for ax, (size, (axis, what)) in zip(panels, KINDS.items(), strict=False):
+    figure, panels = plots.facets(len(KINDS), width=4.4, height=2.8)
+    for ax, (size, (axis, what)) in zip(panels, KINDS.items(), strict=True):
         sides = [s for c in cases for s in c["sides"].values() if _grows(c["each"], s) == size]
         sides = [side for side in sides if "failed" not in side]
         x = np.array([side[size] for side in sides])
@@ -44,11 +43,12 @@ def main(measured: str, out: str) -> None:
         memory = max(side["rounds"][-1]["megabytes"] for side in sides)
         print(f"{what}, {axis} {x[0]:,} to {x[-1]:,}: exponent {slope:.2f}, {memory:,.0f} MB")
         ax.errorbar(x, middle, [middle - low, high - middle], marker="o", capsize=3, color="black")
-        ax.set(xscale="log", yscale="log", xlabel=axis, ylabel=f"{what} (seconds)")
-        ax.set_title(f"grows with the power {slope:.1f}")
-        plots.ticks(ax, x=x.tolist())
-    for ax in panels[len(KINDS) :]:
-        ax.remove()
+        ax.set(xscale="log", yscale="log", xlabel=axis, ylabel="seconds (bars: all rounds)")
+        more = f"with {x[-1]:,} {axis} as with {x[-2]:,}"
+        longer = f"{what} takes {middle[-1] / middle[-2]:.1f} times as long"
+        ax.set_title(f"{longer}\n{more}", fontsize=10)
+        ax.set_xticks(x, [f"{value:,}" for value in x])
+        ax.set_xticks([], minor=True)
     plots.save(figure, Path(out), kind=out.rsplit(".")[-1])
 
 

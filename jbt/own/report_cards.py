@@ -308,10 +308,8 @@ class ReportCards:
         ax.vlines(100 * table["coin"], at - 0.4, at + 0.4, color="grey", ls=":", lw=1)
         ax.set_xlim(0, 100)
         ax.set_xlabel(f"share by {self.unit} (%); lines: 95 % intervals; dotted: a coin")
-        ax.set_title("How often each judge is right, and what it prefers")
-        if len(self.judges) > 1:
-            ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
-        return drawn
+        ax.set_title("An interval across its dotted line is compatible with a coin")
+        return plots.legend_below(drawn, fontsize=8, ncols=3)
 
 
 def _equals(column: pd.Series, value: str | None) -> pd.Series:

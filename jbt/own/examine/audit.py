@@ -109,7 +109,7 @@ class Audit:
         decisions = gate.judges.fillna({"judge": ""}).set_index("judge")["decision"]
         boards = next((p.result for p in self.parts if isinstance(p.result, Leaderboards)), ())
         for board in boards:
-            if decisions.get(board.judge or "") == KEEP_OFF and board.corrects:
+            if decisions.get(board.judge or "") == KEEP_OFF and board.n_moved:
                 whose = "" if board.judge is None else f" {board.judge}"
                 best = board.best_uncorrected
                 yield f"Labels do not support correcting{whose}; best without correction: {best}"
@@ -220,7 +220,7 @@ def audit(
     ]
     following = checks.advised()
     boards = [part.result for part in parts if isinstance(part.result, Leaderboards)]
-    corrects = any(board.corrects for found in boards for board in found) or not merges
+    corrects = any(board.n_moved for found in boards for board in found) or not merges
     if asked.covariates and not labels and corrects:
         following.append(command_line("plan labels", given | merging))
     if len(tables.verdicts) and checks.method != "judge":

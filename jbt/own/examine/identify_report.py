@@ -89,11 +89,11 @@ class Identification:
     def figure(self) -> Figure:
         """Profile curves of each judge alone, a panel for each covariate: single curves over c for
         few pools; for many, a judge's median and central 90 % around the MAP."""
-        from jbt.border import plots
+        from jbt.experiments import plots
 
         by_covariate = self.table[~self.table["joint"]].groupby("covariate", sort=False)
-        drawn, axes = plots.new_figure(by_covariate.ngroups)
-        for ax, (_, rows) in zip(np.atleast_1d(axes), by_covariate, strict=True):
+        drawn, axes = plots.facets(by_covariate.ngroups, width=6.4)
+        for ax, (_, rows) in zip(axes, by_covariate, strict=True):
             judge, few = rows["judge"].fillna(NAMELESS), len(rows) <= len(plots.CYCLE)
             curves = rows.groupby(rows.index if few else judge, sort=False)
             for i, (name, pools) in enumerate(curves):
@@ -120,7 +120,7 @@ class Identification:
             )
             ax.set_ylabel("log-likelihood minus its maximum")
             ax.set_title("A peak measures c, a flat line does not")
-            ax.legend(fontsize="small")
+            ax.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.15))
         return drawn
 
 

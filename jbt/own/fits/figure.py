@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from jbt.border import plots
 from jbt.border.report import each
+from jbt.experiments import plots
 from jbt.identifiability.profile_likelihood import PROFILE_DROP
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ DRAWN = 40
 """Largest number of contents drawn."""
 
 GREY = {"color": "grey", "ls": "none", "marker": "o", "ms": 4}
-HOLLOW, NAIVE = "hollow: no interval, see the report", "uncorrected (c = kappa = 0)"
 
 DEEPEST = 12.0
 """Nats below the maximum at which profile curves are cut off, if three points of each lie above."""
@@ -30,16 +29,16 @@ DEEPEST = 12.0
 def figure(analysis: Analysis) -> Figure:
     """Draw qualities (of one pool) or coefficients of each judge (of several pools), beside the
     profile curves of c where there are covariates."""
-    batch, n_judges = analysis.batch, len(analysis.judges)
+    batch = analysis.batch
     one_pool = len(batch.tables.pools) == 1
     panels = [_qualities if one_pool else _coefficients]
     panels += [_profiles] if batch.covariates else [_coefficients] if one_pool else []
     n = len(analysis.coefficients)
     if one_pool:
         n = sum(len(f.ranking[:DRAWN]) for f in analysis.fits)
-    height = max(3.8, 0.16 * max(n, n_judges))
-    drawn, axes = plots.new_figure(len(panels), width=4.8, height=height)
-    for panel, ax in zip(panels, np.atleast_1d(axes), strict=True):
+    height = max(3.8, 0.16 * n)
+    drawn, axes = plots.facets(len(panels), width=4.8, height=height)
+    for panel, ax in zip(panels, axes, strict=True):
         panel(ax, analysis)
     return plots.legend_below(drawn, fontsize=8, ncols=3)
 
@@ -48,13 +47,28 @@ def _colour(j: int) -> str:
     return plots.CYCLE[j % len(plots.CYCLE)]
 
 
-def _label(c: Any) -> str:
-    return c.coefficient if c.judge is None else f"{c.judge}: {c.coefficient}"
+def _label(c: Any, analysis: Analysis) -> str:
+    """A coefficient as what the judge may prefer, in words."""
+    batch = analysis.batch
+    columns = dict(zip(batch.covariates, batch.model.covariates, strict=True))
+    what = f"more {columns[c.name]}" if c.name in columns else "shown first"
+    return what if c.judge is None else f"{c.judge}: {what}"
 
 
-def _interval(table: pd.DataFrame) -> pd.DataFrame:
-    """Estimates with their ends as `plots.points` has them."""
-    return table.rename(columns={"theta": "estimate", "low": "ci_low", "high": "ci_high"})
+def _marks(ax: Axes, low: Any, what: str) -> None:
+    """Name the marks in the legend, in grey: dots with an interval, hollow ones without."""
+    none = np.isnan(low)
+    if not none.all():
+        ax.plot([], [], **GREY, label=f"{what}, 95 %")
+    if none.any():
+        ax.plot([], [], **GREY, mfc="white", label=f"{what}, no interval (see the report)")
+
+
+def _points(ax: Axes, table: pd.DataFrame, at: Any, j: int, label: str | None) -> None:
+    """Draw estimates of a judge at these heights, hollow where one has no interval."""
+    rows = table.rename(columns={"theta": "estimate", "low": "ci_low", "high": "ci_high"})
+    style = {"mfc": "white"} if rows["ci_low"].isna().any() else {}
+    plots.points(ax, rows, at, colour=_colour(j), label=label or "", horizontal=True, **style)
 
 
 def _qualities(ax: Axes, analysis: Analysis) -> None:
@@ -62,17 +76,15 @@ def _qualities(ax: Axes, analysis: Analysis) -> None:
     fits = analysis.fits
     names = [ranking.content for ranking in fits[0].ranking[:DRAWN]]
     for j, fit in enumerate(fits):
-        ranking = pd.DataFrame([vars(r) for r in fit.ranking]).set_index("content")
-        ranking = _interval(ranking.loc[names])
+        ranking = pd.DataFrame([vars(r) for r in fit.ranking]).set_index("content").loc[names]
         heights = -np.arange(len(names)) - (j + 1) / (len(fits) + 1) + 0.5
-        style, colour = {"label": fit.judge or "theta"}, _colour(j)
-        if ranking["ci_low"].isna().any():
-            style["mfc"] = "white"
-            ax.plot([], [], **GREY, mfc="white", label=HOLLOW)
-        plots.points(ax, ranking, heights, colour=colour, horizontal=True, **style)
-        ax.plot(ranking["theta_naive"], heights, "x", color=colour, ms=4, label=NAIVE)
+        _points(ax, ranking, heights, j, fit.judge)
+        ax.plot(ranking["theta_naive"], heights, "x", color=_colour(j), ms=4)
+    ax.plot([], [], **GREY | {"marker": "x"}, label="not corrected")
+    _marks(ax, [r.low for fit in fits for r in fit.ranking], "corrected")
     ax.set_yticks(-np.arange(len(names)), names)
-    ax.set(xlabel="quality theta, logits", title="Quality without and with correction")
+    ax.set_title("Correction moves each quality from cross to circle")
+    ax.set_xlabel("quality theta (logits)")
 
 
 def _coefficients(ax: Axes, analysis: Analysis) -> None:
@@ -83,18 +95,16 @@ def _coefficients(ax: Axes, analysis: Analysis) -> None:
             own = (of_pools["owner"] == c.owner) & (of_pools["coefficient"] == c.coefficient)
             low, high = np.quantile(of_pools["estimate"][own], [0.05, 0.95])
             ax.plot([low, high], [height, height], color=_colour(c.owner), alpha=0.25, lw=6)
-        row, style = _interval(table.loc[[c.Index]]), {"mfc": "white"} if np.isnan(c.low) else {}
-        colour = _colour(c.owner)
-        plots.points(ax, row, [height], colour=colour, label="", horizontal=True, **style)
+        _points(ax, table.loc[[c.Index]], [height], c.owner, None)
     ax.axvline(0, color="grey", lw=0.8, ls=":")
-    ax.set_yticks(-np.arange(len(table)), [_label(c) for c in each(table)])
-    ax.margins(y=0.5 / max(len(table), 1))
-    ax.plot([], [], **GREY, label="all pools together, 95 %")
-    if table["low"].isna().any():
-        ax.plot([], [], **GREY, mfc="white", label=HOLLOW)
+    ax.set_yticks(-np.arange(len(table)), [_label(c, analysis) for c in each(table)])
+    ax.set_ylim(-len(table), 0.5)
+    plots.sides(ax, 0, "likes", "dislikes", end="bottom")
+    _marks(ax, table["low"], "all pools together")
     if len(analysis.batch.tables.pools) > 1:
         ax.plot([], [], color="grey", alpha=0.25, lw=6, label="single pools, central 90 %")
-    ax.set(xlabel="c and kappa, logits", title="Biases of each judge")
+    ax.set_title("An interval across 0 shows no preference")
+    ax.set_xlabel("preference, c or kappa (logits)")
 
 
 def _profiles(ax: Axes, analysis: Analysis) -> None:
@@ -116,7 +126,7 @@ def _profiles(ax: Axes, analysis: Analysis) -> None:
         # Different widths keep flat curves from hiding each other.
         width = 1.5 * (n_judges - c.owner) if c.prior_selected else 1.5
         colour = _colour(c.owner)
-        label = _label(c) if d > 1 else c.judge or c.coefficient
+        label = _label(c, analysis) if d > 1 else c.judge or c.coefficient
         ax.plot(fine, curve, styles[i % d % 4], color=colour, label=label, lw=width)
         ax.plot(grid, points, "o", color=colour, ms=3)
     bottom = 1.05 * max(lowest, third)

@@ -295,23 +295,23 @@ class Gate:
 
     def figure(self) -> Figure:
         """Draw the discordant labels of each judge, by the ranking that they favour."""
-        from jbt.border import plots
+        from jbt.experiments import plots
 
         drawn, ax = plots.new_figure(height=2.4)
         unnamed = {"judge": "all verdicts", "decision": "nothing to decide"}
         judges = self.judges[::-1].fillna(unnamed)
         right, at = judges["n_right"], np.arange(len(judges))
-        ax.barh(at, right, color=plots.COLOURS["blue"])
+        bars = ax.barh(at, right, color=plots.COLOURS["blue"])
         ax.barh(at, right - judges["n_discordant"], color=plots.COLOURS["orange"])
-        for end, i, decision in zip(right, at, judges["decision"], strict=True):
-            ax.text(end, i, f" {decision}", va="center")
+        ax.bar_label(bars, judges["decision"].tolist(), padding=3)
         ax.axvline(0, color="grey", linewidth=0.8)
         ax.set_yticks(at, judges["judge"].to_list())
         ax.margins(x=0.2)
-        ax.set_xlabel(
-            "discordant labels that favour the uncorrected (left) or the corrected ranking (right)"
-        )
-        ax.set_title("Which ranking the labels favour, and the decision")
+        ax.set_ylim(-0.5, len(judges))
+        plots.sides(ax, 0, "favour correction", "against it", end="top")
+        ax.set_xlabel("labels on which the two rankings differ (count)")
+        enabled = (judges["decision"] == ENABLE).sum()
+        ax.set_title(f"Labels enable the correction for {enabled} of {len(judges)} judges")
         return drawn
 
 

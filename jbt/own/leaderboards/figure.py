@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jbt.border import plots
 from jbt.border.report import cut
+from jbt.experiments import plots
 from jbt.own.leaderboards.elo import scale_of
 from jbt.own.leaderboards.intervals import LEVEL
 
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from jbt.own.leaderboards.report import Leaderboard
-
-A_ROW = 2
-"""Judges side by side."""
 
 MOST = 40
 """Models of a matrix: the best are drawn."""
@@ -42,7 +39,7 @@ def qualities(boards: Sequence[Leaderboard], elo: str | None) -> Figure:
     banded = [board for board in boards if board.band is not None]
     height = max(1.2 + 0.21 * len(boards[0].models), 2.4)
     n = len(boards) + len(banded)
-    drawn, panels = _panels(n, 9.0 if n == 1 else 4.8, height)
+    drawn, panels = plots.facets(n, width=9.0 if n == 1 else 4.8, height=height)
     for ax, board in zip(panels[len(boards) :], banded, strict=False):
         assert board.band is not None
         table = board.band.beside(board.models)
@@ -53,11 +50,12 @@ def qualities(boards: Sequence[Leaderboard], elo: str | None) -> Figure:
     for ax, board in zip(panels, boards, strict=False):
         models, scale = board.models, scale_of(board.models)
         naive, corrected = (models[ends].to_numpy().T for ends in (scale.naive, scale.corrected))
-        series = [("uncorrected", "orange", *naive), ("corrected", "blue", *corrected)]
+        series = [("not corrected", "orange", *naive), ("corrected", "blue", *corrected)]
         plots.forest(ax, cut(models["model"]), series)
-        name = f"Elo, {elo}" if elo else "quality, logits (mean 0 over the models)"
+        name = f"Elo, {elo}" if elo else "quality (logits, mean 0)"
         ax.set_xlabel(f"{name}; lines: {LEVEL:.0%} intervals")
-        ax.set_title(board.judge or "Quality of each model, with and without correction")
+        changes = f"correction changes {board.n_moved} of {len(models)} ranks"
+        ax.set_title(f"{board.judge or 'all verdicts'}: {changes}")
     return plots.legend_below(drawn, fontsize=8)
 
 
@@ -66,7 +64,7 @@ def matrices(boards: Sequence[Leaderboard]) -> Figure:
     fewer they are, and grey where the models did not meet."""
     n = min(MOST, len(boards[0].models))
     side = max(3.6, 1.6 + (0.6 if n <= NUMBERED else 0.24) * n)
-    drawn, panels = _panels(len(boards), side + 1.6, side)
+    drawn, panels = plots.facets(len(boards), width=side + 1.6, height=side)
     for ax, board in zip(panels, boards, strict=False):
         image = _matrix(ax, board)
         drawn.colorbar(image, ax=ax, label=SHARE, shrink=0.8)
@@ -92,14 +90,3 @@ def _matrix(ax: Axes, board: Leaderboard) -> Any:
         text = f"{share[i, j]:.0%}\nof {n[i, j]:.0f}"
         ax.text(j, i, text, ha="center", va="center", fontsize=6, color=colour)
     return image
-
-
-def _panels(n: int, width: float, height: float) -> tuple[Figure, np.ndarray]:
-    """A figure of n panels, and them."""
-    columns = min(n, A_ROW)
-    rows = -(-n // columns)
-    drawn, axes = plots.new_figure(columns, n_rows=rows, width=width, height=height)
-    panels = np.atleast_1d(axes).ravel()
-    for ax in panels[n:]:
-        ax.set_visible(False)
-    return drawn, panels

@@ -140,10 +140,9 @@ class Leaderboard:
         return self.coefficients[self.coefficients["kind"] == kind]
 
     @property
-    def corrects(self) -> bool:
-        """Whether the correction changes a rank."""
-        ranks = self.models[["rank", "rank_naive"]].dropna()
-        return bool((ranks["rank"] != ranks["rank_naive"]).any())
+    def n_moved(self) -> int:
+        """Models whose rank the correction changes (count)."""
+        return len(self.models[["rank", "rank_naive"]].dropna().query("rank != rank_naive"))
 
     @property
     def best_uncorrected(self) -> str:
@@ -377,15 +376,14 @@ def _answer(board: Leaderboard) -> str:
         n_open = (ranks["least"] < ranks["largest"]).sum()
         line += f"; c[{board.band.covariate}] is not identified, so {n_open} ranks are undetermined"
     moved = (models["rank_naive"] - models["rank"]).fillna(0)
-    if not moved.any():
+    if not board.n_moved:
         corrects = board.coefficients["kind"].isin(["c", "kappa"]).any()
         return line + ". The correction changes no rank" * bool(corrects)
     furthest = models.iloc[int(moved.abs().argmax())]
-    n_known = models[["rank", "rank_naive"]].notna().all(axis=1).sum()
+    n_known = len(models[["rank", "rank_naive"]].dropna())
     line += (
-        f". The correction changes the rank of {(moved != 0).sum()} of {n_known} models, most that "
-        f"of {furthest['model']} (from {_rank(furthest['rank_naive'])} to "
-        f"{_rank(furthest['rank'])})"
+        f". The correction changes the rank of {board.n_moved} of {n_known} models, most that of "
+        f"{furthest['model']} (from {_rank(furthest['rank_naive'])} to {_rank(furthest['rank'])})"
     )
     if has_ends:
         beyond = (models["rank_naive"] < models["rank_low"]) | (

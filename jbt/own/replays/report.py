@@ -28,7 +28,7 @@ COST = ["budget", "low", "high"]
 
 COLUMNS = ("judge", "pool", "rule", "budget", *RECALL, "scored_by")
 
-MOST_LINES = 8
+MOST_LINES = 7
 """Most lines in a panel of the figure (count)."""
 
 
@@ -142,20 +142,25 @@ class Replay:
         lines = [plots.Line.of_rule(str(rule)) for rule in rows["rule"].unique()]
         if len(lines) > MOST_LINES:
             lines = [line for line in lines if line.style["linestyle"] == "-"]
-        judges = self.verdicts["judge"]
         scores = [name for name in SCORED_BY if (rows["scored_by"] == name).any()]
-        grid = [*product(judges, scores)]
+        grid = [*product(self.verdicts["judge"], scores)]
         fig, axes = plots.facets(len(grid), len(scores), width=4.6, height=3.2)
         for (judge, scored_by), ax in zip(grid, axes, strict=True):
             panel = _of_judge(rows[rows["scored_by"] == scored_by], judge)
             for line in lines:
                 curve = panel.loc[panel["rule"] == line.where["rule"], ["budget", *RECALL]]
-                style = {"colour": line.colour, "label": line.label, **line.style}
-                plots.band(ax, *curve.to_numpy().T, shade=0.12, **style)
+                named = {"label": line.label, **line.style}
+                plots.band(ax, *curve.to_numpy().T, colour=line.colour, shade=0.12, **named)
             ax.xaxis.set_major_locator(MaxNLocator(integer=True))
             ax.set_xlabel("verdicts of a pool")
             ax.set_ylabel(f"recall of the top {self.k} (bands: 95 %)")
-            ax.set_title(f"{judge or 'all verdicts'}: the top {self.k} by {SCORED_BY[scored_by]}")
+            recalls = panel.groupby("budget")["recall"].agg(["min", "max"])
+            half = recalls.iloc[len(recalls) // 2]
+            ax.set_title(
+                f"{judge or 'all verdicts'}: after {half.name} verdicts the rules find\n"
+                f"{half['min']:.2f} to {half['max']:.2f} of the top {self.k} by "
+                f"{SCORED_BY[scored_by]}"
+            )
             ax.sharey(axes[0])
             if scored_by == "full_data":
                 label = f"the target, {self.target:g}"

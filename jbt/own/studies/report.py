@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from jbt.border import files, plots
+from jbt.border import files
 from jbt.border.report import Report, Section, counted, signed
 from jbt.kernel import metrics
 
@@ -202,29 +202,31 @@ class StudySummary:
 
     def figure(self) -> Figure:
         """Draw certainty against verdicts, and the membership of the contents of the first pool."""
+        from jbt.experiments import plots
+
         figure, (curve, members) = plots.new_figure(2, width=4.6, height=3.4)
         several, first = len(self.pools) > 1, self.pools.pool[0]
+        place = f" in pool {first}" * several
         for i, (name, rows) in enumerate(self.curve.groupby("pool", sort=False)):
             colour = plots.CYCLE[i % len(plots.CYCLE)]
             label = str(name) if several and i < 8 else None
             curve.plot(rows.verdicts, rows.certainty, marker=".", color=colour, label=label)
         if self.stop == "posterior":
-            label = f"{self.level:g}, where it stops"
+            label = f"sure enough\nto stop: {self.level:g}"
             curve.axhline(self.level, color="black", linewidth=0.8, linestyle="--", label=label)
         curve.set(
             ylim=(-0.02, 1.02),
             xlabel="verdicts of the pool",
             ylabel="certainty of the model (probability)",
-            title=f"How sure the top {self.k} is, by verdicts",
+            title=f"The top {self.k} is {self._certain(self.pools.certainty[0])}{place}",
         )
-        if curve.get_legend_handles_labels()[0]:
-            curve.legend(fontsize="small")
+        plots.label_ends(curve)
         ranking = self.ranking[self.ranking.pool == first][:DRAWN]
         inside = np.where(ranking["rank"] > self.k, "orange", "blue")
         heights = -np.arange(len(ranking))
         members.barh(heights, ranking.membership, color=[plots.COLOURS[name] for name in inside])
         members.set_yticks(heights, ranking.content, fontsize="small")
-        title = f"Who is in the top {self.k}" + f" of pool {first}" * several
+        title = f"Blue: the estimated top {self.k}{place}"
         members.set(xlim=(0, 1), xlabel="membership (probability of being in it)", title=title)
         return figure
 

@@ -3,8 +3,9 @@
     python -m benchmarks.speed scaling --json speed.json
     python -m benchmarks.speed.scaling speed.json docs/figures/scaling.svg
 
-Prints for each kind of problem the exponent of its growth: the slope of log time against log size
-between the two largest.
+A title says how many times as long the largest size takes as the one before it. Prints for each
+kind of problem the exponent of its growth: the slope of log time against log size between the two
+largest.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def main(measured: str, out: str) -> None:
         ax.errorbar(x, middle, [middle - low, high - middle], marker="o", capsize=3, color="black")
         ax.set(xscale="log", yscale="log", xlabel=axis, ylabel="seconds (bars: all rounds)")
         more = f"with {x[-1]:,} {axis} as with {x[-2]:,}"
-        longer = f"{what} takes {middle[-1] / middle[-2]:.1f} times as long"
+        longer = f"{what.capitalize()} takes {middle[-1] / middle[-2]:.2g} times as long"
         ax.set_title(f"{longer}\n{more}", fontsize=10)
         ax.set_xticks(x, [f"{value:,}" for value in x])
         ax.set_xticks([], minor=True)

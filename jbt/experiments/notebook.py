@@ -92,7 +92,8 @@ class Explored:
         """Draw one panel of it alone, from 0."""
         from jbt.experiments import plots
 
-        return plots.draw([self.sweep.panels_of(self.results, self.table)[number]], self.table)
+        panel = self.sweep.panels_of(self.results, self.table)[number]
+        return plots.draw([panel], self.table, width=7.0)  # with room for names beside it
 
     def rows(self, *quantities: str) -> pd.DataFrame:
         """The table's rows of some quantities, without columns that are empty in all of them."""

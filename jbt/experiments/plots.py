@@ -185,7 +185,8 @@ class Panel:
                 at = (beside, of_line[series.column])
                 colour = COLOURS.get(series.colour, series.colour)
                 at = at[::-1] if self.down else at
-                ax.plot(*at, series.marker, color=colour, label=series.label, **style)
+                label = series.label if of_line[series.column].count() else None  # nothing drawn
+                ax.plot(*at, series.marker, color=colour, label=label, **style)
             elif series.joined:
                 ends = ("estimate", "ci_low", "ci_high")
                 numbers = (series.scale * of_line[c] for c in ends)

@@ -171,11 +171,12 @@ class Checks:
         drawn, ax = plots.new_figure(height=2.4)
         shares = [(c.check, 100 * c.share, c.ok) for c in self.checks if c.share is not None][::-1]
         for height, (_, share, ok) in enumerate(shares):
-            ax.barh(height, share, color=plots.COLOURS["blue" if ok else "orange"])
-            ax.text(share + 1, height, f"{share:.3g} %", va="center")
+            bar = ax.barh(height, share, color=plots.COLOURS["blue" if ok else "orange"])
+            ax.bar_label(bar, fmt="%.3g %%", padding=3)
         ax.set_yticks(range(len(shares)), [name for name, *_ in shares])
         ax.set_xlim(0, 115)
         ax.set_xlabel("share of the fits, a pool with a judge each, where it holds (%)")
+        ax.set_title("Orange: checks that limit what the tables support")
         return drawn
 
 

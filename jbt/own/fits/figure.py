@@ -64,11 +64,11 @@ def _marks(ax: Axes, low: Any, what: str) -> None:
         ax.plot([], [], **GREY, mfc="white", label=f"{what}, no interval (see the report)")
 
 
-def _points(ax: Axes, table: pd.DataFrame, at: Any, j: int, label: str | None) -> None:
+def _points(ax: Axes, table: pd.DataFrame, at: Any, j: int, label: Any) -> None:
     """Draw estimates of a judge at these heights, hollow where one has no interval."""
     rows = table.rename(columns={"theta": "estimate", "low": "ci_low", "high": "ci_high"})
     style = {"mfc": "white"} if rows["ci_low"].isna().any() else {}
-    plots.points(ax, rows, at, colour=_colour(j), label=label or "", horizontal=True, **style)
+    plots.points(ax, rows, at, colour=_colour(j), label=label, horizontal=True, **style)
 
 
 def _qualities(ax: Axes, analysis: Analysis) -> None:
@@ -80,7 +80,7 @@ def _qualities(ax: Axes, analysis: Analysis) -> None:
         heights = -np.arange(len(names)) - (j + 1) / (len(fits) + 1) + 0.5
         _points(ax, ranking, heights, j, fit.judge)
         ax.plot(ranking["theta_naive"], heights, "x", color=_colour(j), ms=4)
-    ax.plot([], [], **GREY | {"marker": "x"}, label="not corrected")
+    ax.plot([], [], "x", color="grey", ms=4, label="not corrected")
     _marks(ax, [r.low for fit in fits for r in fit.ranking], "corrected")
     ax.set_yticks(-np.arange(len(names)), names)
     ax.set_title("Correction moves each quality from cross to circle")

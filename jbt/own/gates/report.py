@@ -303,9 +303,10 @@ class Gate:
         right, at = judges["n_right"], np.arange(len(judges))
         bars = ax.barh(at, right, color=plots.COLOURS["blue"])
         ax.barh(at, right - judges["n_discordant"], color=plots.COLOURS["orange"])
-        ax.bar_label(bars, judges["decision"].tolist(), padding=3)
+        ax.bar_label(bars, judges["decision"], padding=3)
         ax.axvline(0, color="grey", linewidth=0.8)
         ax.set_yticks(at, judges["judge"].to_list())
+        ax.use_sticky_edges = False
         ax.margins(x=0.2)
         ax.set_ylim(-0.5, len(judges))
         plots.sides(ax, 0, "favour correction", "against it", end="top")

@@ -27,7 +27,7 @@ NUMBERED = 12
 FEW = 3
 """Verdicts of a cell that is half grey."""
 
-SHARE = "share won by the model of the row (greyer: fewer verdicts)"
+SHARE = "share won by the model of the row\n(greyer: fewer verdicts)"
 
 
 def qualities(boards: Sequence[Leaderboard], elo: str | None) -> Figure:
@@ -84,7 +84,7 @@ def _matrix(ax: Axes, board: Leaderboard) -> Any:
     ax.set_yticks(range(len(names)), labels, fontsize=7)
     ax.set_xticks(range(len(names)), labels, fontsize=7, rotation=90)
     first = f"{len(names)} best of {of} models" * (of > len(names))
-    ax.set_title(", ".join(filter(None, [board.judge, first])))
+    ax.set_title(", ".join(filter(None, [board.judge, first, "blue where the row won more"])))
     for i, j in np.argwhere(np.isfinite(share)) if len(names) <= NUMBERED else ():
         colour = "white" if abs(share[i, j] - 0.5) > 0.35 else "black"
         text = f"{share[i, j]:.0%}\nof {n[i, j]:.0f}"

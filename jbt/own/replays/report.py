@@ -131,9 +131,9 @@ class Replay:
         return files.plain({name: t.round(6).to_dict("records") for name, t in tables.items()})
 
     def figure(self) -> Figure:
-        """Draw mean recall over pools against the budget: a row of panels for each judge, a panel
-        for each `scored_by`, a line with its band for each rule. With more than `MOST_LINES` rules
-        only those with a solid line are drawn."""
+        """Draw mean recall over pools against the budget: a panel for each judge and `scored_by`, a
+        line with its band for each rule. With more than `MOST_LINES` rules only those with a solid
+        line are drawn."""
         from matplotlib.ticker import MaxNLocator
 
         from jbt.experiments import plots
@@ -144,7 +144,7 @@ class Replay:
             lines = [line for line in lines if line.style["linestyle"] == "-"]
         scores = [name for name in SCORED_BY if (rows["scored_by"] == name).any()]
         grid = [*product(self.verdicts["judge"], scores)]
-        fig, axes = plots.facets(len(grid), len(scores), width=4.6, height=3.2)
+        fig, axes = plots.facets(len(grid), width=4.6, height=3.2)
         for (judge, scored_by), ax in zip(grid, axes, strict=True):
             panel = _of_judge(rows[rows["scored_by"] == scored_by], judge)
             for line in lines:

@@ -171,12 +171,14 @@ class Acquisition(Active):
         x = f"share found minus that of the paper's rule\n(95 % over {self.pools:,} pools)"
         more = f"After {budget} verdicts {ahead} of {len(rules)} rules find more"
         title = f"{more}\nthan the paper's, {behind} find less"
-        lines = [Line({}, "_", "blue", joined=False)]
-        if rows.paper.notna().any():
-            lines.append(Line({}, "the paper", "black", marker="x"))
+        lines = [Line({}, "_", "blue", joined=False), Line({}, "the paper", "black", marker="x")]
         names = dict(zip(rules, map(plots.rule_name, rules), strict=True))
-        at = {"level": 0.0, "sides": ("more", "less"), "sides_end": "bottom"}
-        at["after"] = lambda ax: ax.margins(x=0.1)  # room for the sides
+
+        def room(ax):  # for the sides
+            ax.margins(x=0.1)
+            ax.locator_params(axis="x", nbins=5)
+
+        at = {"level": 0.0, "sides": ("more", "less"), "sides_end": "bottom", "after": room}
         labels = x, "", title
         return Panel("rule", {}, lines, labels, names=names, down=True, table=rows, **at)
 

@@ -328,7 +328,7 @@ class Paired(Profiled):
                     plots.Line(
                         unpaired, "unpaired: one for each version", "vermilion", {"marker": "o"}
                     ),
-                    plots.Line(paired, "the paper, paired", "black", marker="x"),
+                    plots.Line(paired, "the paper", "blue", marker="x"),
                 ],
                 labels=(
                     "contents, each shown in two versions",
@@ -453,10 +453,8 @@ def frame(analyses: Mapping[str, Analysis]) -> pd.DataFrame:
 def draw_profiles(ax: Axes, analyses: Mapping[str, Analysis], truth: float) -> Axes:
     """Draw the profile log-likelihood of c in each design."""
     for (name, a), colour in zip(analyses.items(), plots.CYCLE, strict=False):
-        ax.plot(a.grid, a.below, color=colour, linewidth=2)
+        ax.plot(a.grid, a.below, color=colour, linewidth=2, label=name)
         ax.plot(a.c_map, 0, "o", color=colour)
-        start = (a.grid[0], a.below[0])
-        ax.annotate(name, start, (4, 6), textcoords="offset points", color=colour)
     ax.axvline(truth, color="black", linewidth=0.8, linestyle=":")
     ax.set(
         xlabel="c, logits for the verbose rendering (dotted: truth; dots: with the prior)",

@@ -64,7 +64,7 @@ def _marks(ax: Axes, low: Any, what: str) -> None:
         ax.plot([], [], **GREY, mfc="white", label=f"{what}, no interval (see the report)")
 
 
-def _points(ax: Axes, table: pd.DataFrame, at: Any, j: int, label: Any) -> None:
+def _points(ax: Axes, table: pd.DataFrame, at: Any, j: int, label: str) -> None:
     """Draw estimates of a judge at these heights, hollow where one has no interval."""
     rows = table.rename(columns={"theta": "estimate", "low": "ci_low", "high": "ci_high"})
     style = {"mfc": "white"} if rows["ci_low"].isna().any() else {}
@@ -78,7 +78,7 @@ def _qualities(ax: Axes, analysis: Analysis) -> None:
     for j, fit in enumerate(fits):
         ranking = pd.DataFrame([vars(r) for r in fit.ranking]).set_index("content").loc[names]
         heights = -np.arange(len(names)) - (j + 1) / (len(fits) + 1) + 0.5
-        _points(ax, ranking, heights, j, fit.judge)
+        _points(ax, ranking, heights, j, fit.judge or "")
         ax.plot(ranking["theta_naive"], heights, "x", color=_colour(j), ms=4)
     ax.plot([], [], "x", color="grey", ms=4, label="not corrected")
     _marks(ax, [r.low for fit in fits for r in fit.ranking], "corrected")
@@ -95,7 +95,7 @@ def _coefficients(ax: Axes, analysis: Analysis) -> None:
             own = (of_pools["owner"] == c.owner) & (of_pools["coefficient"] == c.coefficient)
             low, high = np.quantile(of_pools["estimate"][own], [0.05, 0.95])
             ax.plot([low, high], [height, height], color=_colour(c.owner), alpha=0.25, lw=6)
-        _points(ax, table.loc[[c.Index]], [height], c.owner, None)
+        _points(ax, table.loc[[c.Index]], [height], c.owner, "")
     ax.axvline(0, color="grey", lw=0.8, ls=":")
     ax.set_yticks(-np.arange(len(table)), [_label(c, analysis) for c in each(table)])
     ax.set_ylim(-len(table), 0.5)

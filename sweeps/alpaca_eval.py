@@ -219,7 +219,7 @@ class AlpacaEval(MapPrior, RecordedSweep):
                 lambda rows: published[rows.content],
                 {"quantity": "expected_win_rate"},
                 [
-                    Line({"c_from": NOTHING}, "uncorrected", "orange", style, False),
+                    Line({"c_from": NOTHING}, "not corrected", "orange", style, False),
                     Line({"c_from": RENDERINGS}, "corrected", "blue", style, False),
                 ],
                 (

@@ -45,7 +45,7 @@ STRATEGIES = (
 )
 """Strategies with both judges that are compared by default."""
 LINES = {
-    "cheap_naive": ("black", ":", "cheap judge alone, uncorrected"),
+    "cheap_naive": ("black", ":", "cheap judge alone, not corrected"),
     "cheap_only": ("black", "--", "cheap judge alone, corrected"),
     "strong_only": ("orange", "--", "expensive judge alone"),
     "reference_random": ("sky", "-", "both, the expensive one on random pairs"),

@@ -72,7 +72,7 @@ ROWS = {
     "global_uncertainty": "D-optimality",
     "round_robin": "round robin",
     "random": "random",
-    "naive": "all verdicts, uncorrected",
+    "naive": "all verdicts, not corrected",
     "bias_aware": "all verdicts, corrected",
 }
 """Rows of the figure, those of the paper: rule or estimator -> name."""

@@ -251,7 +251,7 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
 
         def alone(ax):
             for method, ls, label in (
-                ("naive", ":", "no labels, uncorrected"),
+                ("naive", ":", "no labels, not corrected"),
                 ("best", "-.", "the best that a switch can do"),
             ):
                 value = where(at, method=method, quantity="recall").estimate.iloc[0]

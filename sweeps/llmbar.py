@@ -201,7 +201,7 @@ class LLMBar(RecordedSweep):
                     "Most judges prefer the longer answer\nmore often than people do",
                 ),
                 gold,
-                Line(longer, "uncorrected", "orange"),
+                Line(longer, "not corrected", "orange"),
             ),
             panel(
                 (
@@ -209,7 +209,7 @@ class LLMBar(RecordedSweep):
                     "Labels bring agreement; but for Natural,\nlength and format nearly suffice",
                 ),
                 alone,
-                Line(raw, "uncorrected", "orange"),
+                Line(raw, "not corrected", "orange"),
                 corrected,
             ),
         ]

@@ -193,9 +193,7 @@ class GatePlan(JudgedPlan):
             "asked for, the pool has no more",
             "where the correction does not raise recall, alpha bounds how often sign enables it by "
             "labels of members; where it is right on at most half of the disputed pairs, by labels "
-            "of pairs or disputed pairs"
-            + wrong
-            * (self.noise > 0),
+            "of pairs or disputed pairs" + wrong * (self.noise > 0),
         )
 
 

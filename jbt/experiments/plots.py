@@ -32,7 +32,6 @@ __all__ = [
     "forest",
     "label_ends",
     "legend_below",
-    "line",
     "new_figure",
     "points",
     "reference",
@@ -86,18 +85,6 @@ _others: dict[str, int] = {}
 """Rules in the order in which their styles were asked for."""
 
 RHO_LABEL = r"correlation of quality and covariate, $\rho$"
-
-
-def line(ax: Axes, rows: Any, x: str, *, colour: str, label: str, **style: Any) -> Axes:
-    """Draw estimates of a table's rows against one of its columns, 95 % intervals as a band.
-
-    Args:
-      rows: of a sweep's table, [rows].
-      x: column for the x axis.
-      colour, style: as in `band`.
-    """
-    numbers = (rows[c] for c in ("estimate", "ci_low", "ci_high"))
-    return band(ax, rows[x].astype(float), *numbers, colour=colour, label=label, **style)
 
 
 @dataclass(frozen=True)
@@ -286,7 +273,7 @@ def ticks(ax: Axes, *, x: Sequence[int | float] = (), y: Sequence[int | float] =
 
 
 def rule_style(rule: str) -> dict[str, Any]:
-    """The `colour` and `linestyle` with which `line` draws an acquisition rule. Rules without an
+    """The `colour` and `linestyle` of an acquisition rule. Rules without an
     entry in `RULE_STYLES` have short dashes, each in a colour of its own."""
     number = _others.setdefault(rule, len(_others))
     colour, linestyle = RULE_STYLES.get(rule, (CYCLE[number % len(CYCLE)], (0, (1.5, 0.8))))

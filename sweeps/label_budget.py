@@ -277,6 +277,7 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
                 f"recall of the top {self.k} (bands: 95 %)",
                 f"{message}\n({title}: correlation {rho:g})",
             ),
+            legend={"fontsize": 8, "loc": "upper left", "bbox_to_anchor": (1, 1)},
             before=alone,
             after=scale,
         )

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 N_ITEMS, K = 30, 5
 """Size and top set of the pools that twins are calibrated on."""
-PAPERS_BUDGETS = (200, 528, 800)
-"""Budgets of the paper's points, those of the dear judge by its prices."""
 MODELS = {"bias_aware": "corrected", "naive": "not corrected"}
 """What is done about a judge's bias, as the figure names it."""
 

@@ -14,7 +14,7 @@ import dataclasses
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -36,9 +36,6 @@ from jbt.types import Judge
 
 from ._shared.reliability import BINS, add_bins, binned
 from ._shared.scenario import Scenario
-
-if TYPE_CHECKING:
-    pass
 
 TRUTHS = {
     "prior": "all as assumed",

@@ -10,7 +10,6 @@ and covariate, with one that draws it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -29,8 +28,8 @@ from jbt.experiments.plots import Line, Panel
 from jbt.kernel import metrics
 from jbt.kernel.fit import fit_map
 from jbt.simulation import judges, pairs, pools
-from jbt.simulation.simulate import Condition, Experiment, stream
-from jbt.types import Comparisons, Design, Fit, Pool, Prior, Status, Variant
+from jbt.simulation.simulate import Condition, stream
+from jbt.types import Comparisons, Pool, Status, Variant
 
 from ._shared.scenario import MapPrior
 
@@ -45,29 +44,17 @@ ALL = N_ITEMS * (N_ITEMS - 1)
 RULES = ("top_k_aware", "entropy_reduction_fresh")
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of pool and its judge."""
-
-    bias: float
-    """c*, for x = 1 over x = 0; this and the next two in units of quality."""
-    position: float
-    """kappa*, in favour of the first shown."""
-    pair_noise: float
-    """Standard deviation of the judge's preference for a pair."""
-    argmax: bool
-    """Whether it gives its likelier verdict; else it draws."""
-    rho: tuple[float, ...]
-    """Correlations of quality and covariate."""
-
-
-KINDS = {
-    "statement_bank": Kind(5.0, 0.9, 2.5, True, (0.0,)),
-    "gaussian": Kind(1.0, 0.0, 0.0, False, (0.0, 0.2, 0.4, 0.6, 0.75)),
+KINDS = {"statement_bank": (0.0,), "gaussian": (0.0, 0.2, 0.4, 0.6, 0.75)}
+"""Kind of pool -> its correlations of quality and covariate."""
+JUDGES = {
+    "statement_bank": {"bias": 5.0, "position": 0.9, "pair_noise": 2.5, "argmax": 1.0},
+    "gaussian": {"bias": 1.0, "position": 0.0, "pair_noise": 0.0, "argmax": 0.0},
 }
-"""The judge of the bank has the bias, position and pair noise, in statements, near which the region
-of the paper's first judge lies (`jbt.twins.regions`); that of Gaussian pools, in logits, is the
-judge of `sweeps.crossing`."""
+"""Kind of pool -> its judge: c* for x = 1 over x = 0, kappa* in favour of the first shown, standard
+deviation of its preference for a pair, all in units of quality; and whether it gives its likelier
+verdict, or draws it. The judge of the bank has the bias, position and pair noise, in statements,
+near which the region of the paper's first judge lies (`jbt.twins.regions`); that of Gaussian pools,
+in logits, is the judge of `sweeps.crossing`."""
 
 
 class Cell(NamedTuple):
@@ -125,31 +112,9 @@ def verdicts_of(key: Key[Array, ""], pool: Pool, condition: Condition) -> Compar
 # --- methods that see every verdict
 
 
-Method = Callable[[Comparisons, Design, Prior, Condition], Fit]
-
-
-def fitted(verdicts: Comparisons, design: Design, prior: Prior, condition: Condition) -> Fit:
-    """The MAP of the naive or of the bias-aware model, as the condition says."""
-    free = condition["aware"] > 0
-    return fit_map(verdicts, design, prior, Variant(free[None], free))
-
-
-def local(verdicts: Comparisons, design: Design, prior: Prior, condition: Condition) -> Fit:
-    """Bias-aware, refitted to the verdicts at the boundary."""
-    return estimators.local(verdicts, design, prior)
-
-
-def interaction(verdicts: Comparisons, design: Design, prior: Prior, condition: Condition) -> Fit:
-    """The MAP with an interaction."""
-    return estimators.interaction(verdicts, design, prior)
-
-
-METHODS: dict[str, Method] = {
-    "naive": fitted,
-    "bias_aware": fitted,
-    "local": local,
-    "interaction": interaction,
-}
+FITS = {"local": estimators.local, "interaction": estimators.interaction}
+"""Models with a fit of their own: `local`, bias-aware and refitted to the verdicts at the boundary,
+and the MAP with an interaction."""
 ALIKE = (("naive", "bias_aware"), ("local",), ("interaction",))
 """Models that differ in a mask, which is traced, are one program."""
 PAIRED = ("naive", "interaction")
@@ -203,48 +168,32 @@ class VaryingBias(MapPrior, Sweep):
             *(("paired", models, "all") for models in ALIKE if models[0] in PAIRED),
             *((d, ("bias_aware",), r) for d in DESIGNS for r in self.rule),
         ]
+        kinds = [(kind, rho) for kind in self.pool for rho in KINDS[kind]]
         groups = []
         for design, models, rule in every:
             program = partial(self.experiment, design, models, rule)
-            groups += [
-                self.group(kind, rho, design, models, rule, program)
-                for kind in self.pool
-                for rho in KINDS[kind].rho
-            ]
+            of_method = list(itertools.product(models, self.interaction))
+            for kind, rho in kinds:
+                cells = [
+                    Cell(gamma, rho, model, kind, "default", rule, design)
+                    for model, gamma in of_method
+                ]
+                cases = declare.cases(cells, aware=lambda cell: float(cell.model != "naive"))
+                judge = {"discrimination": 1.0, **JUDGES[kind]}
+                cases["conditions"] |= {n: np.full(len(cells), v) for n, v in judge.items()}
+                cases["conditions"]["kind"] = np.int32(list(DRAWN).index(kind))
+                groups.append(
+                    Group(
+                        f"{kind}-{rho:g}-{design}-{'-'.join(models)}-{rule}",
+                        program,
+                        **cases,
+                        n_items=N_ITEMS * (1 + (design == "paired")),
+                        pools=self.pools,
+                        axes={"recall": {"budget": [*self.budget, ALL]}},
+                        fits=6 if rule == "all" else len(reports(self.budget, REFIT_EVERY)),
+                    )
+                )
         return groups
-
-    def group(
-        self,
-        kind: str,
-        rho: float,
-        design: str,
-        models: tuple[str, ...],
-        rule: str,
-        experiment: Experiment,
-    ) -> Group:
-        """Models that are one program, on pools of one kind and correlation."""
-        of = KINDS[kind]
-        cells = [
-            Cell(gamma, rho, model, kind, "default", rule, design)
-            for model, gamma in itertools.product(models, self.interaction)
-        ]
-        numbers = {"bias": of.bias, "position": of.position, "discrimination": 1.0}
-        numbers |= {"pair_noise": of.pair_noise, "argmax": float(of.argmax)}
-        conditions = declare.cases(
-            cells,
-            **{name: lambda _, v=value: v for name, value in numbers.items()},
-            aware=lambda cell: float(cell.model != "naive"),
-        )
-        conditions["conditions"]["kind"] = np.int32(list(DRAWN).index(kind))
-        return Group(
-            f"{kind}-{rho:g}-{design}-{'-'.join(models)}-{rule}",
-            experiment,
-            **conditions,
-            n_items=N_ITEMS * (1 + (design == "paired")),
-            pools=self.pools,
-            axes={"recall": {"budget": [*self.budget, ALL]}},
-            fits=6 if rule == "all" else len(reports(self.budget, REFIT_EVERY)),
-        )
 
     def experiment(self, design, models, rule, key, condition):
         """One pool and method, which only the condition's numbers tell from others of its group."""
@@ -254,7 +203,9 @@ class VaryingBias(MapPrior, Sweep):
         recall = jnp.full(len(self.budget) + 1, jnp.nan, jnp.float32)
         if rule == "all":
             verdicts = verdicts_of(key, pool, condition)
-            fit = METHODS[models[0]](verdicts, pool.design, self.prior, condition)
+            free = condition["aware"] > 0
+            masked = partial(fit_map, variant=Variant(free[None], free))
+            fit = FITS.get(models[0], masked)(verdicts, pool.design, self.prior)
             found, status = metrics.top_k_recall(fit.parameters.theta, pool.quality, K), fit.status
             recall = recall.at[-1].set(found)
         else:
@@ -296,7 +247,7 @@ class VaryingBias(MapPrior, Sweep):
         if (model, design) != ("naive", "unpaired"):
             benefit = recall - counting
             t.means("benefit", benefit, **labels)
-            if len(KINDS[labels["pool"]].rho) > 1:
+            if len(KINDS[labels["pool"]]) > 1:
                 for gamma, budget in itertools.product(self.interaction, recall.budget.values):
                     line = where(benefit, interaction=gamma).sel(budget=budget, drop=True)
                     line = line.swap_dims(condition="rho").drop_vars("interaction")

@@ -9,8 +9,6 @@ from jbt import stats
 
 LABEL = 0.14 / 40
 """Dollars a trusted label: the paper's 40 for $0.14."""
-POOL = 0.014
-"""Dollars for a pool's comparisons by the cheap judge (the paper's)."""
 SHARING = (1, 10, 100)
 """Pools that reuse one decision (the paper's)."""
 

@@ -64,8 +64,6 @@ TRUTHS: Mapping[str, Truth] = {
 """Scenarios by name. In the first three the fit assumes the truth. In the others one assumption
 fails: the spread of quality; a bias drawn from the prior; a covariate independent of quality; one
 bias for all; errors that are independent between queries of a pair; no bias at all."""
-SOUND = ("prior", "unbiased", "one_order")
-"""Scenarios in which an exact posterior is calibrated whenever it is looked at."""
 
 
 def conditions(truths: Sequence[Truth], prior: Prior) -> dict[str, np.ndarray]:

@@ -17,7 +17,7 @@ import xarray as xr
 from jbt import stats
 from jbt.acquisition.rules import DEFAULT_RULES
 from jbt.experiments import plots
-from jbt.experiments.labelled_arrays import SEEDS, where
+from jbt.experiments.labelled_arrays import SEEDS, scalars, where
 from jbt.experiments.plots import Line, Panel
 from jbt.experiments.table import Table
 from jbt.simulation import judges
@@ -120,12 +120,11 @@ class Acquisition(Active):
         for at, source in zip(beyond["value"], beyond["pools"].values, strict=True):
 
             def studies(size: int, seeds: int | None, source: np.ndarray = source) -> np.ndarray:
-                pools, size_of = stats.with_seeds(source, seeds), {"resamples": stats.REPLICATES}
-                means = stats.bootstrap_means(pools, seed=t.seed, size=size, **size_of)
+                pools = stats.with_seeds(source, seeds)
+                means = stats.study_means(pools, seed=t.seed, size=size, same_pools=True)
                 return means.max(1)
 
-            row = {n: at[n].item() for n in t.columns if n in at.coords and n != "budget"}
-            best = at.values.mean((1, 2)).max()
+            best, row = at.values.mean((1, 2)).max(), scalars(at, t.columns)
             t.add("best_above_full_data", best, n_pools=self.pools, studies=studies, **row)
 
     def panels_of(self, ds, table):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -77,9 +77,17 @@ class CorrelatedJudges(Scenario, Sweep):
     def groups(self):
         cells = [Cell(r) for r in self.correlation]
         cases = declare.cases(cells, sd=lambda _: self.sd, rho=lambda _: 0.0)
-        axes = {name: {"n_judges": range(len(PANELS))} for name in ("recall", "covered")}
-        sizes: dict[str, Any] = {"n_items": self.n_items, "pools": self.pools, "fits": sum(PANELS)}
-        return [Group("panels", self.experiment, **cases, axes=axes, **sizes)]
+        return [
+            Group(
+                "panels",
+                self.experiment,
+                **cases,
+                n_items=self.n_items,
+                pools=self.pools,
+                axes={name: {"n_judges": range(len(PANELS))} for name in ("recall", "covered")},
+                fits=sum(PANELS),
+            )
+        ]
 
     def experiment(self, key, condition):
         """One pool; a smaller panel is the first judges of a larger one."""
@@ -113,10 +121,9 @@ class CorrelatedJudges(Scenario, Sweep):
         return {**found, "status": found["status"].max()}
 
     def table(self, ds, t):
+        ds = ds.assign_coords(n_judges=[*PANELS]).transpose("n_judges", ...)
         for quantity in ("recall", "covered"):
-            values = ds[quantity].assign_coords(n_judges=[*PANELS])
-            for size in PANELS:
-                t.means(quantity, values.sel(n_judges=size))
+            t.means(quantity, ds[quantity])
 
     def answer(self, table):
         of_most = where(table, n_judges=max(PANELS))

@@ -21,6 +21,7 @@ from jbt.acquisition import RULES, reports, run
 from jbt.experiments import declare, plots
 from jbt.experiments.declare import Group, NotNegative
 from jbt.experiments.labelled_arrays import SEEDS, where
+from jbt.experiments.plots import Line, Panel
 from jbt.experiments.table import Table
 from jbt.simulation.simulate import stream
 from jbt.types import Prior, check_count
@@ -153,7 +154,7 @@ class Cost(RunSettings):
         conditions |= {"seed": np.array(seeds), "displaced": np.array(ways)}
         labels = {"judge": names, "model": models, "displaced": ways, SEEDS: seeds}
         at = reports(self.budget, self.refit_every).tolist()
-        loops = [self.loop(rule, K, self.refit_every) for rule in self.rule]
+        loops = self.loops(self.rule, K, self.refit_every)
         return [
             Group(
                 rule,
@@ -258,7 +259,7 @@ class Cost(RunSettings):
         colours = dict(zip(self.cases, ("blue", "sky", "vermilion"), strict=True))
         names = {judge: twins.known()[judge].model for judge in (self.cheap, self.dear)}
         frontiers = [
-            plots.Line(
+            Line(
                 {"judge": judge, "model": model, "rule": rule},
                 f"{names[judge]}, {MODELS[model]}" + ", random pairs" * (rule == "random"),
                 colour,
@@ -282,13 +283,13 @@ class Cost(RunSettings):
             labels = {0: "no gate", 1: "gate for one pool"}
             label = labels.get(n, f"gate shared by {n:,} pools")
             at, aside = {"n_pools_sharing": n}, 0.002 * (i - len(sharing) / 2)
-            times.append(plots.Line(at, label, colour, joined=False, shift=aside))
-            times.append(plots.Line(at, "", colour, {"ms": 8, "mew": 2}, marker="x"))
+            times.append(Line(at, label, colour, joined=False, shift=aside))
+            times.append(Line(at, "", colour, {"ms": 8, "mew": 2}, marker="x"))
         cheaper = table.fillna({"n_pools_sharing": 0})
         cheaper = cheaper.assign(estimate=cheaper.estimate.where(cheaper.ci_low.notna()))
 
         return [
-            plots.Panel(
+            Panel(
                 lambda rows: rows.budget.astype(float) * rows.judge.map(self.verdict_price),
                 {"quantity": "recall"},
                 frontiers,
@@ -302,7 +303,7 @@ class Cost(RunSettings):
                 legend=below,
                 after=papers,
             ),
-            plots.Panel(
+            Panel(
                 "target",
                 {"quantity": "times_cheaper", "rule": self.rule[0]},
                 times,
@@ -346,9 +347,7 @@ class Frontier:
 
     def of_studies(self, size: int) -> np.ndarray:
         """[R, T] mean recalls of studies of so many pools."""
-        means = stats.bootstrap_means(
-            self.carried, seed=self.seed, size=size, resamples=stats.REPLICATES
-        )
+        means = stats.study_means(self.carried, seed=self.seed, size=size, same_pools=True)
         return np.clip(means, *SHARE)
 
     def best_of_studies(self, size: int, _: int | None) -> np.ndarray:

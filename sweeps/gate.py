@@ -19,6 +19,7 @@ better.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
@@ -33,6 +34,7 @@ from jbt.estimators.reference import Rankings
 from jbt.experiments import declare, plots
 from jbt.experiments.declare import Group, Sweep
 from jbt.experiments.labelled_arrays import where
+from jbt.experiments.plots import Line, Panel
 from jbt.gate import LABELS, Noise, Rules
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, stream
@@ -244,12 +246,11 @@ class Gate(Correlated, VaryingBias, Sweep):
             of_judge[kind] = np.array([c.noise * (c.noise_kind == kind) for c in cells])
         of_judge["rho"] = np.array([c.rho for c in cells])
         labels = {name: [getattr(c, name) for c in cells] for name in Cell._fields}
-        names = {"decision": self.decisions}
-        of_rules = {"labels": list(LABELS), **names, "n_anchors": list(self.n_anchors)}
-        of_many = {"labels": list(LABELS), **names, "many": list(self.many)}
-        axes: dict[str, Any] = dict.fromkeys(("enable_rate", "labels_used"), of_rules)
+        of_rules = {"labels": LABELS, "decision": self.decisions}
+        few, many = (of_rules | {name: getattr(self, name)} for name in ("n_anchors", "many"))
+        axes = {"enable_rate": few, "labels_used": few}
         if self.many:
-            axes |= dict.fromkeys(("many_enable_rate", "many_labels_used"), of_many)
+            axes |= {"many_enable_rate": many, "many_labels_used": many}
         one, n, p = self.experiment, self.n_items, self.pools
         return [Group("gate", one, of_judge, labels, n, p, axes=axes, fits=20)]
 
@@ -260,45 +261,20 @@ class Gate(Correlated, VaryingBias, Sweep):
         of_decision = {"rule": list(rule), "alpha": np.array(alpha, float)}
         ds = ds.assign_coords({name: ("decision", v) for name, v in of_decision.items()})
         by_rho = {rho: gate_rows.at_rho(ds, rho) for rho in self.rho}
-        self.add_recalls(by_rho, t)
+        both = [part[["naive_recall", "bias_aware_recall"]] for part in by_rho.values()]
+        add_recalls(xr.concat(both, "rho").assign_coords(rho=[*by_rho]), t)
         for rho, part in by_rho.items():
             self.add_consequences(part, t, judge=ALL, rho=rho)
-        test = np.isin(rule, TESTS)
         for judge, (rho, part) in product(self.judge, by_rho.items()):
-            of_tests = part.sel(judge=[judge]).isel(decision=test)
-            members = gate_rows.classes(of_tests)
-            for name in HARMED:
-                row = {"judge": judge, "rho": rho, "pool_class": name}
-                gate_rows.add_rates(t, of_tests["enable_rate"], members[name], **row)
+            add_tests(part.sel(judge=[judge]), HARMED, t, judge=judge, rho=rho)
         for rho, part in by_rho.items():
             row = {"judge": ALL, "rho": rho, "pool_class": "helped"}
             gate_rows.add_power(t, part, self.power, **row)
         for cell in self.cells:
             if cell.noise_kind != "none":
                 part = where(ds, **cell._asdict()).swap_dims(condition="judge")
-                part = part.drop_vars(Cell._fields).isel(decision=test)
-                for name, inside in gate_rows.classes(part).items():
-                    if name != "all":
-                        row = {**cell._asdict(), "pool_class": name}
-                        gate_rows.add_rates(t, part["enable_rate"], inside, **row)
-
-    def add_recalls(self, by_rho: dict[float, xr.Dataset], t: Table) -> None:
-        """Add recall of both models and of perfect choices between them, mean over judges."""
-        recalls = {}
-        for rho, part in by_rho.items():
-            naive, aware = part["naive_recall"], part["bias_aware_recall"]
-            # The correction for every judge and correlation where it raises the mean, else not.
-            raised = (aware - naive).mean("pool") > 0
-            recalls[rho] = {
-                "naive_recall": naive,
-                "bias_aware_recall": aware,
-                "oracle_recall": xr.where(raised, aware, naive),
-                "best_recall": np.maximum(naive, aware),
-            }
-        for quantity in recalls[self.rho[0]]:
-            for rho, of_rho in recalls.items():
-                row = {"judge": ALL, "rho": rho, "pool_class": "all"}
-                gate_rows.add_means(t, quantity, of_rho[quantity], **row)
+                classes = *HARMED, "helped"
+                add_tests(part.drop_vars(Cell._fields), classes, t, **cell._asdict())
 
     def add_consequences(self, part: xr.Dataset, t: Table, **columns: Any) -> None:
         """Add each rule's enable rate over all judges at a correlation, and what it leads to."""
@@ -338,12 +314,12 @@ class Gate(Correlated, VaryingBias, Sweep):
         if self.legitimate == "covariate":  # at 0 another covariate
             x, joined = f"{x}; 0: the judge's own", False
 
-        def along(label: str, colour: str, ls: str = "-", **rows: Any) -> plots.Line:
+        def along(label: str, colour: str, ls: str = "-", **rows: Any) -> Line:
             marker = {"-": "o", "--": "s", ":": "^"}[ls]
             style = {"linestyle": ls} if joined else {"fmt": marker}
-            return plots.Line(rows, label, colour, style, joined)
+            return Line(rows, label, colour, style, joined)
 
-        def signs(**rows: Any) -> list[plots.Line]:
+        def signs(**rows: Any) -> list[Line]:
             of_test = {**rows, "rule": "sign", "alpha": a, "n_anchors": n}
             return [along(*KINDS[k], **of_test, labels=k) for k in LABELS]
 
@@ -362,7 +338,7 @@ class Gate(Correlated, VaryingBias, Sweep):
         largest = rates.loc[rates.groupby(setting, dropna=False).estimate.idxmax()]
         sign = {"rule": "sign", "alpha": a}
         harms = [
-            plots.Line({"labels": k, "pool_class": name, **rule}, label, KINDS[k][1], {"ls": ls})
+            Line({"labels": k, "pool_class": name, **rule}, label, KINDS[k][1], {"ls": ls})
             for k, name, ls, label, rule in (
                 ("pairs", HARMED[0], "-", KINDS["pairs"][0], sign),
                 ("disputed", HARMED[0], "-", KINDS["disputed"][0], sign),
@@ -378,7 +354,7 @@ class Gate(Correlated, VaryingBias, Sweep):
             ax.set_yticks([0, 0.01, 0.1, 1], ["0", "0.01", "0.1", "1"])
 
         return [
-            plots.Panel(
+            Panel(
                 "rho",
                 {**everyone, "quantity": "enable_rate", "n_anchors": n},
                 [*signs(), along(PAPERS, "blue", "--", **enabled)],
@@ -388,7 +364,7 @@ class Gate(Correlated, VaryingBias, Sweep):
                     f"The stronger the correlation, the more\nrarely {n} labels allow correction",
                 ),
             ),
-            plots.Panel(
+            Panel(
                 "rho",
                 everyone,
                 [*recalls, *signs(quantity="gated_recall")],
@@ -398,7 +374,7 @@ class Gate(Correlated, VaryingBias, Sweep):
                     f"{n} labels of single items come\nnearest to the best choice",
                 ),
             ),
-            plots.Panel(
+            Panel(
                 "n_anchors",
                 {"judge": ALL},
                 harms,
@@ -413,6 +389,29 @@ class Gate(Correlated, VaryingBias, Sweep):
                 table=largest,
             ),
         ]
+
+
+def add_recalls(both: xr.Dataset, t: Table) -> None:
+    """Add recall of both models and of perfect choices between them, mean over judges."""
+    naive, aware = both["naive_recall"], both["bias_aware_recall"]
+    # The correction for every judge and correlation where it raises the mean, else not.
+    raised = (aware - naive).mean("pool") > 0
+    recalls = {
+        "naive_recall": naive,
+        "bias_aware_recall": aware,
+        "oracle_recall": xr.where(raised, aware, naive),
+        "best_recall": np.maximum(naive, aware),
+    }
+    for quantity, recall in recalls.items():
+        gate_rows.add_means(t, quantity, recall, judge=ALL, pool_class="all")
+
+
+def add_tests(part: xr.Dataset, classes: Sequence[str], t: Table, **columns: Any) -> None:
+    """Add how often the tests enable the correction in classes of pools."""
+    tests = part.isel(decision=np.isin(part["rule"], TESTS))
+    members = gate_rows.classes(tests)
+    for name in classes:
+        gate_rows.add_rates(t, tests["enable_rate"], members[name], pool_class=name, **columns)
 
 
 def with_another_covariate(key: Key[Array, ""], pool: Pool, condition: Condition) -> Pool:

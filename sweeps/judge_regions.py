@@ -32,7 +32,7 @@ from jbt.acquisition.task import PROTOCOLS
 from jbt.experiments import declare
 from jbt.experiments.declare import Group
 from jbt.experiments.labelled_arrays import SEEDS, where
-from jbt.experiments.plots import Line, Panel
+from jbt.experiments.plots import Line, Panel, rule_name
 from jbt.kernel import metrics
 from jbt.kernel.fit import fit_map
 from jbt.simulation import judges, pairs
@@ -65,13 +65,12 @@ FULL = ("naive", "bias_aware")
 """Fits of every verdict, in the rule's column."""
 TWO, NAIVE = (REFERENCE, "random"), "naive_model_"
 """Rules that are also run with the naive model, and what their names begin with there."""
+PAPERS_RULES = (
+    *("top_k_aware", "thompson", "lucb"),
+    *("global_uncertainty", "round_robin", "random"),
+)
 ROWS = {
-    "top_k_aware": "the paper's rule",
-    "thompson": "Thompson",
-    "lucb": "LUCB",
-    "global_uncertainty": "D-optimality",
-    "round_robin": "round robin",
-    "random": "random",
+    **{rule: rule_name(rule) for rule in PAPERS_RULES},
     "naive": "all verdicts, not corrected",
     "bias_aware": "all verdicts, corrected",
 }
@@ -127,7 +126,7 @@ class JudgeRegions(RunSettings):
         declare.check_listed("judge", self.judge, list(regions.read()))
         declare.check_increasing("budget", self.budget, most=ALL - 1)
         check_rules(self.rule)
-        for loop in self.loops:
+        for loop in self.loops(self.rule, K, self.refit_every, self.protocol):
             check_run(design_of(N_ITEMS), loop, reports(self.budget, self.refit_every))
 
     @property
@@ -144,11 +143,6 @@ class JudgeRegions(RunSettings):
         """The judges simulated."""
         known = regions.read()
         return [member for name in self.judge for member in known[name][: self.members]]
-
-    @property
-    def loops(self) -> list[Loop]:
-        """The loop of every rule."""
-        return [self.loop(rule, K, self.refit_every, self.protocol) for rule in self.rule]
 
     # --- experiments: both return the same metrics, NaN for what is not theirs
 
@@ -185,7 +179,8 @@ class JudgeRegions(RunSettings):
     def groups(self):
         refits = self.n_seeds * len(reports(self.budget, self.refit_every))
         groups = []
-        for rule, (one, number) in shared(self.active, self.loops).items():
+        loops = self.loops(self.rule, K, self.refit_every, self.protocol)
+        for rule, (one, number) in shared(self.active, loops).items():
             names = [rule] + [f"{NAIVE}{rule}"] * (rule in self.two)
             groups += [self.group([name], one, refits, self.pools, rule=number) for name in names]
         if self.frozen:

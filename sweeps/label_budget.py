@@ -34,9 +34,10 @@ from jaxtyping import Array, Float, Key
 from jbt import estimators, gate
 from jbt.estimators import reference
 from jbt.estimators.reference import PLACEMENTS, Rankings
-from jbt.experiments import declare, plots
+from jbt.experiments import declare
 from jbt.experiments.declare import Group, Sweep
 from jbt.experiments.labelled_arrays import where
+from jbt.experiments.plots import Line, Panel
 from jbt.simulation import judges, pools
 from jbt.simulation.simulate import stream
 from jbt.types import Comparisons, ScalarLike, check_positive, check_word
@@ -135,7 +136,7 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
     def groups(self):
         several = [f"{name}_{what}" for name in EACH for what in ("recall", "used")]
         several += [f"status_{name}" for name in FITTED]
-        by_number = {"n_labels": list(self.n_labels)}
+        by_number = {"n_labels": self.n_labels}
         return [
             Group(
                 "label_budget",
@@ -238,7 +239,7 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
         ends = {self.rho[0]: "where correction helps", self.rho[-1]: "where correction hurts"}
         return [self.panel(table, *at, noise) for noise, at in product(self.noise, ends.items())]
 
-    def panel(self, table: pd.DataFrame, rho: float, title: str, noise: float) -> plots.Panel:
+    def panel(self, table: pd.DataFrame, rho: float, title: str, noise: float) -> Panel:
         """One of them."""
         key = ["method", "labels", "n_labels"]
         at = where(table, rho=rho)
@@ -247,7 +248,7 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
         for name, (colour, ls, label) in LINES.items():
             rows = dict(zip(key, EACH[name], strict=False))
             style = {"linestyle": ls, "marker": ".", "shade": 0.12}
-            lines.append(plots.Line(rows, label, colour, style))
+            lines.append(Line(rows, label, colour, style))
 
         def alone(ax):
             for method, ls, label in (
@@ -268,7 +269,7 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
 
         message = "Labels that correct answers beat any switch"
         message = f"With {noise:.0%} of labels wrong they gain less" if noise else message
-        return plots.Panel(
+        return Panel(
             lambda rows: used.reindex(rows.set_index(key).index).values,
             {"rho": rho, "noise": noise, "quantity": "recall"},
             lines,

@@ -27,6 +27,7 @@ from jbt.acquisition.views import View
 from jbt.experiments import declare, plots
 from jbt.experiments.declare import Group, Sweep
 from jbt.experiments.labelled_arrays import where
+from jbt.experiments.plots import Line, Panel
 from jbt.kernel import model
 from jbt.kernel.laplace import laplace
 from jbt.kernel.membership import DRAWS, antithetic_normals, counted, membership, sobol_normals
@@ -225,13 +226,13 @@ class Membership(Scenario, Sweep):
     def panels(self, table):
         """Share inside the top k against membership, after few verdicts and after all."""
         lines = [
-            plots.Line({"truth": truth}, label, colour, {"fmt": "o-", "ms": 3}, joined=False)
+            Line({"truth": truth}, label, colour, {"fmt": "o-", "ms": 3}, joined=False)
             for (truth, label), colour in zip(TRUTHS.items(), plots.CYCLE, strict=False)
         ]
 
-        def panel(budget: int, title: str) -> plots.Panel:
+        def panel(budget: int, title: str) -> Panel:
             of = {"membership": "counted", "n_samples": DRAWS["counted"], "budget": budget}
-            return plots.Panel(
+            return Panel(
                 lambda _: where(table, **of, quantity="estimated").estimate.values,
                 {**of, "quantity": "inside"},
                 lines,

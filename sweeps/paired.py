@@ -25,6 +25,7 @@ from jbt import estimators, identifiability, quick_compilation, runtime, twins
 from jbt.experiments import declare, plots
 from jbt.experiments.declare import Group, Sweep
 from jbt.experiments.labelled_arrays import where
+from jbt.experiments.plots import Line, Panel
 from jbt.identifiability import BiasEstimate, NullSpace
 from jbt.simulation import judges, pairs, pools, theory
 from jbt.simulation.simulate import stream
@@ -232,7 +233,7 @@ class Paired(Profiled):
         return of_judges | {"pair_noise": np.full(n, self.pair_noise)}
 
     def groups(self):
-        design = {"design": list(DESIGNS)}
+        design = {"design": DESIGNS}
         # Numbered, because the paper's prior occurs three times.
         names = [f"{i}: lam {a:g}, lam_b {b:g}" for i, (a, b) in enumerate(self.priors)]
         axes = dict.fromkeys(WHAT_C_COSTS, design) | {"c_map": design | {"prior": names}}
@@ -242,7 +243,7 @@ class Paired(Profiled):
                 f"size-{n}",
                 partial(self.experiment, n_contents=n),
                 self.conditions(),
-                {"judge": list(self.judge), "n_contents": [n] * len(self.judge)},
+                {"judge": self.judge, "n_contents": [n] * len(self.judge)},
                 2 * n,
                 self.pools if n == BASE_SIZE else n_others,
                 axes=axes,
@@ -321,14 +322,12 @@ class Paired(Profiled):
         unpaired = {"quantity": "profile_range_max", "design": "unpaired"}
 
         return [
-            plots.Panel(
+            Panel(
                 "n_contents",
                 lines=[
-                    plots.Line(paired, "paired: one quality a content", "blue", {"marker": "o"}),
-                    plots.Line(
-                        unpaired, "unpaired: one for each version", "vermilion", {"marker": "o"}
-                    ),
-                    plots.Line(paired, "the paper", "blue", marker="x"),
+                    Line(paired, "paired: one quality a content", "blue", {"marker": "o"}),
+                    Line(unpaired, "unpaired: one for each version", "vermilion", {"marker": "o"}),
+                    Line(paired, "the paper", "blue", marker="x"),
                 ],
                 labels=(
                     "contents, each shown in two versions",
@@ -337,13 +336,11 @@ class Paired(Profiled):
                 ),
                 legend=9,
             ),
-            plots.Panel(
+            Panel(
                 "lam",
                 {"quantity": "c_map_minus_mle", "n_contents": max(self.n_contents)},
                 [
-                    plots.Line(
-                        {"judge": judge}, judges.PUBLISHED[judge].model, colour, {"marker": "o"}
-                    )
+                    Line({"judge": judge}, judges.PUBLISHED[judge].model, colour, {"marker": "o"})
                     for judge, colour in zip(self.judge, plots.CYCLE, strict=False)
                 ],
                 (

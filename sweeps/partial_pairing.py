@@ -21,6 +21,7 @@ from jbt import estimators, identifiability, stats
 from jbt.experiments import declare, plots
 from jbt.experiments.declare import Group
 from jbt.experiments.labelled_arrays import where
+from jbt.experiments.plots import Line, Panel
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import stream
@@ -160,7 +161,7 @@ class PartialPairing(Profiled):
             within_share=lambda cell: pairs.WITHIN_SHARE[cell.comparisons],
             budget=lambda cell: float(cell.budget),
         )
-        axes, n, p = {"recall": {"model": list(MODELS)}}, 2 * self.n_contents, self.pools
+        axes, n, p = {"recall": {"model": MODELS}}, 2 * self.n_contents, self.pools
         return [
             Group("designs", self.experiment, **conditions, n_items=n, pools=p, axes=axes, fits=8)
         ]
@@ -207,14 +208,13 @@ class PartialPairing(Profiled):
     def panels(self, table):
         most = max(self.budget)
         widths = [
-            plots.Line({"comparisons": name}, *CHOICES[name], scale=0.5)
-            for name in self.comparisons
+            Line({"comparisons": name}, *CHOICES[name], scale=0.5) for name in self.comparisons
         ]
         gains = [
-            plots.Line({"n_twice": m}, f"{m or 'none'} in two lengths", colour)
+            Line({"n_twice": m}, f"{m or 'none'} in two lengths", colour)
             for m, colour in zip((0, *self.recall_n_twice), plots.CYCLE, strict=False)
         ]
-        of_widths = plots.Panel(
+        of_widths = Panel(
             "n_twice",
             {"quantity": "c_interval_width", "budget": most},
             widths,
@@ -229,7 +229,7 @@ class PartialPairing(Profiled):
             log="xy",
             ticks={"x": self.n_twice, "y": (0.05, 0.1, 0.2, 0.5, 1.0)},
         )
-        of_gains = plots.Panel(
+        of_gains = Panel(
             "rho",
             {"quantity": "benefit", "budget": most, "model": "bias_aware", "comparisons": "all"},
             gains,

@@ -23,6 +23,7 @@ from jbt.estimators.priors import LearnedPrior, evidence, fixed_point, horseshoe
 from jbt.experiments import declare, plots
 from jbt.experiments.declare import Group
 from jbt.experiments.labelled_arrays import where
+from jbt.experiments.plots import Line, Panel
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import stream
@@ -217,7 +218,7 @@ class PriorSensitivity(Profiled):
                 design,
                 partial(self.experiment, design=design),
                 judges.conditions([self.growing(judges.JUDGES[name]) for name in self.judge]),
-                {"judge": list(self.judge), "design": [design] * len(self.judge)},
+                {"judge": self.judge, "design": [design] * len(self.judge)},
                 self.n_contents * (1 + (design == "paired")),
                 self.pools,
                 axes=dict.fromkeys(("c_hat", "tau2", "recall"), axis),
@@ -260,9 +261,9 @@ class PriorSensitivity(Profiled):
         for judge, colour in zip(self.judge, plots.CYCLE, strict=False):
             rows, learned = {"judge": judge}, {"prior": list(LEARNED)}
             faint = {"shade": 0.12}
-            lines.append(plots.Line(rows | {"prior": "normal"}, NAMES[judge], colour, faint))
+            lines.append(Line(rows | {"prior": "normal"}, NAMES[judge], colour, faint))
             style = {"capsize": 0}
-            lines.append(plots.Line(rows | learned, "", colour, style, joined=False))
+            lines.append(Line(rows | learned, "", colour, style, joined=False))
 
         def scale(quantity, ax):
             rows = where(table, quantity=quantity, lam=LAM)  # one scale for both designs
@@ -279,7 +280,7 @@ class PriorSensitivity(Profiled):
             "benefit": f"share of the top {self.k} found: with\ncorrection minus without (95 %)",
         }
         return [
-            plots.Panel(
+            Panel(
                 lambda rows: rows.prior.map(ends).fillna(rows.lam_b),
                 {"quantity": quantity, "design": design, "lam": LAM},
                 lines,

@@ -117,9 +117,17 @@ class Schemes(Scenario, Sweep):
         cells = [Cell(judge, budget) for judge in JUDGES for budget in self.budget]
         cases = declare.cases(cells, sd=lambda _: self.sd, rho=lambda _: 0.0)
         cases["conditions"] |= judges.conditions([JUDGES[cell.judge] for cell in cells])
-        axes = {name: {"scheme": range(len(SCHEMES))} for name in QUANTITIES}
-        sizes: dict[str, Any] = {"n_items": self.n_items, "pools": self.pools, "fits": len(SCHEMES)}
-        return [Group("schemes", self.experiment, **cases, axes=axes, **sizes)]
+        return [
+            Group(
+                "schemes",
+                self.experiment,
+                **cases,
+                n_items=self.n_items,
+                pools=self.pools,
+                axes={name: {"scheme": range(len(SCHEMES))} for name in QUANTITIES},
+                fits=len(SCHEMES),
+            )
+        ]
 
     def experiment(self, key, condition):
         """One pool under all schemes."""
@@ -147,10 +155,9 @@ class Schemes(Scenario, Sweep):
         return {**of_quantities, "status": jnp.stack(statuses).max()}
 
     def table(self, ds, t):
+        ds = ds.assign_coords(scheme=[*SCHEMES]).transpose("scheme", ...)
         for quantity in QUANTITIES:
-            values = ds[quantity].assign_coords(scheme=[*SCHEMES])
-            for scheme in SCHEMES:
-                t.means(quantity, values.sel(scheme=scheme))
+            t.means(quantity, ds[quantity])
 
     def answer(self, table):
         largest = self.budget[-1]

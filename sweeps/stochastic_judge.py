@@ -67,9 +67,9 @@ class StochasticJudge(Active):
         return [self.case()]
 
     def table(self, ds, t):
-        uncertain = ds["uncertain"].isel(condition=0)
-        of_judge = [name for name in ("model", "rule", "refit_every") if name in uncertain.coords]
-        t.means("uncertain_pairs", uncertain.drop_vars(of_judge))
+        of_run = ["model", "rule", "refit_every"]
+        uncertain = ds["uncertain"].isel(condition=0).drop_vars(of_run, errors="ignore")
+        t.means("uncertain_pairs", uncertain)
         super().table(ds, t)
 
     def panels(self, table):

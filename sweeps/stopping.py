@@ -29,6 +29,7 @@ from jbt.acquisition.views import View
 from jbt.experiments import declare, plots
 from jbt.experiments.declare import Group, Sweep
 from jbt.experiments.labelled_arrays import where
+from jbt.experiments.plots import Line, Panel
 from jbt.simulation import pools
 from jbt.simulation.simulate import Condition, stream
 from jbt.types import Pool, container
@@ -270,7 +271,7 @@ class Stopping(MapPrior, Sweep):
 
     def groups(self):
         """All scenarios of one rule."""
-        by_name, levels = self.simulated, {"level": list(self.level)}
+        by_name, levels = self.simulated, {"level": self.level}
         at_levels = ("stopped", "verdicts", "certainty", "right", "recall")
         axes = {f"at_level_{name}": levels for name in at_levels}
         conditions = truths.conditions(list(by_name.values()), self.prior)
@@ -332,11 +333,11 @@ class Stopping(MapPrior, Sweep):
                 ax.axvline(level, color=colour, linewidth=0.8, linestyle=":")
 
         return [
-            plots.Panel(
+            Panel(
                 lambda _: where(looks, quantity="certainty").estimate.values,
                 {"quantity": "right"},
                 [
-                    plots.Line(
+                    Line(
                         {"scenario": name},
                         NAMES[name],
                         colour,
@@ -355,11 +356,11 @@ class Stopping(MapPrior, Sweep):
                 before=lambda ax: ax.plot([0, 1], [0, 1], color="black", linewidth=0.8),
                 table=looks,
             ),
-            plots.Panel(
+            Panel(
                 "scenario",
                 {"stop": "certainty", "quantity": "right"},
                 [
-                    plots.Line(
+                    Line(
                         {"level": level},
                         f"stopped at a certainty of {level:g}",
                         colour,

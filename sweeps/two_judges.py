@@ -30,6 +30,7 @@ from jbt.estimators.reference import PLACEMENTS, Rankings
 from jbt.experiments import declare, plots
 from jbt.experiments.declare import Group, Sweep
 from jbt.experiments.labelled_arrays import where
+from jbt.experiments.plots import Line, Panel
 from jbt.kernel import metrics
 from jbt.simulation import judges
 from jbt.simulation.simulate import Condition, stream
@@ -38,9 +39,7 @@ from jbt.types import Judge, Pool, check_positive
 from ._shared.scenario import Correlated, VaryingBias, every_verdict
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
-    from matplotlib.axes import Axes
 
     from jbt.experiments.table import Table
 
@@ -264,7 +263,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         )
         several = [f"status_{name}" for name in FITTED]
         several += [f"{name}_{what}" for name in FITTED for what in ("recall", "c")]
-        by_number = {"n_reference": list(self.n_reference)}
+        by_number = {"n_reference": self.n_reference}
         axes = dict.fromkeys(several, by_number)
         return [
             Group(
@@ -291,7 +290,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                 t.means("c_hat", part[f"{model}_c"], model=model)
                 for n in self.n_reference:
                     row, of_n = {**scenario, "model": model}, recall.sel(n_reference=n)
-                    t.crossing((of_n - naive).drop_vars(list(scenario)), **row)
+                    t.crossing(of_n - naive, **row)
                     ahead = np.stack([of_n - naive, of_n - aware])  # [2, rho, pool]
                     add_worst_margin(ahead, t, n_reference=n, **row)
 
@@ -310,13 +309,15 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         """Benefit along rho; worst margin against verdicts of the reference; references of other
         kinds; the cheap judge's estimated bias, which without a reference follows the
         correlation."""
+        import pandas as pd
+
         model, place = JOINT[-1], self.placement[0]
         numbers = [n for n in self.n_reference if n]
         shown, rho = numbers[1::2] or numbers, self.factor_rho[len(self.factor_rho) // 2]
 
-        def of(label: str, colour: str, ls: str = "-", **rows: Any) -> plots.Line:
+        def of(label: str, colour: str, ls: str = "-", **rows: Any) -> Line:
             rows = {**DEFAULT, "placement": place, "model": model, **rows}
-            return plots.Line(rows, label, colour, {"linestyle": ls})
+            return Line(rows, label, colour, {"linestyle": ls})
 
         benefit = [
             of(f"{n} verdicts of a reference", str(0.6 * (1 - i / len(shown))), n_reference=n)
@@ -326,8 +327,8 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         alone: dict[str, Any] = {"n_reference": 0}
         benefit += [
             of(f"{shown[-1]}, taken for one judge's", "orange", model="mixed", **last),
-            plots.Line({"model": "bias_aware", **alone}, "no reference, corrected", "blue"),
-            plots.Line(
+            Line({"model": "bias_aware", **alone}, "no reference, corrected", "blue"),
+            Line(
                 {"model": "perfect_gate", **alone},
                 "no reference, perfect gate",
                 "green",
@@ -344,9 +345,32 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
             of(f"{shown[-1]} verdicts, {PRIORS[name]}", colour, model=name, **last)
             for name, colour in zip(JOINT, ("orange", "green"), strict=True)
         ]
+        kinds = {"as in the other panels": DEFAULT | {"placement": BOUNDARY}}
+        kinds |= {LABELS[n].format(v): self.varying(n, v) for n, v in self.varied}
+        at_rho = where(table, quantity="recall", rho=rho)
+        of_kinds = [where(at_rho, **kind).assign(kind=name) for name, kind in kinds.items()]
+        references = [
+            Line(
+                {"n_reference": n},
+                f"{n} verdicts of a reference",
+                colour,
+                joined=False,
+                shift=shift,
+            )
+            for n, colour, shift in zip(numbers[-2:], ("sky", "blue"), (-0.15, 0.15), strict=False)
+        ]
+
+        def without_reference(ax):
+            ax.grid(axis="x", alpha=0.3)
+            for name, ls, label in zip(
+                ALONE, (":", "--"), ("not corrected", "corrected"), strict=True
+            ):
+                value = where(at_rho, **alone, model=name).estimate.iloc[0]
+                ax.axvline(value, color="black", ls=ls, lw=1, label=f"no reference, {label}")
+
         correlation = plots.RHO_LABEL
         return [
-            plots.Panel(
+            Panel(
                 "rho",
                 {"quantity": "benefit"},
                 benefit,
@@ -360,7 +384,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                 sides=("helps", "hurts"),
                 sides_end="left",
             ),
-            plots.Panel(
+            Panel(
                 "n_reference",
                 {"quantity": "worst_margin"},
                 margins,
@@ -374,16 +398,23 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                 sides=("helps", "hurts"),
                 after=lambda ax: ax.set_xlim(right=1.2 * max(self.n_reference)),
             ),
-            plots.Panel(
-                labels=(
+            Panel(
+                "kind",
+                {"model": model},
+                references,
+                (
                     f"share of the true top {self.k} found\n(correlation {rho:g}; 95 % over pools)",
                     "",
                     "Imperfect references help too",
                 ),
                 legend={"fontsize": 8, "loc": "upper center", "bbox_to_anchor": (0.5, -0.2)},
-                after=lambda ax: self.draw_references(ax, where(table, rho=rho), model),
+                names=[*kinds],
+                name_style={"fontsize": 8},
+                down=True,
+                after=without_reference,
+                table=pd.concat(of_kinds),
             ),
-            plots.Panel(
+            Panel(
                 "rho",
                 {"quantity": "c_hat"},
                 biases,
@@ -396,24 +427,6 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                 after=lambda ax: ax.axhline(self.bias, color="black", ls=":", label="truth"),
             ),
         ]
-
-    def draw_references(self, ax: Axes, table: pd.DataFrame, model: str) -> None:
-        """Draw recall with each reference at one correlation, for two numbers of verdicts."""
-        recall = where(table, quantity="recall")
-        kinds = {"as in the other panels": {**DEFAULT, "placement": BOUNDARY}}
-        kinds |= {LABELS[n].format(v): self.varying(n, v) for n, v in self.varied}
-        series = []
-        numbers = [n for n in self.n_reference if n][-2:]
-        for n, colour in zip(numbers, ("sky", "blue"), strict=False):
-            of_n = where(recall, model=model, n_reference=n)
-            rows = [where(of_n, **kind).iloc[0] for kind in kinds.values()]
-            ends = (np.array([r[c] for r in rows]) for c in ("estimate", "ci_low", "ci_high"))
-            series.append((f"{n} verdicts of a reference", colour, *ends))
-        plots.forest(ax, list(kinds), series)
-        for name, ls, label in zip(ALONE, (":", "--"), ("not corrected", "corrected"), strict=True):
-            value = where(recall, n_reference=0, model=name).estimate.iloc[0]
-            label = f"no reference, {label}"
-            ax.axvline(value, color="black", linestyle=ls, lw=1, label=label)
 
 
 def reference_answers(key: Key[Array, ""], pool: Pool, condition: Condition) -> Array:

@@ -172,11 +172,11 @@ class VaryingBias(MapPrior, Sweep):
         groups = []
         for design, models, rule in every:
             program = partial(self.experiment, design, models, rule)
-            of_method = list(itertools.product(models, self.interaction))
             for kind, rho in kinds:
                 cells = [
                     Cell(gamma, rho, model, kind, "default", rule, design)
-                    for model, gamma in of_method
+                    for model in models
+                    for gamma in self.interaction
                 ]
                 cases = declare.cases(cells, aware=lambda cell: float(cell.model != "naive"))
                 judge = {"discrimination": 1.0, **JUDGES[kind]}

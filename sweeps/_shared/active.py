@@ -20,7 +20,7 @@ from jbt.acquisition.runs import bought
 from jbt.acquisition.runs import check as check_run
 from jbt.experiments import declare
 from jbt.experiments.declare import Group
-from jbt.experiments.labelled_arrays import SEEDS, rows_of, where
+from jbt.experiments.labelled_arrays import SEEDS, rows_of, scalars, where
 from jbt.experiments.plots import Line
 from jbt.kernel import metrics
 from jbt.kernel.membership import DRAWS
@@ -73,9 +73,12 @@ class RunSettings(declare.Sweep):
         s = super().decided()
         return s if s.n_samples is not None else replace(s, n_samples=DRAWS.get(s.membership))
 
-    def loop(self, rule: str, k: int, refit_every: int, protocol: str = "frozen") -> Loop:
-        """The loop of a rule."""
-        return Loop(rule, k, refit_every, protocol, self.n_samples, self.membership)
+    def loops(
+        self, rules: Sequence[str], k: int, refit_every: int, protocol: str = "frozen"
+    ) -> list[Loop]:
+        """The loop of each rule."""
+        how = k, refit_every, protocol, self.n_samples, self.membership
+        return [Loop(rule, *how) for rule in rules]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +123,7 @@ class Active(MapPrior, RunSettings, JudgeSettings):
             raise ValueError("refit_every must list at least one value, and none twice")
         design = design_of(self.n_items)
         for r in self.refits:
-            for loop in self.loops(r):
+            for loop in self.loops(self.rule, self.k, r, self.protocol):
                 check_run(design, loop, reports(self.budget, r))
         scenario: dict[str, Any] = {"k": self.k, "rho": [0.0], "covariate": "binary"}
         pools.check_balance(str(self.pool), self.n_items, self.max_correlation, **scenario)
@@ -133,10 +136,6 @@ class Active(MapPrior, RunSettings, JudgeSettings):
     def cases(self, rule: str) -> list[Case]:
         """Judges and models that a rule is run with, the settings' judge first."""
         raise NotImplementedError
-
-    def loops(self, refit_every: int) -> list[Loop]:
-        """The loop of every rule."""
-        return [self.loop(rule, self.k, refit_every, self.protocol) for rule in self.rule]
 
     def reported(self, refit_every: int) -> np.ndarray:
         """Budgets whose recall is kept: the whole curve with cached verdicts, else those of the
@@ -172,7 +171,8 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         acquisition seed."""
         found = []
         for r in self.refits:
-            programs = shared(self.experiment, self.loops(r))
+            loops = self.loops(self.rule, self.k, r, self.protocol)
+            programs = shared(self.experiment, loops)
             for rule in self.rule:
                 for case in self.cases(rule):
                     runs = [[(case, seed, 0.0) for seed in range(self.n_seeds)]]
@@ -210,7 +210,7 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         distances = range(max(self.k, self.n_items - self.k))
         axes = {
             "recall": {"budget": self.reported(refit_every).tolist()},
-            "allocation": {"table_budget": list(self.budget), "distance": list(distances)},
+            "allocation": {"table_budget": self.budget, "distance": distances},
             **calibration.AXES,
         }
         return Group(
@@ -301,9 +301,7 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         for budget in recall["budget"].values:
             pools = delta.sel(budget=budget).values.mean(1)
             p = stats.small_study_p(pools, size=size, seed=t.seed)
-            names = [name for name in t.columns if name in base.coords and name != "budget"]
-            row = {"n_pools": pools.shape[-1], "budget": int(budget)}
-            row |= {name: base[name].item() for name in names}
+            row = {"n_pools": pools.shape[-1], "budget": budget, **scalars(base, t.columns)}
             t.add("told_from_all", (p < 0.05).all(1).mean(), **row)
 
     @property

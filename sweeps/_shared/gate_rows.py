@@ -40,8 +40,7 @@ def studies_of(values: np.ndarray, seed: int, of_means: Any = lambda means: mean
     """Numbers of studies of so many pools, made of means [R, n] of values [n, pool]."""
 
     def studies(size: int, _: int | None) -> np.ndarray:
-        drawn = stats.bootstrap_means(values, seed=seed, size=size, resamples=stats.REPLICATES)
-        return of_means(drawn)
+        return of_means(stats.study_means(values, seed=seed, size=size, same_pools=True))
 
     return studies
 

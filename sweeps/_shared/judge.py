@@ -17,6 +17,8 @@ from jbt.simulation import pools
 from jbt.types import Judge, Pool, check_word
 
 BANK = "statement_bank"
+NUMBERS = ("bias", "position", "discrimination", "interaction", "pair_noise")
+"""Numbers of a judge, and of its twin."""
 DEFAULTS_WITHOUT_JUDGE = {
     "pool": "gaussian",
     "sd": 1.25,
@@ -89,8 +91,7 @@ class JudgeSettings(declare.Sweep):
         if self.judge is None:
             return DEFAULTS_WITHOUT_JUDGE
         twin = twins.twin(self.judge, oracle=self.oracle)
-        fields = ("oracle", "bias", "position", "discrimination", "interaction", "pair_noise")
-        values = {name: getattr(twin, name) for name in fields}
+        values = {name: getattr(twin, name) for name in ("oracle", *NUMBERS)}
         return values | {"pool": BANK, "max_correlation": twins.MAX_CORRELATION}
 
     def decided(self):
@@ -100,8 +101,7 @@ class JudgeSettings(declare.Sweep):
     def case(self) -> Case:
         """The settings' judge. A twin as calibrated has the name of the paper's judge, so that the
         paper's numbers stand beside it alone; a changed twin has another."""
-        names = ("bias", "position", "discrimination", "interaction", "pair_noise")
-        values: dict[str, float] = {n: getattr(self, n) for n in names}
+        values: dict[str, float] = {n: getattr(self, n) for n in NUMBERS}
         name = self.judge or "default"
         if self.judge is not None:
             twin = twins.twin(self.judge, oracle=self.oracle)

@@ -52,9 +52,9 @@ LARGE_JUDGE = "llama"
 UNITS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 """Factors on all logits, which leave the likelier verdict unchanged."""
 AXES = {
-    "recall": {"model": list(MODELS), "k": list(K)},
-    "unit_flip_rate": {"unit": list(UNITS)},
-    "unit_uncertain": {"unit": list(UNITS)},
+    "recall": {"model": MODELS, "k": K},
+    "unit_flip_rate": {"unit": UNITS},
+    "unit_uncertain": {"unit": UNITS},
     **calibration.AXES,
 }
 
@@ -209,7 +209,7 @@ class Judges(Sweep):
     # --- the figure
 
     def panels(self, table):
-        table = where(table, n_items=30, k=5, judge=list(self.judge))
+        table = where(table, n_items=30, k=5, judge=self.judge)
         table = table.drop_duplicates(["judge", "quantity", "model"])
         ends = table[["estimate", "replicate_low", "replicate_high"]]
         # Where almost no pool gains, the mean itself may lie outside the range of small studies.

@@ -399,8 +399,8 @@ class Factors(PoolKind, VaryingBias, Varied):
         crossings = where(table, quantity="crossing")
         is_collapse = crossings.factor.str.startswith(COLLAPSE)
         factors, collapse = crossings[~is_collapse], crossings[is_collapse]
-        values = factors[["factor", "value"]].itertuples(index=False)
-        factors = factors[[getattr(Crossing, factor, 0) != value for factor, value in values]]
+        usual = factors.factor.map(lambda name: getattr(Crossing, name, np.nan))
+        factors = factors[factors.value != usual]
         values = zip(factors.factor, factors.value, strict=True)
         names = [str(FACTORS.get(factor, factor)).format(value) for factor, value in values]
 

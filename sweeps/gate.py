@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import xarray as xr
 from jaxtyping import Array, Key
 
@@ -251,8 +252,8 @@ class Gate(Correlated, VaryingBias, Sweep):
         axes = {"enable_rate": few, "labels_used": few}
         if self.many:
             axes |= {"many_enable_rate": many, "many_labels_used": many}
-        one, n, p = self.experiment, self.n_items, self.pools
-        return [Group("gate", one, of_judge, labels, n, p, axes=axes, fits=20)]
+        numbers = of_judge, labels, self.n_items, self.pools
+        return [Group("gate", self.experiment, *numbers, axes=axes, fits=20)]
 
     # --- from the saved results
 
@@ -297,15 +298,16 @@ class Gate(Correlated, VaryingBias, Sweep):
 
     def headline(self, table):
         """The paper's table with its labels, for four rules; labels needed."""
-        over_all = (table.judge == ALL) & table.rho.isin([self.rho[0], self.rho[-1]])
-        quantities = ["enable_rate", "gated_recall"]
+        over_all = where(table, judge=ALL, rho=[self.rho[0], self.rho[-1]])
         rules = ["at_least", "strict", "margin_share", "sign"]
-        paper = over_all & (table.labels == "pairs") & (table.pool_class == "all")
-        paper &= table.quantity.isin(quantities) & table.rule.isin(rules)
-        paper |= table.quantity.str.startswith("study_") & table.paper.notna()
-        needed = (table.quantity == "labels_needed") & (table.rho == self.rho[0])
-        recall = over_all & table.quantity.isin(["naive_recall", "oracle_recall", "best_recall"])
-        return table[paper | needed | recall]
+        of_rules = where(over_all, labels="pairs", pool_class="all", rule=rules)
+        shown = [
+            where(of_rules, quantity=["enable_rate", "gated_recall"]),
+            table[table.quantity.str.startswith("study_") & table.paper.notna()],
+            where(table, quantity="labels_needed", rho=self.rho[0]),
+            where(over_all, quantity=["naive_recall", "oracle_recall", "best_recall"]),
+        ]
+        return pd.concat(shown).sort_index()
 
     def panels(self, table):
         """Enable rates and recall along rho, and the largest rate in harmed pools."""

@@ -21,7 +21,7 @@ from jbt import estimators
 from jbt.experiments import declare
 from jbt.experiments.declare import Group, Sweep, check_increasing
 from jbt.experiments.labelled_arrays import where
-from jbt.experiments.plots import COLOURS, Panel
+from jbt.experiments.plots import COLOURS, Line, Panel
 from jbt.kernel import metrics
 from jbt.simulation import judges, pools
 from jbt.simulation.simulate import stream
@@ -198,16 +198,17 @@ class Legitimate(Sweep):
         limit = table[table.quantity == "limit"].estimate.iloc[0]
 
         def region(ax: Axes, name: str) -> None:
-            rows = where(table, quantity="least_distance", task=name)
             ends = where(table, quantity=["rho_least", "rho_largest"], task=name).estimate
             label = "possible correlations"
             ax.axvspan(*ends, alpha=0.2, color=COLOURS["green"], label=label)
-            ax.plot(rows.rho, rows.estimate, "o-", color=COLOURS["blue"], label="best judge")
             ax.axhline(limit, color="black", linestyle=":", label="95 % of studies of this size")
 
         return [
             Panel(
-                labels=(
+                "rho",
+                {"quantity": "least_distance", "task": name},
+                [Line({}, "best judge", "blue", marker="o-", column="estimate")],
+                (
                     "correlation of quality and length",
                     r"distance from the paper's numbers ($\chi^2_3$)",
                     title,

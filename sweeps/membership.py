@@ -123,7 +123,7 @@ class Membership(Scenario, Sweep):
     @property
     def estimates(self) -> list[tuple[str, int]]:
         """(membership, n_samples) of every estimate."""
-        return [(name, n) for name in ("conditional", "counted") for n in getattr(self, name)]
+        return [(name, n) for name in DRAWS for n in getattr(self, name)]
 
     def experiment(self, key, condition):
         """Verdicts on random pairs, the bias-aware posterior, and its memberships."""
@@ -197,9 +197,16 @@ class Membership(Scenario, Sweep):
             budget=lambda cell: float(cell.budget),
         )
         axes = {name: names | {"bin": BINS} for name in OF_BINS} | dict.fromkeys(metrics, names)
-        n, p = self.n_items, self.pools
         return [
-            Group("membership", self.experiment, **cells, n_items=n, pools=p, axes=axes, fits=20)
+            Group(
+                "membership",
+                self.experiment,
+                **cells,
+                n_items=self.n_items,
+                pools=self.pools,
+                axes=axes,
+                fits=20,
+            )
         ]
 
     def table(self, ds, t):

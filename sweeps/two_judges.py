@@ -299,11 +299,11 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         default = np.ones(len(table), bool)
         for name, value in DEFAULT.items():
             default &= table[name].isna() | (table[name] == value)
-        numbers = table.n_reference.isin([0, 30, 60]) | table.n_reference.isna()
+        numbers = table.n_reference.fillna(0).isin([0, 30, 60])
         at = table.rho.isin([self.rho[0], 0.3, 0.5, 0.7, self.rho[-1]])
-        recall = (table.quantity == "recall") & default & numbers & at
+        recall = (table.quantity == "recall") & default & at
         crossing = (table.quantity == "crossing") & default
-        return table[recall | ((crossing | (table.quantity == "worst_margin")) & numbers)]
+        return table[numbers & (recall | crossing | (table.quantity == "worst_margin"))]
 
     def panels(self, table):
         """Benefit along rho; worst margin against verdicts of the reference; references of other

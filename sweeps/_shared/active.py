@@ -169,18 +169,18 @@ class Active(MapPrior, RunSettings, JudgeSettings):
     def groups(self):
         """The seeds of a rule and a case; and of a twin as calibrated, two displaced ones with one
         acquisition seed."""
+        cases = [(rule, case) for rule in self.rule for case in self.cases(rule)]
         found = []
         for r in self.refits:
             loops = self.loops(self.rule, self.k, r, self.protocol)
             programs = shared(self.experiment, loops)
-            for rule in self.rule:
-                for case in self.cases(rule):
-                    runs = [[(case, seed, 0.0) for seed in range(self.n_seeds)]]
-                    if case.name == self.judge:
-                        runs.append([(case, 0, way) for way in twins.DISPLACED])
-                    for of_group in runs:
-                        name = f"{self.protocol}-{len(found)}-{r}-{rule}"
-                        found.append(self.group(name, rule, r, of_group, *programs[rule]))
+            for rule, case in cases:
+                runs = [[(seed, 0.0) for seed in range(self.n_seeds)]]
+                if case.name == self.judge:
+                    runs.append([(0, way) for way in twins.DISPLACED])
+                for of_group in runs:
+                    name = f"{self.protocol}-{len(found)}-{r}-{rule}"
+                    found.append(self.group(name, rule, r, case, of_group, *programs[rule]))
         return found
 
     def group(
@@ -188,23 +188,24 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         name: str,
         rule: str,
         refit_every: int,
-        runs: Sequence[tuple[Case, int, float]],
+        case: Case,
+        runs: Sequence[tuple[int, float]],
         experiment: Experiment,
         number: np.int32,
     ) -> Group:
-        """Runs of one rule: cases, acquisition seeds and displacements."""
-        judge = judges.conditions([case.judge for case, *_ in runs])
-        judge["pair_noise"] = np.array([case.pair_noise for case, *_ in runs])
-        judge["displaced"] = np.array([way for *_, way in runs])
-        seeds, models = [seed for _, seed, _ in runs], [case.model for case, *_ in runs]
+        """Runs of one rule and case: acquisition seeds and displacements."""
+        seeds, ways = zip(*runs, strict=True)
+        n = len(runs)
+        judge = judges.conditions([case.judge] * n)
+        judge |= {"pair_noise": np.full(n, case.pair_noise), "displaced": np.array(ways)}
         constant = {"protocol": self.protocol, "rule": rule, "refit_every": refit_every}
-        labels = {name: [value] * len(runs) for name, value in constant.items()}
-        labels |= {"judge": [case.name for case, *_ in runs], "model": models, SEEDS: seeds}
-        labels |= {name: list(values) for name, values in judge.items()}
+        constant |= {"judge": case.name, "model": case.model}
+        labels = {name: [value] * n for name, value in constant.items()}
+        labels |= {SEEDS: seeds, **judge}
         conditions = judge | {
             "rule": number,
-            "argmax": np.full(len(runs), float(self.oracle == "argmax")),
-            "aware": np.array([float(model == "bias_aware") for model in models]),
+            "argmax": np.full(n, float(self.oracle == "argmax")),
+            "aware": np.full(n, float(case.model == "bias_aware")),
             "seed": np.array(seeds),
         }
         distances = range(max(self.k, self.n_items - self.k))

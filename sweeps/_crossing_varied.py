@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from jbt import stats
-from jbt.experiments import declare, plots
-from jbt.experiments.declare import Group, Sweep
+from jbt.experiments.declare import Group, Sweep, check_listed
 from jbt.experiments.labelled_arrays import where
-from jbt.experiments.plots import Line, Panel
+from jbt.experiments.plots import COLOURS, CYCLE, RHO_LABEL, Line, Panel, points, reference
 from jbt.simulation import pools, theory
 from jbt.types import check_count
 
@@ -152,7 +151,7 @@ class Varied(Sweep):
                 # An open end is one where studies of this size need not cross on the grid.
                 low = once.replicate_low.fillna(ends[kind][0])
                 high = once.replicate_high.fillna(ends[kind][-1])
-                y, colour = once["name"].map(order.index) + line.shift, plots.COLOURS[line.colour]
+                y, colour = once["name"].map(order.index) + line.shift, COLOURS[line.colour]
                 ax.hlines(y, low, high, colors=colour, alpha=0.25, lw=width)
 
         at = {"names": order, "down": True, "before": bars, "table": rows}
@@ -209,7 +208,7 @@ class Choices(PoolKind, Varied):
     """n of the thinned grids: the crossing is also read from every n-th correlation (count)."""
 
     def check(self):
-        declare.check_listed("covariate", self.covariate, list(STYLE))
+        check_listed("covariate", self.covariate, list(STYLE))
         for name in SIGNS:
             if not getattr(self, name):
                 raise ValueError(f"{name} must list at least one value")
@@ -271,10 +270,10 @@ class Choices(PoolKind, Varied):
 
         def papers(ax):
             for value in sorted(crossings.paper.dropna().unique()):
-                plots.reference(ax, value, f"the paper, {value:g}", colour="purple")
+                reference(ax, value, f"the paper, {value:g}", colour="purple")
 
         curves = (
-            plots.RHO_LABEL,
+            RHO_LABEL,
             "share of the true top 5 found: with correction\n"
             "minus without (bands: 95 % over pools)",
             "With a binary covariate\ncorrection hurts earlier",
@@ -409,10 +408,10 @@ class Factors(PoolKind, VaryingBias, Varied):
             label = "law of large pools without noise"
             ax.plot(r, [theory.crossing_law(v) for v in r], color="black", label=label)
             sizes = np.array([n for n, *_ in self.collapsed()])
-            for i, (colour, n) in enumerate(zip(plots.CYCLE[2:], np.unique(sizes), strict=False)):
+            for i, (colour, n) in enumerate(zip(CYCLE[2:], np.unique(sizes), strict=False)):
                 rows = collapse[sizes == n]
                 aside = 1 + 0.03 * (i - 1)  # pools of one r, side by side
-                plots.points(ax, rows, rows.value * aside, colour=colour, label=f"{n} items")
+                points(ax, rows, rows.value * aside, colour=colour, label=f"{n} items")
 
         title = "Bias and spread of quality\nmove the crossing most"
         paper = Line({}, "the paper", "black", marker="x")

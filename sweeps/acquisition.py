@@ -16,9 +16,8 @@ import xarray as xr
 
 from jbt import stats
 from jbt.acquisition.rules import DEFAULT_RULES
-from jbt.experiments import plots
 from jbt.experiments.labelled_arrays import SEEDS, scalars, where
-from jbt.experiments.plots import Line, Panel
+from jbt.experiments.plots import Line, Panel, rule_name
 from jbt.experiments.table import Table
 from jbt.simulation import judges
 
@@ -171,7 +170,7 @@ class Acquisition(Active):
         more = f"After {budget} verdicts {ahead} of {len(rules)} rules find more"
         title = f"{more}\nthan the paper's, {behind} find less"
         lines = [Line({}, "_", "blue", joined=False), Line({}, "the paper", "black", marker="x")]
-        names = dict(zip(rules, map(plots.rule_name, rules), strict=True))
+        names = dict(zip(rules, map(rule_name, rules), strict=True))
 
         def room(ax):  # for the sides
             ax.margins(x=0.1)

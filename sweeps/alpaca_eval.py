@@ -37,9 +37,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jbt import estimators, identifiability, stats
-from jbt.experiments import plots
 from jbt.experiments.declare import Group, RecordedSweep
-from jbt.experiments.plots import Line, Panel
+from jbt.experiments.plots import Line, Panel, ticks
 from jbt.kernel import model
 from jbt.kernel.fit import fit_map
 from jbt.types import Design, Fit, Prior, Rows, Variant
@@ -212,7 +211,7 @@ class AlpacaEval(MapPrior, RecordedSweep):
             ax.plot([0.01, 0.8], [0.01, 0.8], color="black", linewidth=0.8)
             ax.set(xscale="logit", yscale="logit")
             rates = 0.01, 0.03, 0.1, 0.3, 0.7
-            plots.ticks(ax, x=rates, y=rates)
+            ticks(ax, x=rates, y=rates)
 
         return [
             Panel(

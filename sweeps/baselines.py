@@ -25,8 +25,7 @@ from jaxtyping import Array, Float
 
 from jbt import stats
 from jbt.estimators.prediction_powered import prediction_powered
-from jbt.experiments import declare
-from jbt.experiments.declare import Group, Sweep
+from jbt.experiments.declare import Double, Group, NotNegative, Sweep, check_increasing
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import Line, Panel
 from jbt.own.leaderboards.intervals import LEVEL
@@ -116,17 +115,17 @@ class Baselines(MapPrior, Sweep):
     """Models of a study (count)."""
     sd: float = 1.0
     """Standard deviation of quality between models (logits)."""
-    sd_answers: declare.NotNegative = 1.0
+    sd_answers: NotNegative = 1.0
     """Standard deviation of an answer's quality about its model's (logits)."""
     n_anchors: tuple[int, ...] = (50, 200)
     """Labelled pairs (count), increasing."""
-    dtype: declare.Double = "float64"
+    dtype: Double = "float64"
     """Precision of the fits."""
 
     def check(self):
         super().check()
         n_pairs = self.n_prompts * self.n_models * (self.n_models - 1) // 2
-        declare.check_increasing("n_anchors", self.n_anchors, least=1, most=n_pairs)
+        check_increasing("n_anchors", self.n_anchors, least=1, most=n_pairs)
 
     @property
     def methods(self) -> list[tuple[str, int]]:

@@ -16,8 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from jbt import estimators
-from jbt.experiments import declare
-from jbt.experiments.declare import Group, Sweep
+from jbt.experiments.declare import Group, NotNegative, Sweep, cases, check_increasing
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import Line, Panel
 from jbt.kernel import metrics, model
@@ -59,11 +58,11 @@ class CorrelatedJudges(Scenario, Sweep):
     panel_size = {"width": 4.6, "height": 3.8}
 
     pools: int = 1000
-    correlation: Annotated[tuple[float, ...], partial(declare.check_increasing, least=0.0)] = (
+    correlation: Annotated[tuple[float, ...], partial(check_increasing, least=0.0)] = (
         *(0.0, 0.25, 0.5, 0.75),
     )
     """Correlations between the errors of two judges, increasing, at most seven."""
-    error: declare.NotNegative = 1.0
+    error: NotNegative = 1.0
     """Standard deviation of the error that a judge makes about an answer (logits)."""
 
     def check(self):
@@ -76,12 +75,12 @@ class CorrelatedJudges(Scenario, Sweep):
 
     def groups(self):
         cells = [Cell(r) for r in self.correlation]
-        cases = declare.cases(cells, sd=lambda _: self.sd, rho=lambda _: 0.0)
+        conditions = cases(cells, sd=lambda _: self.sd, rho=lambda _: 0.0)
         return [
             Group(
                 "panels",
                 self.experiment,
-                **cases,
+                **conditions,
                 n_items=self.n_items,
                 pools=self.pools,
                 axes={name: {"n_judges": range(len(PANELS))} for name in ("recall", "covered")},

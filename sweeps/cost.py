@@ -18,10 +18,9 @@ import numpy as np
 
 from jbt import stats, twins
 from jbt.acquisition import RULES, reports, run
-from jbt.experiments import declare, plots
-from jbt.experiments.declare import Group, NotNegative
+from jbt.experiments.declare import Group, NotNegative, check_increasing, check_listed
 from jbt.experiments.labelled_arrays import SEEDS, where
-from jbt.experiments.plots import Line, Panel
+from jbt.experiments.plots import COLOURS, CYCLE, Line, Panel
 from jbt.experiments.table import Table
 from jbt.simulation.simulate import stream
 from jbt.types import Prior, check_count
@@ -57,7 +56,7 @@ class Cost(RunSettings):
     """The judge that is corrected, one of `jbt.twins.known()`."""
     dear: str = "gpt_5_1"
     """The judge that is not corrected, another of them."""
-    rule: Annotated[tuple[str, ...], partial(declare.check_listed, known=tuple(RULES))] = (
+    rule: Annotated[tuple[str, ...], partial(check_listed, known=tuple(RULES))] = (
         "top_k_aware",
         "random",
     )
@@ -65,7 +64,7 @@ class Cost(RunSettings):
     budget: tuple[int, ...] = (30, 64, 120, 200, 264, 320, 400, 528, 600, 800, 870)
     """Budgets of the table (verdicts), increasing; curves end at the largest, at most 870. At the
     paper's prices 264 cost $0.014, 528 of the dear judge $0.28 and 800 $0.42."""
-    target: Annotated[tuple[float, ...], partial(declare.check_increasing, least=0.01, most=1)] = (
+    target: Annotated[tuple[float, ...], partial(check_increasing, least=0.01, most=1)] = (
         0.6,
         0.65,
         0.7,
@@ -75,9 +74,7 @@ class Cost(RunSettings):
         1.0,
     )
     """Recalls to be reached, increasing, in (0, 1]; 1 means at least 0.995, which prints as 1."""
-    n_pools_sharing: Annotated[tuple[int, ...], partial(declare.check_increasing, least=1)] = (
-        prices.SHARING
-    )
+    n_pools_sharing: Annotated[tuple[int, ...], partial(check_increasing, least=1)] = prices.SHARING
     """Pools that reuse one decision of the gate (count), increasing."""
     cheap_input: NotNegative = 0.15
     """Dollars per million input tokens of the cheap judge."""
@@ -108,7 +105,7 @@ class Cost(RunSettings):
             raise ValueError(f"cheap and dear must be two judges, got {self.cheap} twice")
         check_count("n_seeds", self.n_seeds)
         most = N_ITEMS * (N_ITEMS - 1)
-        declare.check_increasing("budget", self.budget, least=self.refit_every, most=most)
+        check_increasing("budget", self.budget, least=self.refit_every, most=most)
 
     @property
     def verdict_price(self) -> dict[str, float]:
@@ -274,12 +271,12 @@ class Cost(RunSettings):
             for (judge, model), colour in colours.items():
                 of = where(table, judge=judge, model=model, rule=self.rule[0])
                 points = where(of, quantity="cost_to_reach").dropna(subset="paper")
-                style = {"ms": 8, "mew": 2, "color": plots.COLOURS[colour]}
+                style = {"ms": 8, "mew": 2, "color": COLOURS[colour]}
                 label = f"{names[judge]}, the paper" if len(points) else ""
                 ax.plot(points.paper, points.target, "x", label=label, **style)
 
         times, sharing = [], [0, *self.n_pools_sharing]
-        for i, (n, colour) in enumerate(zip(sharing, plots.CYCLE * len(sharing), strict=False)):
+        for i, (n, colour) in enumerate(zip(sharing, CYCLE * len(sharing), strict=False)):
             labels = {0: "no gate", 1: "gate for one pool"}
             label = labels.get(n, f"gate shared by {n:,} pools")
             at, aside = {"n_pools_sharing": n}, 0.002 * (i - len(sharing) / 2)

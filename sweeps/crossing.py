@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from jbt import estimators
-from jbt.experiments import declare, plots
-from jbt.experiments.declare import Group, Sweep
+from jbt.experiments.declare import Group, Sweep, check_increasing
+from jbt.experiments.plots import COLOURS, RHO_LABEL, Line, Panel, points, reference
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs, pools, theory
 from jbt.simulation.simulate import Simulation, stream
@@ -71,7 +71,7 @@ class Crossing(Correlated, VaryingBias, Sweep):
         judges.check_link(self.link)
         pairs.check_completeness(self.completeness)
         pools.check_rho(self.grid, self.covariate)
-        declare.check_increasing("rho", self.grid, length=2)
+        check_increasing("rho", self.grid, length=2)
         self.check_balance(self.grid, self.covariate)
 
     @property
@@ -150,12 +150,12 @@ class Crossing(Correlated, VaryingBias, Sweep):
         at, low, high = rows[["estimate", "ci_low", "ci_high"]].iloc[0]
         title = f"Correction helps up to a correlation of {at:.2f} and hurts beyond"
         labels = (
-            f"{plots.RHO_LABEL} ({self.covariate})",
+            f"{RHO_LABEL} ({self.covariate})",
             f"share of the true top {self.k} found:\nwith correction minus without",
             "What correction gains" if np.isnan(at) else title,
         )
         simulated = f"{self.pools:,} pools of {self.n_items} answers (band: 95 % over pools)"
-        lines = [plots.Line({}, simulated, "blue")]
+        lines = [Line({}, simulated, "blue")]
 
         def limit(ax):
             if self.has_limit:
@@ -167,20 +167,20 @@ class Crossing(Correlated, VaryingBias, Sweep):
         def sides(ax):
             ax.margins(x=0)
             for paper in rows.paper.dropna():
-                plots.reference(ax, paper, f"crossing in the paper, {paper:g}", colour="purple")
+                reference(ax, paper, f"crossing in the paper, {paper:g}", colour="purple")
             if np.isnan(at):
                 return
             label = f"crossing here, {at:.3f} [{low:.3f}, {high:.3f}]"
             style = {"ms": 6, "capsize": 4, "zorder": 5}
-            plots.points(ax, rows[:1], [0], colour="black", label=label, horizontal=True, **style)
+            points(ax, rows[:1], [0], colour="black", label=label, horizontal=True, **style)
             for end, side, colour in ((0, "HELPS", "green"), (-1, "HURTS", "vermilion")):
-                ends, ink = sorted((self.grid[end], at)), plots.COLOURS[colour]
+                ends, ink = sorted((self.grid[end], at)), COLOURS[colour]
                 ax.axvspan(*ends, color=ink, alpha=0.1, linewidth=0)
                 place = {"xycoords": ax.get_xaxis_transform(), "ha": "center", "va": "top"}
                 ax.annotate(f"correction {side}", (np.mean(ends), 0.97), color=ink, **place)
 
         of_benefit, legend = {"quantity": "benefit"}, {"framealpha": 1, "fontsize": 9}
-        panel = plots.Panel(
+        panel = Panel(
             "rho", of_benefit, lines, labels, legend=legend, before=limit, after=sides, level=0.0
         )
         return [panel]

@@ -21,8 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jbt.acquisition import PANEL_RULES, RULES, Loop, reports, run
-from jbt.experiments import declare
-from jbt.experiments.declare import Group, Sweep, check_increasing
+from jbt.experiments.declare import Group, Sweep, cases, check_increasing, check_listed
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import Line, Panel
 from jbt.simulation import judges
@@ -66,7 +65,7 @@ class Cell(NamedTuple):
 
 
 def check_strategies(name: str, values: Sequence[str]) -> None:
-    declare.check_listed(name, values, [*RULES, *PANEL_RULES])
+    check_listed(name, values, [*RULES, *PANEL_RULES])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +160,7 @@ class Escalation(Correlated, VaryingBias, Sweep):
         def group(strategy: str, price: float) -> Group:
             experiment, number = programs[rules[strategy]]
             cells = [Cell(strategy, rho, price) for rho in self.rho]
-            conditions = declare.cases(
+            conditions = cases(
                 cells,
                 price_cheap=lambda cell: np.inf if cell.strategy == "strong_only" else 1.0,
                 price_reference=lambda cell: np.inf if cell.strategy in CHEAP else cell.price,

@@ -32,10 +32,9 @@ from jaxtyping import Array, Key
 
 from jbt import estimators, gate, twins
 from jbt.estimators.reference import Rankings
-from jbt.experiments import declare, plots
-from jbt.experiments.declare import Group, Sweep
+from jbt.experiments.declare import Group, Sweep, check_increasing, check_listed
 from jbt.experiments.labelled_arrays import where
-from jbt.experiments.plots import Line, Panel
+from jbt.experiments.plots import RHO_LABEL, Line, Panel
 from jbt.gate import LABELS, Noise, Rules
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, stream
@@ -162,23 +161,23 @@ class Gate(Correlated, VaryingBias, Sweep):
             self.check_pools()
             self.check_balance((0.0,), self.covariate)
             pools.check_rho(self.rho, "continuous")
-            declare.check_increasing("rho", self.rho, least=0, needed=0.0)
+            check_increasing("rho", self.rho, least=0, needed=0.0)
         else:
             self.check_grid()
         if self.pool == BANK and self.sd != Gate.sd:
             what = "quality is a number of statements"
             raise ValueError(f"sd has no effect with --pool {BANK}: {what}")
         known = twins.known() if self.pool == BANK else judges.GATED
-        declare.check_listed("judge", self.judge, list(known))
+        check_listed("judge", self.judge, list(known))
         n_pairs = self.n_items * (self.n_items - 1) // 2
-        declare.check_increasing("n_anchors", self.n_anchors, least=1, most=n_pairs)
+        check_increasing("n_anchors", self.n_anchors, least=1, most=n_pairs)
         over = {"least": self.n_anchors[-1] + 1, "most": n_pairs}
-        declare.check_increasing("many", self.many, **over, length=0)
+        check_increasing("many", self.many, **over, length=0)
         if not self.alpha:
             raise ValueError("alpha must have a level at least")
         for level in self.alpha:
             gate.check_alpha(level)
-        declare.check_increasing("noise", self.noise, least=0.001, most=0.5, length=0)
+        check_increasing("noise", self.noise, least=0.001, most=0.5, length=0)
         if not 0 < self.power < 1:
             raise ValueError(f"power must lie between 0 and 1, got {self.power:g}")
 
@@ -312,7 +311,7 @@ class Gate(Correlated, VaryingBias, Sweep):
     def panels(self, table):
         """Enable rates and recall along rho, and the largest rate in harmed pools."""
         n, a, joined = self.n_anchors[len(self.n_anchors) // 2], self.alpha[0], True
-        x = plots.RHO_LABEL
+        x = RHO_LABEL
         if self.legitimate == "covariate":  # at 0 another covariate
             x, joined = f"{x}; 0: the judge's own", False
 

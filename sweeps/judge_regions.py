@@ -29,8 +29,7 @@ from jbt.acquisition import Loop, reports, run
 from jbt.acquisition.rules import DEFAULT_RULES
 from jbt.acquisition.runs import check as check_run
 from jbt.acquisition.task import PROTOCOLS
-from jbt.experiments import declare
-from jbt.experiments.declare import Group
+from jbt.experiments.declare import Group, check_increasing, check_listed
 from jbt.experiments.labelled_arrays import SEEDS, where
 from jbt.experiments.plots import Line, Panel, rule_name
 from jbt.kernel import metrics
@@ -123,8 +122,8 @@ class JudgeRegions(RunSettings):
 
     def check(self):
         super().check()
-        declare.check_listed("judge", self.judge, list(regions.read()))
-        declare.check_increasing("budget", self.budget, most=ALL - 1)
+        check_listed("judge", self.judge, list(regions.read()))
+        check_increasing("budget", self.budget, most=ALL - 1)
         check_rules(self.rule)
         for loop in self.loops(self.rule, K, self.refit_every, self.protocol):
             check_run(design_of(N_ITEMS), loop, reports(self.budget, self.refit_every))

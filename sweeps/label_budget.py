@@ -34,8 +34,7 @@ from jaxtyping import Array, Float, Key
 from jbt import estimators, gate
 from jbt.estimators import reference
 from jbt.estimators.reference import PLACEMENTS, Rankings
-from jbt.experiments import declare
-from jbt.experiments.declare import Group, Sweep
+from jbt.experiments.declare import Group, Sweep, cases, check_increasing, check_listed
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import Line, Panel
 from jbt.simulation import judges, pools
@@ -110,10 +109,10 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
     covariate: pools.CovariateKind = "binary"
     rho: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.75)
     n_labels: Annotated[
-        tuple[int, ...], partial(declare.check_increasing, least=0, needed=0.0, length=2)
+        tuple[int, ...], partial(check_increasing, least=0, needed=0.0, length=2)
     ] = (0, 2, 4, 6, 10, 20, 40, 60)
     """Labels (count), increasing from 0."""
-    noise: Annotated[tuple[float, ...], partial(declare.check_increasing, least=0, most=0.5)] = (
+    noise: Annotated[tuple[float, ...], partial(check_increasing, least=0, most=0.5)] = (
         0.0,
         0.1,
     )
@@ -131,7 +130,7 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
         super().check()
         self.check_grid()
         gate.check_alpha(self.alpha)
-        declare.check_listed("judge", [self.judge], list(judges.GATED))
+        check_listed("judge", [self.judge], list(judges.GATED))
 
     def groups(self):
         several = [f"{name}_{what}" for name in EACH for what in ("recall", "used")]
@@ -141,7 +140,7 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
             Group(
                 "label_budget",
                 self.experiment,
-                **declare.cases([Cell(*cell) for cell in product(self.rho, self.noise)]),
+                **cases([Cell(*cell) for cell in product(self.rho, self.noise)]),
                 n_items=self.n_items,
                 pools=self.pools,
                 axes=dict.fromkeys(several, by_number),

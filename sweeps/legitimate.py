@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import numpy as np
 
 from jbt import estimators
-from jbt.experiments import declare
-from jbt.experiments.declare import Group, Sweep, check_increasing
+from jbt.experiments.declare import N_IDS, Group, Sweep, cases, check_increasing, check_top
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import COLOURS, Line, Panel
 from jbt.kernel import metrics
@@ -127,9 +126,9 @@ class Legitimate(Sweep):
         super().check()
         check_increasing("rho", self.rho)
         pools.check_rho(self.rho, "continuous")
-        check_count("pools", self.pools, least=len(SHOWN) + 1, most=declare.N_IDS)
+        check_count("pools", self.pools, least=len(SHOWN) + 1, most=N_IDS)
         for task in self.tasks.values():
-            declare.check_top(task.k, task.n_items)
+            check_top(task.k, task.n_items)
 
     @property
     def tasks(self) -> dict[str, Reported]:
@@ -155,7 +154,7 @@ class Legitimate(Sweep):
     def groups(self):
         def group(name: str, task: Reported) -> Group:
             grid = itertools.product(self.rho, self.bias, self.discrimination)
-            cells = declare.cases(
+            cells = cases(
                 [Cell(name, *judge) for judge in grid],
                 position=lambda _: 0.0,
                 interaction=lambda _: self.interaction,

@@ -24,10 +24,9 @@ from jaxtyping import Array, Float
 from jbt import estimators, stats
 from jbt.acquisition import rules
 from jbt.acquisition.views import View
-from jbt.experiments import declare, plots
-from jbt.experiments.declare import Group, Sweep
+from jbt.experiments.declare import Group, Sweep, cases, check_increasing, check_listed
 from jbt.experiments.labelled_arrays import where
-from jbt.experiments.plots import Line, Panel
+from jbt.experiments.plots import CYCLE, Line, Panel
 from jbt.kernel import model
 from jbt.kernel.laplace import laplace
 from jbt.kernel.membership import DRAWS, antithetic_normals, counted, membership, sobol_normals
@@ -87,9 +86,7 @@ class Membership(Scenario, Sweep):
     }
     panel_size = {"width": 4.6, "height": 4.2, "below": {"fontsize": 9}}
 
-    truth: Annotated[tuple[str, ...], partial(declare.check_listed, known=tuple(TRUTHS))] = tuple(
-        TRUTHS
-    )
+    truth: Annotated[tuple[str, ...], partial(check_listed, known=tuple(TRUTHS))] = tuple(TRUTHS)
     """prior: quality, c* and kappa* drawn from the prior of the fit. biased: the default scenario.
     correlated: the same with a covariate correlated with quality. growing: the default scenario
     with a bias that grows with quality."""
@@ -115,9 +112,9 @@ class Membership(Scenario, Sweep):
         self.check_pools(least=2)
         pools.check_rho(self.rho, "continuous")
         most = self.n_items * (self.n_items - 1)
-        declare.check_increasing("budget", self.budget, least=1, most=most)
+        check_increasing("budget", self.budget, least=1, most=most)
         for name, default in DRAWS.items():
-            declare.check_increasing(name, getattr(self, name), least=2, needed=float(default))
+            check_increasing(name, getattr(self, name), least=2, needed=float(default))
         self.check_balance((self.rho if "correlated" in self.truth else 0.0,), "continuous")
 
     @property
@@ -187,7 +184,7 @@ class Membership(Scenario, Sweep):
         def by_truth(biased: float, **others: float) -> Any:
             return lambda cell: others.get(cell.truth, biased)
 
-        cells = declare.cases(
+        cells = cases(
             [*map(Cell._make, product(self.truth, self.budget))],
             sd=by_truth(self.sd, prior=self.lam**-0.5),
             rho=by_truth(0.0, correlated=self.rho),
@@ -234,7 +231,7 @@ class Membership(Scenario, Sweep):
         """Share inside the top k against membership, after few verdicts and after all."""
         lines = [
             Line({"truth": truth}, label, colour, {"fmt": "o-", "ms": 3}, joined=False)
-            for (truth, label), colour in zip(TRUTHS.items(), plots.CYCLE, strict=False)
+            for (truth, label), colour in zip(TRUTHS.items(), CYCLE, strict=False)
         ]
 
         def panel(budget: int, title: str) -> Panel:

@@ -22,10 +22,16 @@ import numpy as np
 from jaxtyping import Array, Int, Key
 
 from jbt import estimators, identifiability, quick_compilation, runtime, twins
-from jbt.experiments import declare, plots
-from jbt.experiments.declare import Group, Sweep
+from jbt.experiments.declare import (
+    Double,
+    Group,
+    NotNegative,
+    Sweep,
+    check_increasing,
+    check_listed,
+)
 from jbt.experiments.labelled_arrays import where
-from jbt.experiments.plots import Line, Panel
+from jbt.experiments.plots import CYCLE, Line, Panel
 from jbt.identifiability import BiasEstimate, NullSpace
 from jbt.simulation import judges, pairs, pools, theory
 from jbt.simulation.simulate import stream
@@ -89,7 +95,7 @@ class Profiled(VaryingBias, Sweep):
     """An experiment on what the likelihood holds about c, which needs float64."""
 
     pools: int = 200
-    dtype: declare.Double = "float64"
+    dtype: Double = "float64"
     """Precision; the profile likelihood needs float64."""
 
 
@@ -113,11 +119,11 @@ class Paired(Profiled):
     pools_other_sizes: int | None = None
     """Pools at sizes other than 15 contents (count); default as many. The paper has 3, and 6 of
     15."""
-    judge: Annotated[tuple[str, ...], partial(declare.check_listed, known=tuple(judges.OPEN))] = (
-        tuple(judges.OPEN)
+    judge: Annotated[tuple[str, ...], partial(check_listed, known=tuple(judges.OPEN))] = tuple(
+        judges.OPEN
     )
     """Judges, which see the same pools."""
-    n_contents: Annotated[tuple[int, ...], partial(declare.check_increasing, least=2)] = (
+    n_contents: Annotated[tuple[int, ...], partial(check_increasing, least=2)] = (
         8,
         15,
         25,
@@ -131,16 +137,16 @@ class Paired(Profiled):
     oracle: Literal["draw", "argmax"] = "draw"
     """draw: each verdict is drawn once. argmax: the likelier verdict, as of open-weight judges at
     temperature 0, by logits with a preference for the pair added."""
-    pair_noise: declare.NotNegative = 0.5
+    pair_noise: NotNegative = 0.5
     """Standard deviation of that preference (logits); without effect on drawn verdicts. Twins have
     their own."""
-    lam: Annotated[tuple[float, ...], partial(declare.check_increasing, needed=LAM)] = (
+    lam: Annotated[tuple[float, ...], partial(check_increasing, needed=LAM)] = (
         0.2,
         1.0,
         5.0,
     )
     """Prior precisions of quality whose MAPs are compared, 1 among them (1/logit^2)."""
-    lam_b: Annotated[tuple[float, ...], partial(declare.check_increasing, needed=LAM_B)] = (
+    lam_b: Annotated[tuple[float, ...], partial(check_increasing, needed=LAM_B)] = (
         0.1,
         1.0,
         2.0,
@@ -341,7 +347,7 @@ class Paired(Profiled):
                 {"quantity": "c_map_minus_mle", "n_contents": max(self.n_contents)},
                 [
                     Line({"judge": judge}, judges.PUBLISHED[judge].model, colour, {"marker": "o"})
-                    for judge, colour in zip(self.judge, plots.CYCLE, strict=False)
+                    for judge, colour in zip(self.judge, CYCLE, strict=False)
                 ],
                 (
                     r"prior precision of quality, $\lambda$ (1/logit$^2$)",
@@ -449,7 +455,7 @@ def frame(analyses: Mapping[str, Analysis]) -> pd.DataFrame:
 
 def draw_profiles(ax: Axes, analyses: Mapping[str, Analysis], truth: float) -> Axes:
     """Draw the profile log-likelihood of c in each design."""
-    for (name, a), colour in zip(analyses.items(), plots.CYCLE, strict=False):
+    for (name, a), colour in zip(analyses.items(), CYCLE, strict=False):
         ax.plot(a.grid, a.below, color=colour, linewidth=2, label=name)
         ax.plot(a.c_map, 0, "o", color=colour)
     ax.axvline(truth, color="black", linewidth=0.8, linestyle=":")

@@ -18,10 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jbt import estimators, identifiability, stats
-from jbt.experiments import declare, plots
-from jbt.experiments.declare import Group
+from jbt.experiments.declare import Group, cases, check_increasing, check_listed, check_top
 from jbt.experiments.labelled_arrays import where
-from jbt.experiments.plots import Line, Panel
+from jbt.experiments.plots import CYCLE, RHO_LABEL, Line, Panel
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import stream
@@ -83,11 +82,11 @@ class PartialPairing(Profiled):
     """Contents rendered twice, for the interval of c (count); an empty list skips this part."""
     comparisons: tuple[str, ...] = tuple(pairs.WITHIN_SHARE)
     """Choices of comparisons for the interval of c."""
-    budget: Annotated[tuple[int, ...], partial(declare.check_increasing, least=1)] = (870, 3480)
+    budget: Annotated[tuple[int, ...], partial(check_increasing, least=1)] = (870, 3480)
     """Verdicts spent on a pool (count), each a fresh draw: pairs may be asked again."""
     recall_n_twice: tuple[int, ...] = (3, 12, 30)
     """Contents rendered twice, for recall (count), beside none; an empty list skips this part."""
-    rho: Annotated[tuple[float, ...], partial(declare.check_increasing, length=2)] = (
+    rho: Annotated[tuple[float, ...], partial(check_increasing, length=2)] = (
         0.0,
         0.3,
         0.5,
@@ -114,10 +113,10 @@ class PartialPairing(Profiled):
             raise ValueError("n_twice and recall_n_twice are both empty: nothing to do")
         for name in ("n_twice", "recall_n_twice"):
             values = getattr(self, name)
-            declare.check_increasing(name, values, least=1, most=self.n_contents, length=0)
-        declare.check_listed("comparisons", self.comparisons, list(pairs.WITHIN_SHARE))
+            check_increasing(name, values, least=1, most=self.n_contents, length=0)
+        check_listed("comparisons", self.comparisons, list(pairs.WITHIN_SHARE))
         pools.check_rho(self.rho, "continuous")
-        declare.check_top(self.k, self.n_contents)
+        check_top(self.k, self.n_contents)
 
     def experiment(self, key, condition):
         """The prior-free interval of c, and recall of the contents by each of MODELS."""
@@ -156,7 +155,7 @@ class PartialPairing(Profiled):
         of_recall = product(self.designs, self.budget, self.rho)
         cells = [Cell(*cell) for cell in of_c]
         cells += [Cell(*design, budget, rho) for design, budget, rho in of_recall]
-        conditions = declare.cases(
+        conditions = cases(
             [*dict.fromkeys(cells)],
             within_share=lambda cell: pairs.WITHIN_SHARE[cell.comparisons],
             budget=lambda cell: float(cell.budget),
@@ -212,7 +211,7 @@ class PartialPairing(Profiled):
         ]
         gains = [
             Line({"n_twice": m}, f"{m or 'none'} in two lengths", colour)
-            for m, colour in zip((0, *self.recall_n_twice), plots.CYCLE, strict=False)
+            for m, colour in zip((0, *self.recall_n_twice), CYCLE, strict=False)
         ]
         of_widths = Panel(
             "n_twice",
@@ -234,7 +233,7 @@ class PartialPairing(Profiled):
             {"quantity": "benefit", "budget": most, "model": "bias_aware", "comparisons": "all"},
             gains,
             (
-                plots.RHO_LABEL,
+                RHO_LABEL,
                 f"share of the true top {self.k} found: minus\nthat without correction (95 %)",
                 "The more in two lengths, the later\nthe correction begins to hurt",
             ),

@@ -20,10 +20,9 @@ from jaxtyping import Array, Key
 
 from jbt import estimators, identifiability
 from jbt.estimators.priors import LearnedPrior, evidence, fixed_point, horseshoe
-from jbt.experiments import declare, plots
-from jbt.experiments.declare import Group
+from jbt.experiments.declare import Group, check_increasing, check_listed, check_top
 from jbt.experiments.labelled_arrays import where
-from jbt.experiments.plots import Line, Panel
+from jbt.experiments.plots import CYCLE, Line, Panel
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import stream
@@ -102,18 +101,18 @@ class PriorSensitivity(Profiled):
     panel_size = {"below": {"ncols": 6, "fontsize": 9}}
 
     design: Annotated[
-        tuple[Literal["unpaired", "paired"], ...], partial(declare.check_listed, known=DESIGNS)
+        tuple[Literal["unpaired", "paired"], ...], partial(check_listed, known=DESIGNS)
     ] = DESIGNS
     """Each content shown once, or with x = 0 and with x = 1."""
     judge: tuple[str, ...] = tuple(judges.JUDGES)
     """Judges: the paper's open ones, its unbiased control, and one that prefers the first shown."""
-    lam: Annotated[tuple[float, ...], partial(declare.check_increasing, needed=LAM)] = (
+    lam: Annotated[tuple[float, ...], partial(check_increasing, needed=LAM)] = (
         0.2,
         1.0,
         5.0,
     )
     """Prior precisions of quality, 1 among them (1/logit^2)."""
-    lam_b: Annotated[tuple[float, ...], partial(declare.check_increasing, needed=LAM_B)] = (
+    lam_b: Annotated[tuple[float, ...], partial(check_increasing, needed=LAM_B)] = (
         0.01,
         0.1,
         1.0,
@@ -133,8 +132,8 @@ class PriorSensitivity(Profiled):
 
     def check(self):
         super().check()
-        declare.check_listed("judge", self.judge, list(judges.JUDGES))
-        declare.check_top(self.k, self.n_contents)
+        check_listed("judge", self.judge, list(judges.JUDGES))
+        check_top(self.k, self.n_contents)
         most = self.n_contents * (self.n_contents - 1)
         if not 1 <= self.budget <= most:
             raise ValueError(f"budget must lie in 1..{most}, the unpaired pairs, got {self.budget}")
@@ -258,7 +257,7 @@ class PriorSensitivity(Profiled):
         ends = {prior: max(self.lam_b) * 4 ** (i + 1) for i, prior in enumerate(LEARNED)}
         ticks = {v: f"{v:g}" for v in self.lam_b} | {ends[p]: LEARNED[p] for p in LEARNED}
         lines = []
-        for judge, colour in zip(self.judge, plots.CYCLE, strict=False):
+        for judge, colour in zip(self.judge, CYCLE, strict=False):
             rows, learned = {"judge": judge}, {"prior": list(LEARNED)}
             faint = {"shade": 0.12}
             lines.append(Line(rows | {"prior": "normal"}, NAMES[judge], colour, faint))

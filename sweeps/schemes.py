@@ -18,8 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from jbt import estimators
-from jbt.experiments import declare
-from jbt.experiments.declare import Group, Sweep
+from jbt.experiments.declare import Group, Sweep, cases, check_increasing
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import Line, Panel
 from jbt.kernel import metrics
@@ -104,7 +103,7 @@ class Schemes(Scenario, Sweep):
     panel_size = {"width": 5.6, "height": 4.6}
 
     pools: int = 1000
-    budget: Annotated[tuple[int, ...], partial(declare.check_increasing, least=1)] = (
+    budget: Annotated[tuple[int, ...], partial(check_increasing, least=1)] = (
         *(240, 480, 960, 1920),
     )
     """Verdicts (count), increasing."""
@@ -115,13 +114,13 @@ class Schemes(Scenario, Sweep):
 
     def groups(self):
         cells = [Cell(judge, budget) for judge in JUDGES for budget in self.budget]
-        cases = declare.cases(cells, sd=lambda _: self.sd, rho=lambda _: 0.0)
-        cases["conditions"] |= judges.conditions([JUDGES[cell.judge] for cell in cells])
+        conditions = cases(cells, sd=lambda _: self.sd, rho=lambda _: 0.0)
+        conditions["conditions"] |= judges.conditions([JUDGES[cell.judge] for cell in cells])
         return [
             Group(
                 "schemes",
                 self.experiment,
-                **cases,
+                **conditions,
                 n_items=self.n_items,
                 pools=self.pools,
                 axes={name: {"scheme": range(len(SCHEMES))} for name in QUANTITIES},

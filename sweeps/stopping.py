@@ -26,10 +26,9 @@ from jbt.acquisition.runs import check as check_run
 from jbt.acquisition.stopping import attainable, certainty, top_set
 from jbt.acquisition.task import PROTOCOLS
 from jbt.acquisition.views import View
-from jbt.experiments import declare, plots
-from jbt.experiments.declare import Group, Sweep
+from jbt.experiments.declare import Group, Sweep, check_increasing, check_listed, check_top
 from jbt.experiments.labelled_arrays import where
-from jbt.experiments.plots import Line, Panel
+from jbt.experiments.plots import CYCLE, Line, Panel
 from jbt.simulation import pools
 from jbt.simulation.simulate import Condition, stream
 from jbt.types import Pool, container
@@ -162,7 +161,7 @@ class Stopping(MapPrior, Sweep):
     panel_size = {"width": 4.6, "height": 4.2}
 
     pools: int = 1000
-    scenario: Annotated[tuple[str, ...], partial(declare.check_listed, known=[*truths.TRUTHS])] = (
+    scenario: Annotated[tuple[str, ...], partial(check_listed, known=[*truths.TRUTHS])] = (
         *truths.TRUTHS,
     )
     """Pools, judges and models. prior: quality, c* and kappa* drawn from the prior of the fit.
@@ -179,7 +178,7 @@ class Stopping(MapPrior, Sweep):
     """Contents of a pool (count). The paper's pools have 30."""
     k: int = 1
     """Size of the top set (count). In the paper 5."""
-    rule: Annotated[tuple[str, ...], partial(declare.check_listed, known=tuple(RULES))] = (
+    rule: Annotated[tuple[str, ...], partial(check_listed, known=tuple(RULES))] = (
         "entropy_reduction_fresh",
         "top_k_aware",
         "thompson",
@@ -188,13 +187,13 @@ class Stopping(MapPrior, Sweep):
         "random",
     )
     """Acquisition rules."""
-    protocol: Annotated[tuple[str, ...], partial(declare.check_listed, known=PROTOCOLS)] = PROTOCOLS
+    protocol: Annotated[tuple[str, ...], partial(check_listed, known=PROTOCOLS)] = PROTOCOLS
     """frozen: cached verdicts, one for each ordered pair. stochastic: a new draw at every query."""
     refit_every: int = 4
     """R, verdicts between refits and thus between looks (count)."""
     budget: int = 400
     """Most verdicts of a run, a multiple of R; with cached verdicts, at most every ordered pair."""
-    level: Annotated[tuple[float, ...], partial(declare.check_increasing, least=0.0, most=1.0)] = (
+    level: Annotated[tuple[float, ...], partial(check_increasing, least=0.0, most=1.0)] = (
         0.8,
         0.9,
         0.95,
@@ -207,7 +206,7 @@ class Stopping(MapPrior, Sweep):
 
     def check(self):
         super().check()
-        declare.check_top(self.k, self.n_items)
+        check_top(self.k, self.n_items)
         if not 0 < self.gain < 1:
             raise ValueError(f"gain must lie between 0 and 1, got {self.gain:g}")
         if self.budget % self.refit_every:
@@ -326,7 +325,7 @@ class Stopping(MapPrior, Sweep):
         scenarios = {name: NAMES[name] for name in NAMES if name in set(rows.scenario)}
         looks = where(rows, stop="none")
 
-        stops = list(zip(self.level[::2], plots.CYCLE, strict=False))
+        stops = list(zip(self.level[::2], CYCLE, strict=False))
 
         def promised(ax):
             for level, colour in stops:
@@ -344,7 +343,7 @@ class Stopping(MapPrior, Sweep):
                         {"fmt": "o-", "ms": 3},
                         joined=False,
                     )
-                    for name, colour in zip(DRAWN, plots.CYCLE, strict=False)
+                    for name, colour in zip(DRAWN, CYCLE, strict=False)
                     if name in scenarios
                 ],
                 (

@@ -27,10 +27,9 @@ from jaxtyping import Array, Key
 from jbt import estimators, stats
 from jbt.estimators import reference
 from jbt.estimators.reference import PLACEMENTS, Rankings
-from jbt.experiments import declare, plots
-from jbt.experiments.declare import Group, Sweep
+from jbt.experiments.declare import Group, Sweep, cases, check_increasing, check_listed
 from jbt.experiments.labelled_arrays import where
-from jbt.experiments.plots import Line, Panel
+from jbt.experiments.plots import CYCLE, RHO_LABEL, Line, Panel
 from jbt.kernel import metrics
 from jbt.simulation import judges
 from jbt.simulation.simulate import Condition, stream
@@ -64,7 +63,6 @@ BOUNDARY = "boundary"
 PRIORS = {"joint": "the paper's prior", "correlated": "prior with correlation"}
 """Model of both judges -> its name in the figure."""
 DEFAULT = dict(zip(LABELS, (0.0, 0.0, 2.0, 0.0, 2.0), strict=True))
-increasing = declare.check_increasing
 
 
 class Cell(NamedTuple):
@@ -109,7 +107,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
     panel_size = {"height": 4.4}
 
     pools: int = 2048
-    rho: Annotated[tuple[float, ...], partial(increasing, length=2)] = (
+    rho: Annotated[tuple[float, ...], partial(check_increasing, length=2)] = (
         0.0,
         0.1,
         0.2,
@@ -121,7 +119,9 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         0.8,
         0.9,
     )
-    n_reference: Annotated[tuple[int, ...], partial(increasing, least=0, length=2, needed=0.0)] = (
+    n_reference: Annotated[
+        tuple[int, ...], partial(check_increasing, least=0, length=2, needed=0.0)
+    ] = (
         0,
         5,
         10,
@@ -135,7 +135,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
     """Pairs the reference is shown, at random among: `boundary`, contents within three
     places of the boundary by either ranking of the cheap judge's verdicts; `disputed`, pairs that
     the two rankings order differently; `random`, all."""
-    reference_bias: Annotated[tuple[float, ...], partial(increasing, needed=0.0)] = (
+    reference_bias: Annotated[tuple[float, ...], partial(check_increasing, needed=0.0)] = (
         -1.0,
         -0.5,
         -0.25,
@@ -146,31 +146,35 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
     )
     """Biases of the reference (logits per unit), below 0 against the cheap judge's; 0 among them,
     its value while another factor is varied."""
-    reference_position: Annotated[tuple[float, ...], partial(increasing, needed=0.0)] = (
+    reference_position: Annotated[tuple[float, ...], partial(check_increasing, needed=0.0)] = (
         0.0,
         0.5,
         1.0,
     )
     """Its position biases (logits), 0 among them."""
-    reference_discrimination: Annotated[tuple[float, ...], partial(increasing, needed=2.0)] = (
+    reference_discrimination: Annotated[
+        tuple[float, ...], partial(check_increasing, needed=2.0)
+    ] = (
         0.5,
         1.0,
         2.0,
     )
     """Factors on quality in its logits (pure number), 2 among them."""
-    noise: Annotated[tuple[float, ...], partial(increasing, least=0, most=0.5, needed=0.0)] = (
+    noise: Annotated[
+        tuple[float, ...], partial(check_increasing, least=0, most=0.5, needed=0.0)
+    ] = (
         0.0,
         0.1,
         0.2,
     )
     """Shares of its verdicts that are reversed, 0 among them."""
-    assumed_discrimination: Annotated[tuple[float, ...], partial(increasing, length=0)] = (
+    assumed_discrimination: Annotated[tuple[float, ...], partial(check_increasing, length=0)] = (
         1.0,
         4.0,
     )
     """Discriminations of the reference that the models assume, beside the true one, 2 (pure
     number)."""
-    factor_rho: Annotated[tuple[float, ...], partial(increasing, length=2)] = (
+    factor_rho: Annotated[tuple[float, ...], partial(check_increasing, length=2)] = (
         0.0,
         0.3,
         0.5,
@@ -188,7 +192,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         self.check_grid()
         if not set(self.factor_rho) <= set(self.rho):
             raise ValueError("factor_rho must be some of rho, with whose rows they are compared")
-        declare.check_listed("placement", self.placement, list(PLACEMENTS))
+        check_listed("placement", self.placement, list(PLACEMENTS))
         for name in ("reference_discrimination", "assumed_discrimination"):
             for value in getattr(self, name):
                 check_positive(name, value)
@@ -257,7 +261,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
 
     def groups(self):
         names = list(PLACEMENTS)
-        conditions = declare.cases(
+        conditions = cases(
             [Cell(rho=rho, **scenario) for scenario, grid in self.scenarios for rho in grid],
             placement_index=lambda cell: names.index(cell.placement),
         )
@@ -338,7 +342,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         margins = [
             of(f"{PLACES[place]}, {PRIORS[name]}", colour, ls, placement=place, model=name)
             for name, ls in zip(JOINT, ("--", "-"), strict=True)
-            for place, colour in zip(self.placement, plots.CYCLE, strict=False)
+            for place, colour in zip(self.placement, CYCLE, strict=False)
         ]
         biases = [of("no reference", "blue", model="joint", **alone)]
         biases += [
@@ -368,7 +372,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                 value = where(at_rho, **alone, model=name).estimate.iloc[0]
                 ax.axvline(value, color="black", ls=ls, lw=1, label=f"no reference, {label}")
 
-        correlation = plots.RHO_LABEL
+        correlation = RHO_LABEL
         return [
             Panel(
                 "rho",

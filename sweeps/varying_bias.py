@@ -21,8 +21,7 @@ from jaxtyping import Array, Key
 
 from jbt import estimators, twins
 from jbt.acquisition import Loop, Task, reports, run
-from jbt.experiments import declare
-from jbt.experiments.declare import Group, Sweep, check_increasing, check_listed
+from jbt.experiments.declare import Group, Sweep, cases, check_increasing, check_listed
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import Line, Panel
 from jbt.kernel import metrics
@@ -178,15 +177,15 @@ class VaryingBias(MapPrior, Sweep):
                     for model in models
                     for gamma in self.interaction
                 ]
-                cases = declare.cases(cells, aware=lambda cell: float(cell.model != "naive"))
+                conditions = cases(cells, aware=lambda cell: float(cell.model != "naive"))
                 judge = {"discrimination": 1.0, **JUDGES[kind]}
-                cases["conditions"] |= {n: np.full(len(cells), v) for n, v in judge.items()}
-                cases["conditions"]["kind"] = np.int32(list(DRAWN).index(kind))
+                conditions["conditions"] |= {n: np.full(len(cells), v) for n, v in judge.items()}
+                conditions["conditions"]["kind"] = np.int32(list(DRAWN).index(kind))
                 groups.append(
                     Group(
                         f"{kind}-{rho:g}-{design}-{'-'.join(models)}-{rule}",
                         program,
-                        **cases,
+                        **conditions,
                         n_items=N_ITEMS * (1 + (design == "paired")),
                         pools=self.pools,
                         axes={"recall": {"budget": [*self.budget, ALL]}},

@@ -18,8 +18,7 @@ from jbt.acquisition.panel_rules import alike, one_of
 from jbt.acquisition.rules import DEFAULT_RULES, families
 from jbt.acquisition.runs import bought
 from jbt.acquisition.runs import check as check_run
-from jbt.experiments import declare
-from jbt.experiments.declare import Group
+from jbt.experiments.declare import Group, Sweep, check_increasing
 from jbt.experiments.labelled_arrays import SEEDS, rows_of, scalars, where
 from jbt.experiments.plots import Line
 from jbt.kernel import metrics
@@ -56,7 +55,7 @@ AT_ONE_BUDGET = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunSettings(declare.Sweep):
+class RunSettings(Sweep):
     """Repeats of the active loop on a pool, and its estimate of the membership."""
 
     n_seeds: Annotated[int, check_count] = 4
@@ -117,7 +116,7 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         if self.discrimination is not None:
             check_positive("discrimination", self.discrimination)
         check_count("n_items", self.n_items, least=4)
-        declare.check_increasing("budget", self.budget)
+        check_increasing("budget", self.budget)
         check_rules(self.rule)
         if not self.refits or len(set(self.refits)) < len(self.refits):
             raise ValueError("refit_every must list at least one value, and none twice")

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from jbt import twins
-from jbt.experiments import declare
+from jbt.experiments.declare import Sweep
 from jbt.simulation import pools
 from jbt.types import Judge, Pool, check_word
 
@@ -44,7 +44,7 @@ class Case:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgeSettings(declare.Sweep):
+class JudgeSettings(Sweep):
     judge: str | None = None
     """One of the paper's judges. Its twin (`jbt.twins`) is simulated on pools like the paper's
     (--pool statement_bank --max-correlation 0.12, with quality in statements); other options

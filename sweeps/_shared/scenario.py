@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from jbt.experiments import declare
+from jbt.experiments.declare import check_increasing, check_top
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, stream
 from jbt.types import Comparisons, Judge, Pool, Prior, check_count
@@ -70,7 +70,7 @@ class Scenario(PoolKind, MapPrior):
         """Raise `ValueError` for pools that cannot be drawn, or of fewer than `least` items."""
         pools.check_kind(self.pool)
         check_count("n_items", self.n_items, least=least)
-        declare.check_top(self.k, self.n_items)
+        check_top(self.k, self.n_items)
 
     def check_balance(self, rho: Sequence[float], covariate: pools.CovariateKind) -> None:
         """Raise `ValueError` if `max_correlation` cannot be met at these correlations."""
@@ -110,7 +110,7 @@ class Correlated(Scenario):
     def check_grid(self) -> None:
         """Raise `ValueError` for pools or correlations that cannot be drawn."""
         pools.check_rho(self.rho, self.covariate)
-        declare.check_increasing("rho", self.rho)
+        check_increasing("rho", self.rho)
         self.check_pools()
         self.check_balance(self.rho, self.covariate)
 

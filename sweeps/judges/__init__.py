@@ -19,8 +19,7 @@ from jax.nn import sigmoid
 from jaxtyping import Array, Key
 
 from jbt import estimators, twins
-from jbt.experiments import declare
-from jbt.experiments.declare import Group, Sweep
+from jbt.experiments.declare import Group, Sweep, check_listed
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.paper import PaperNumber
 from jbt.experiments.plots import Line, Panel
@@ -99,7 +98,7 @@ class Judges(Sweep):
 
     def check(self):
         super().check()
-        declare.check_listed("judge", self.judge, list(PUBLISHED))
+        check_listed("judge", self.judge, list(PUBLISHED))
 
     @property
     def targets(self) -> list[Published]:

@@ -9,9 +9,10 @@ global uncertainty, and recall above that of the full data.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from jbt import stats
@@ -24,9 +25,6 @@ from jbt.simulation import judges
 from ._shared.active import REFERENCE, Active, at_best_budget
 from ._shared.calibration import add_means, by_seed
 from ._shared.judge import Case
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ALLOCATION_BUDGET = 200
 ABLATED = (REFERENCE, "round_robin")

@@ -11,10 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import jax
 import numpy as np
+import xarray as xr
 
 from jbt import stats, twins
 from jbt.acquisition import RULES, reports, run
@@ -28,9 +29,6 @@ from jbt.types import Prior, check_count
 from ._shared import calibration, prices
 from ._shared.active import RunSettings, at_best_budget, shared, task_of
 from ._shared.calibration import SHARE
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 N_ITEMS, K = 30, 5
 """Size and top set of the pools that twins are calibrated on."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -35,6 +35,7 @@ from jbt.estimators.reference import Rankings
 from jbt.experiments.declare import Group, Sweep, check_increasing, check_listed
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import RHO_LABEL, Line, Panel
+from jbt.experiments.table import Table
 from jbt.gate import LABELS, Noise, Rules
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, stream
@@ -44,9 +45,6 @@ from ._shared import gate_rows
 from ._shared.gate_rows import HARMED, TESTS
 from ._shared.judge import BANK
 from ._shared.scenario import Correlated, VaryingBias
-
-if TYPE_CHECKING:
-    from jbt.experiments.table import Table
 
 NOISES = ("fresh", "stored", "length")
 """Kinds of wrong labels, see `jbt.gate.Noise`."""

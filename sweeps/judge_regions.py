@@ -17,11 +17,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
+import xarray as xr
 from jaxtyping import Array, Key
 
 from jbt import twins
@@ -32,6 +34,7 @@ from jbt.acquisition.task import PROTOCOLS
 from jbt.experiments.declare import Group, check_increasing, check_listed
 from jbt.experiments.labelled_arrays import SEEDS, where
 from jbt.experiments.plots import Line, Panel, rule_name
+from jbt.experiments.table import Table
 from jbt.kernel import metrics
 from jbt.kernel.fit import fit_map
 from jbt.simulation import judges, pairs
@@ -50,12 +53,6 @@ from ._shared.active import (
     task_of,
 )
 from .judges import LARGE, LARGE_JUDGE, LARGE_TOP
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import xarray as xr
-
-    from jbt.experiments.table import Table
 
 N_ITEMS, K = 30, 5
 ALL = N_ITEMS * (N_ITEMS - 1)

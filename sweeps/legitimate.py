@@ -200,6 +200,8 @@ class Legitimate(Sweep):
             ends = where(table, quantity=["rho_least", "rho_largest"], task=name).estimate
             label = "possible correlations"
             ax.axvspan(*ends, alpha=0.2, color=COLOURS["green"], label=label)
+
+        def likely(ax):
             ax.axhline(limit, color="black", linestyle=":", label="95 % of studies of this size")
 
         return [
@@ -216,6 +218,7 @@ class Legitimate(Sweep):
                 ticks={"y": (0.5, 1, 2, 5, 10, 20, 50, 100)},
                 legend={"fontsize": 9, "loc": "upper center"},
                 before=partial(region, name=name),
+                after=likely,
             )
             for name, title in TITLES.items()
         ]

@@ -8,17 +8,15 @@ is refitted. Every rule is run with a refit after every 2 verdicts, as in the pa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import Panel
 
 from ._shared.active import REFERENCE, Active
 from ._shared.judge import Case
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 DISCRIMINATION = 1.2140772217302545
 """Of a judge of our own: as many pairs are uncertain (0.2 < p < 0.8) as of the paper's judge, an

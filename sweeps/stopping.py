@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import xarray as xr
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jbt import twins
@@ -29,6 +30,7 @@ from jbt.acquisition.views import View
 from jbt.experiments.declare import Group, Sweep, check_increasing, check_listed, check_top
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import CYCLE, Line, Panel
+from jbt.experiments.table import Table
 from jbt.simulation import pools
 from jbt.simulation.simulate import Condition, stream
 from jbt.types import Pool, container
@@ -37,11 +39,6 @@ from ._shared import truths
 from ._shared.active import design_of, shared, task_of
 from ._shared.reliability import BINS, add_bins, binned
 from ._shared.scenario import MapPrior
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-    from jbt.experiments.table import Table
 
 FEWEST = 20
 """Fewest pools with looks in a bin for the bin to have a row (count)."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import xarray as xr
 from jaxtyping import Array, Float, Key
 
 from jbt import stats, twins
@@ -21,6 +22,7 @@ from jbt.acquisition.runs import check as check_run
 from jbt.experiments.declare import Group, Sweep, check_increasing
 from jbt.experiments.labelled_arrays import SEEDS, rows_of, scalars, where
 from jbt.experiments.plots import Line
+from jbt.experiments.table import Table
 from jbt.kernel import metrics
 from jbt.kernel.membership import DRAWS
 from jbt.simulation import judges, pairs, pools
@@ -31,11 +33,6 @@ from . import calibration
 from .calibration import SHARE, SIGNED, add_means
 from .judge import Case, JudgeSettings, check_judge, pools_of
 from .scenario import MapPrior
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-    from jbt.experiments.table import Table
 
 REFERENCE = "top_k_aware"
 """The rule that each family of rules is compared with. Holm's correction is within a family, as

@@ -4,22 +4,18 @@ and the labels that it takes."""
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from jbt import stats
 from jbt.experiments.labelled_arrays import where
-from jbt.experiments.table import Studies
+from jbt.experiments.table import Studies, Table
 from jbt.gate import LABELS
 
 from . import prices
 from .reliability import stacked
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-    from jbt.experiments.table import Table
 
 HARMED = ("agreement_harmed", "recall_harmed")
 """Classes of pools that the correction does not help, in the order of pairs and in recall."""

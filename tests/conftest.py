@@ -12,6 +12,7 @@ from pathlib import Path
 import hypothesis
 import jax
 import pytest
+from support import checks  # noqa: F401 - before jbt is imported
 from support.example_tables import ITEMS, VERDICTS
 
 from jbt import cli, runtime

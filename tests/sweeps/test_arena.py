@@ -1,5 +1,6 @@
 """The arena: scenarios, rules of a user's file, the table from known curves, and the stops."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -140,17 +141,15 @@ def test_a_purse_pays_the_first_verdicts_of_either_judge():
     answers = jnp.zeros((n, n, 2))
     task = task_of_two(pool, answers, condition, Prior(), 2.0, prices, 50.0)
     asked = [(0, 1, 0.0, 0), (1, 3, 0.0, 1), (2, 1, 1.0, 0), (3, 2, 1.0, 1), (-1, -1, 0.0, -1)]
-    columns = zip(*asked, strict=True)
-    first, second, won, judge = (jnp.array(column) for column in columns)
-    queries = Queries(first, second, won, judge)
-    found = at_purses(queries, task, (0.5, 11.0, 12.0, 50.0), 2)
+    queries = Queries(*map(jnp.array, zip(*asked, strict=True)))
+    found = jax.jit(lambda: at_purses(queries, task, (0.5, 11.0, 12.0, 50.0), 2))()
     assert found["reference_asked"].tolist() == [0, 1, 1, 2]
     for at, n_paid in enumerate([0, 2, 3, 4]):
         counts = np.zeros((2, n, n, 2))
         for i, j, share, g in asked[:n_paid]:
             counts[:, i, j, g] += 1, share
         panel = Panel(Comparisons(*jnp.asarray(counts)), jnp.array([1.0, 2.0]), jnp.eye(2))
-        fit = fit_map(panel, pool.design, Prior(), task.variant)
+        fit = jax.jit(fit_map)(panel, pool.design, Prior(), task.variant)
         recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, 2)
         assert found["recall"][at] == pytest.approx(float(recall), abs=1e-6)
 

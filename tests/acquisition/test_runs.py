@@ -220,8 +220,10 @@ def closest(view, key):
 
 
 def started(rule, budget=16, k=K, of="task"):
-    """A run by this rule."""
-    return lambda g: run(jax.random.key(1), getattr(g, of), Loop(rule, k), budget)
+    """A run by this rule, traced."""
+    return lambda g: jax.eval_shape(
+        lambda: run(jax.random.key(1), getattr(g, of), Loop(rule, k), budget)
+    )
 
 
 def built(**terms):

@@ -241,7 +241,7 @@ class AlpacaEval(MapPrior, RecordedSweep):
                 (
                     "what the correction is taken from",
                     "best minus worst quality of three versions\n(logits; 95 % over prompts)",
-                    "Correction brings versions that differ\nin length nearer to each other",
+                    "Correction brings gpt-3.5's versions together;\nof alpaca-7b data are too few",
                 ),
                 names=SHOWN,
                 legend=9,

@@ -194,13 +194,13 @@ class ArenaStops(MapPrior, Sweep):
             )
 
         wrong = [
-            line("posterior", "by certainty; of quality", "blue", -0.15, of="quality"),
-            line("anytime", "by tests; of quality", "orange", 0.0, of="quality"),
-            line("anytime", "by tests; of preference", "vermilion", 0.15, of="preference"),
+            line("posterior", "by certainty; wrong about quality", "blue", -0.15, of="quality"),
+            line("anytime", "by tests; wrong about quality", "orange", 0.0, of="quality"),
+            line("anytime", "by tests; wrong about preference", "vermilion", 0.15, of="preference"),
         ]
         cost = [
-            line("posterior", "verdicts, by certainty", "blue", -0.1),
-            line("anytime", "verdicts, by tests", "vermilion", 0.1),
+            line("posterior", "_", "blue", -0.1),
+            line("anytime", "_", "vermilion", 0.1),
         ]
         ended = "share of runs that end with a wrong top k (bars: 95 %)"
         spent = f"verdicts, mean ({self.budget} where a run never stops; bars: 95 %)"
@@ -209,9 +209,14 @@ class ArenaStops(MapPrior, Sweep):
                 "wrong",
                 wrong,
                 ended,
-                "Tests find what the judge prefers,\nwhere preferences are transitive and stay",
+                "Tests are hardly ever wrong about what\nthe judge prefers, and often never stop",
             ),
-            panel("verdicts", cost, spent, "Tests cost more verdicts with 30 answers"),
+            panel(
+                "verdicts",
+                cost,
+                spent,
+                "By tests (red) runs with 30\nanswers rarely end early",
+            ),
         ]
 
 

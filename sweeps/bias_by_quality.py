@@ -151,7 +151,7 @@ class BiasByQuality(RecordedSweep):
                 level=0.0,
                 sides=("grows", "falls"),
                 sides_end="bottom",
-                after=lambda ax: ax.set_ylim(-0.5, len(ANALYSES)),  # room for the sides
+                after=lambda ax: ax.set(ylim=(-0.5, len(ANALYSES)), xlim=(-0.25, None)),
                 legend=0,
             ),
         ]

@@ -154,11 +154,11 @@ class CorrelatedJudges(Scenario, Sweep):
         recall = f"recall of the top {self.k}"
         covered = "intervals (95 %) that hold quality"
         return [
-            panel("recall", recall, "Judges who err together add little"),
+            panel("recall", recall, "The more errors are shared,\nthe less further judges add"),
             panel(
                 "covered",
                 covered,
-                "With more judges, intervals of a joint\nfit hold quality more rarely",
+                "With more judges, a joint fit's intervals\nhold quality more rarely (dashed: .95)",
                 0.95,
             ),
         ]

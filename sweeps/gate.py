@@ -379,8 +379,8 @@ class Gate(Correlated, VaryingBias, Sweep):
                 harms,
                 (
                     "trusted labels (count)",
-                    "corrected share of pools that it hurts,\nlargest over "
-                    + r"$\rho$ (bands: 95 % over pools)",
+                    "share corrected of pools that correction\nhurts, at the worst "
+                    + r"$\rho$ (bands: 95 %)",
                     f"Sign tests (solid) correct wrongly\nmore rarely than promised (line: {a:g})",
                 ),
                 level=a,

@@ -206,7 +206,8 @@ class LLMBar(RecordedSweep):
             panel(
                 (
                     "share of pairs judged as people do\n(a mark a judge; 95 % over pairs)",
-                    "Labels bring agreement; but for Natural,\nlength and format nearly suffice",
+                    "On Neighbor, GPTInst and Manual, length\n"
+                    "and format agree as well as corrected judges",
                 ),
                 alone,
                 Line(raw, "not corrected", "orange"),

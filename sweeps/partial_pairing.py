@@ -219,7 +219,7 @@ class PartialPairing(Profiled):
             widths,
             (
                 f"answers shown in two lengths, of {self.n_contents}",
-                "half-width of the 95 % interval of the\nbias (logits; bands: 95 % over pools)",
+                "half of the bias's 95 % interval\n(logits; dotted: wanted; bands: 95 %)",
                 f"{most:,} verdicts: comparing two lengths\nof one answer measures the bias best",
             ),
             legend=9,

@@ -330,7 +330,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         last: dict[str, Any] = {"n_reference": shown[-1]}
         alone: dict[str, Any] = {"n_reference": 0}
         benefit += [
-            of(f"{shown[-1]}, taken for one judge's", "orange", model="mixed", **last),
+            of(f"{shown[-1]}, taken for the cheap judge's", "orange", model="mixed", **last),
             Line({"model": "bias_aware", **alone}, "no reference, corrected", "blue"),
             Line(
                 {"model": "perfect_gate", **alone},
@@ -381,7 +381,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                 (
                     correlation,
                     f"share of the true top {self.k} found: minus\nthat without correction (95 %)",
-                    "A few verdicts of a reference\ndelay or remove the crossing",
+                    "A few verdicts of a modelled reference\ndelay or remove the crossing",
                 ),
                 legend=8,
                 level=0.0,

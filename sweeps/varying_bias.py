@@ -73,16 +73,16 @@ METHOD = ("model", "rule", "design")
 """Labels of a method."""
 SHOWN = {
     ("naive", "all", "unpaired"): ("black", "naive"),
-    ("bias_aware", "all", "unpaired"): ("blue", "one c for all answers"),
-    ("local", "all", "unpaired"): ("vermilion", "one c, only verdicts near the top"),
-    ("interaction", "all", "unpaired"): ("orange", "c and its growth"),
-    ("bias_aware", "all", "paired"): ("green", "answers in two lengths, one c"),
+    ("bias_aware", "all", "unpaired"): ("blue", "one bias for all answers"),
+    ("local", "all", "unpaired"): ("vermilion", "one bias, verdicts near the top alone"),
+    ("interaction", "all", "unpaired"): ("orange", "bias and its growth"),
+    ("bias_aware", "all", "paired"): ("green", "answers in two lengths, one bias"),
     ("bias_aware", "entropy_reduction_fresh", "paired"): ("sky", "two lengths, chosen pairs"),
 }
 """Method -> colour and label in the figure."""
 TITLES = {
-    "statement_bank": "One c fails where the bias grows, answers in\n"
-    "two lengths do not (pools like the paper's)",
+    "statement_bank": "One bias for all answers fails where it grows,\n"
+    "answers in two lengths do not (the paper's pools)",
     "gaussian": "The same on Gaussian pools,\nless strongly",
 }
 """Kind of pool -> title of its panel."""

@@ -224,11 +224,14 @@ def sides(ax: Axes, level: float, above: str, below: str, *, end: str = "right")
 
     Args:
       end: of the line, left or right; or top or bottom of a vertical one, whose right counts as
-        above.
+        above. Nothing is written where the line lies outside the axes.
     """
     from matplotlib.patheffects import withStroke
 
     upright = end in ("bottom", "top")
+    low, high = sorted(ax.get_xlim() if upright else ax.get_ylim())
+    if not low <= level <= high:
+        return ax
     place = {"left": 0.02, "bottom": 0.02, "right": 0.98, "top": 0.98}[end]
     beside = ("left", "right") if upright else ("bottom", "top")
     for word, colour, side, step in zip((above, below), SIDES, beside, (4, -4), strict=True):
@@ -273,8 +276,8 @@ def ticks(ax: Axes, *, x: Sequence[int | float] = (), y: Sequence[int | float] =
 
 
 def rule_style(rule: str) -> dict[str, Any]:
-    """The `colour` and `linestyle` of an acquisition rule. Rules without an
-    entry in `RULE_STYLES` have short dashes, each in a colour of its own."""
+    """The `colour` and `linestyle` of an acquisition rule. Rules without an entry in
+    `RULE_STYLES` have short dashes, each in a colour of its own."""
     number = _others.setdefault(rule, len(_others))
     colour, linestyle = RULE_STYLES.get(rule, (CYCLE[number % len(CYCLE)], (0, (1.5, 0.8))))
     return {"colour": colour, "linestyle": linestyle}

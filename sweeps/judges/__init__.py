@@ -218,7 +218,7 @@ class Judges(Sweep):
         papers = where(table, **gain).set_index("judge").paper
         recalls = []
         for model, label, colour, shift in (
-            ("naive", "without correction (set to the paper's)", "orange", -0.15),
+            ("naive", "without correction (fitted to the paper's)", "orange", -0.15),
             ("bias_aware", "with correction", "blue", 0.15),
         ):
             paper = "_" if recalls else "the paper"

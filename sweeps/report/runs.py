@@ -145,26 +145,30 @@ def record_of(name: str, folder: Path) -> dict[str, Any]:
 
 
 def command_of(name: str, preset: str, configuration: Mapping[str, Any] | None = None) -> str:
-    """The shortest command that makes results of a configuration, default the preset's; a field
-    that results of an earlier jbt lack is None."""
+    """The shortest command that makes results of a configuration, default the preset's. Fields that
+    results of an earlier jbt lack are named in a comment."""
 
     def decided(own: Mapping[str, Any]) -> dict[str, Any]:
         given = {k: tuple(v) if type(v) is list else v for k, v in own.items()}
         return provenance.fields_of(sweep_of(name).at(preset, **given).decided())
 
     usual = decided({})
-    wanted = usual if configuration is None else {k: configuration.get(k) for k in usual}
-    own = {k: v for k, v in wanted.items() if v != usual[k]}
-    for field in [*own]:  # which others may decide
+    wanted = {k: v for k, v in (configuration or usual).items() if k in usual}
+    own = wanted
+    for field in wanted:
         fewer = {k: v for k, v in own.items() if k != field}
-        own = fewer if decided(fewer) == wanted else own
+        if all(v == wanted[k] for k, v in decided(fewer).items() if k in wanted):
+            own = fewer
     words = ["python", "-m", f"sweeps.{name}", *(["--preset", preset] if preset != "full" else [])]
     for field, value in own.items():
-        words += [
-            f"--{field.replace('_', '-')}",
-            *map(str, value if type(value) is list else [value]),
-        ]
-    return shlex.join(words)
+        option = field.replace("_", "-")
+        if type(value) is bool:
+            words.append(f"--{option}" if value else f"--no-{option}")
+        else:
+            words += [f"--{option}", *map(str, value if type(value) is list else [value])]
+    lacking = usual.keys() - wanted.keys()
+    comment = f"  # by a jbt without {', '.join(sorted(lacking))}" if lacking else ""
+    return shlex.join(words) + comment
 
 
 # --- the runs of a report

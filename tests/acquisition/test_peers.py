@@ -133,8 +133,8 @@ def test_asap_is_the_expected_divergence_after_a_verdict():
 
 @pytest.mark.nightly
 def test_asap_orders_all_answers_better_than_swiss_rounds_or_chance():
-    """As its authors report (their figures; no numbers in words): on 128 pools of 16 answers with
-    360 fresh verdicts, by three standard errors."""
+    """As its authors report, who show curves and no numbers: on 128 pools of 16 answers with 360
+    fresh verdicts, by three standard errors."""
 
     def pool_of(key):
         quality_key, run_key = jax.random.split(key)

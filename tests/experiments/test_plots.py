@@ -96,3 +96,4 @@ def test_the_two_sides_of_a_level_are_named_beside_it(end, down, above):
     assert sum(found["helps"].xyann) > 0 > sum(found["hurts"].xyann)
     colours = [to_hex(found[name].get_color()).upper() for name in ("helps", "hurts")]
     assert colours == [plots.COLOURS["green"], plots.COLOURS["vermilion"]]
+    assert len(plots.sides(ax, 7.0, "beyond", "the axes", end=end).texts) == 2

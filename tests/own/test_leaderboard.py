@@ -410,6 +410,8 @@ def test_the_answer_counts_ranks_from_outside_the_plausible_ones():
             [2, 1, 3, 4],
             "of 2 of 4 models, most that of A (from 2 to 1); no uncorrected rank is outside the",
         ),
+        ([1, 2, 4, 3], "(from 4 to 3); no uncorrected rank is outside"),
+        ([2, 3, 1, 4], "most that of C (from 1 to 3); 1 uncorrected rank is outside"),
         (
             [4, 3, 2, 1],
             "of 4 of 4 models, most that of A (from 4 to 1); 2 uncorrected ranks are outside the",

@@ -1,9 +1,11 @@
 """Recorded verdicts as a frozen judge: its answers, its top sets, runs against it, the command."""
 
+import dataclasses
 import functools
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from support import twin
@@ -271,6 +273,14 @@ def test_runs_against_a_twin_and_their_table(graded, judge):
             end = table.loc["full_data", rule, pool].iloc[-1]
             assert (end.budget, end.recall, end.low, end.high) == (most, 1, 1, 1)
     assert set(found.table.pool[found.table.scored_by == "quality"]) == {"all", "p", "r"}
+    # Of two judges one has no pool with anchors, and no panel for them.
+    unlabelled = found.table[found.table.scored_by != "anchors"]
+    both = pd.concat([found.table.assign(judge="one"), unlabelled.assign(judge="two")])
+    verdicts = pd.concat([found.verdicts.assign(judge=name) for name in ("one", "two")])
+    drawn = dataclasses.replace(found, table=both, verdicts=verdicts).figure()
+    titles = [ax.get_title() for ax in drawn.axes]
+    assert sum(title.startswith("one") for title in titles) == 3
+    assert sum(title.startswith("two") for title in titles) == 2
     again = own.replay(*graded, rules=["random"], seeds=3, budgets=[2, 9])
     assert again.table.budget[again.table.pool == "p"].drop_duplicates().tolist() == [2, 4]
 

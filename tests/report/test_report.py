@@ -2,13 +2,14 @@
 
 import io
 import re
+import shlex
 import types
 
 import pandas as pd
 import pytest
 from support.finished_runs import ABSENT, finished
 
-from jbt.experiments import provenance
+from jbt.experiments import provenance, run
 from sweeps.report import __main__ as report
 from sweeps.report import documents, kept, page, runs
 
@@ -151,13 +152,25 @@ def test_finished_runs_are_kept(checkout, monkeypatch, capsys):
     ("name", "changes", "options"),
     [
         ("acquisition", {"judge": "llama", "pools": 200}, "--pools 200 --judge llama"),
+        ("acquisition", {"judge": "llama", "pair_noise": 0.0}, "--judge llama --pair-noise 0.0"),
+        (
+            "acquisition",
+            {"membership": "counted", "n_samples": 64},
+            "--n-samples 64 --membership counted",
+        ),
+        ("judge_regions", {"two_by_two": False}, "--no-two-by-two"),
         ("arena", {"scenario": ("fair judge",), "seed": 1}, "--seed 1 --scenario 'fair judge'"),
     ],
 )
 def test_the_recorded_command_is_the_shortest_that_gives_the_settings(name, changes, options):
-    settings = runs.sweep_of(name).at("full", **changes).decided()
-    command = runs.command_of(name, "full", provenance.fields_of(settings))
+    sweep = runs.sweep_of(name)
+    configuration = provenance.fields_of(sweep.at("full", **changes).decided())
+    command = runs.command_of(name, "full", configuration)
     assert command == f"python -m sweeps.{name} {options}"
+    given = run._parsed(sweep, shlex.split(command)[3:], name)
+    assert provenance.fields_of(given.decided()) == configuration
+    del configuration["dtype"]  # as an earlier jbt, whose results lack a field
+    assert runs.command_of(name, "full", configuration) == f"{command}  # by a jbt without dtype"
 
 
 def test_nothing_is_kept_under_a_wrong_name_or_for_a_page_that_cannot_be_made(checkout):
@@ -223,8 +236,8 @@ def test_a_sweep_that_is_missing_or_of_other_settings_is_named(made, tmp_path, c
         code, text, rows = made("--no-run", "--only", "crossing", results=other)
         assert code == 2
         assert rows.empty
-        shown = None if value is ABSENT else value
-        assert f"holds python -m sweeps.crossing --{field} {shown}, not python -m sweeps." in text
+        shown = f"  # by a jbt without {field}" if value is ABSENT else f" --{field} {value}"
+        assert f"holds python -m sweeps.crossing{shown}, not python -m sweeps." in text
 
 
 def test_what_is_missing_is_run_and_a_failure_ends_nothing(made, tmp_path, monkeypatch, capsys):

@@ -179,8 +179,8 @@ class Separation:
         names = rows["better"] + " above " + rows["worse"]
         numbers = rows[["more", "fewest", "most"]].replace(np.inf, np.nan).to_numpy(float).T
         plots.forest(ax, names.tolist(), [("prompts", "blue", *numbers)])
-        ax.set_xlabel("more prompts (count; lines: over the 95 % interval of the difference)")
-        ax.set_title("With so many more prompts each pair would be apart")
+        ax.set_xlabel("more prompts (count); lines: for the ends of the difference's 95 % interval")
+        ax.set_title(f"More prompts, until a pair is shown to differ with power {self.power:g}")
         return drawn
 
 

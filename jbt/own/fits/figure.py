@@ -30,10 +30,10 @@ def figure(analysis: Analysis) -> Figure:
     """Draw qualities (of one pool) or coefficients of each judge (of several pools), beside the
     profile curves of c where there are covariates."""
     batch = analysis.batch
+    n = len(analysis.coefficients)
     one_pool = len(batch.tables.pools) == 1
     panels = [_qualities if one_pool else _coefficients]
-    panels += [_profiles] if batch.covariates else [_coefficients] if one_pool else []
-    n = len(analysis.coefficients)
+    panels += [_profiles] if batch.covariates else [_coefficients] if one_pool and n else []
     if one_pool:
         n = sum(len(f.ranking[:DRAWN]) for f in analysis.fits)
     height = max(3.8, 0.16 * n)
@@ -79,11 +79,15 @@ def _qualities(ax: Axes, analysis: Analysis) -> None:
         ranking = pd.DataFrame([vars(r) for r in fit.ranking]).set_index("content").loc[names]
         heights = -np.arange(len(names)) - (j + 1) / (len(fits) + 1) + 0.5
         _points(ax, ranking, heights, j, fit.judge or "")
-        ax.plot(ranking["theta_naive"], heights, "x", color=_colour(j), ms=4)
-    ax.plot([], [], "x", color="grey", ms=4, label="not corrected")
-    _marks(ax, [r.low for fit in fits for r in fit.ranking], "corrected")
+        if len(analysis.coefficients):
+            ax.plot(ranking["theta_naive"], heights, "x", color=_colour(j), ms=4)
+    what, title = "estimate", "Nothing is corrected: there is no coefficient"
+    if len(analysis.coefficients):
+        ax.plot([], [], "x", color="grey", ms=4, label="not corrected")
+        what, title = "corrected", "Correction moves each quality from cross to circle"
+    _marks(ax, [r.low for fit in fits for r in fit.ranking], what)
     ax.set_yticks(-np.arange(len(names)), names)
-    ax.set_title("Correction moves each quality from cross to circle")
+    ax.set_title(title)
     ax.set_xlabel("quality theta (logits)")
 
 
@@ -103,7 +107,9 @@ def _coefficients(ax: Axes, analysis: Analysis) -> None:
     _marks(ax, table["low"], "all pools together")
     if len(analysis.batch.tables.pools) > 1:
         ax.plot([], [], color="grey", alpha=0.25, lw=6, label="single pools, central 90 %")
-    ax.set_title("An interval across 0 shows no preference")
+    n, shown = table["low"].notna().sum(), (table["low"] * table["high"] > 0).sum()
+    title = f"{shown} of {n} intervals show a preference" if n else "No interval (see the report)"
+    ax.set_title(title if len(table) else "Nothing is corrected: there is no coefficient")
     ax.set_xlabel("preference, c or kappa (logits)")
 
 
@@ -126,7 +132,7 @@ def _profiles(ax: Axes, analysis: Analysis) -> None:
         # Different widths keep flat curves from hiding each other.
         width = 1.5 * (n_judges - c.owner) if c.prior_selected else 1.5
         colour = _colour(c.owner)
-        label = _label(c, analysis) if d > 1 else c.judge or c.coefficient
+        label = c.judge if d == 1 and c.judge else _label(c, analysis)
         ax.plot(fine, curve, styles[i % d % 4], color=colour, label=label, lw=width)
         ax.plot(grid, points, "o", color=colour, ms=3)
     bottom = 1.05 * max(lowest, third)

@@ -46,7 +46,7 @@ def qualities(boards: Sequence[Leaderboard], elo: str | None) -> Figure:
         ends = table[["rank", "least", "largest"]].to_numpy(float).T
         plots.forest(ax, cut(table["model"]), [("the prior's c", "blue", *ends)])
         ax.set_xlabel(f"rank; line: {board.band.range_of_rho()}")
-        ax.set_title(board.judge or "")
+        ax.set_title(f"{board.judge or 'all verdicts'}: ranks where c is not identified")
     for ax, board in zip(panels, boards, strict=False):
         models, scale = board.models, scale_of(board.models)
         naive, corrected = (models[ends].to_numpy().T for ends in (scale.naive, scale.corrected))
@@ -54,8 +54,7 @@ def qualities(boards: Sequence[Leaderboard], elo: str | None) -> Figure:
         plots.forest(ax, cut(models["model"]), series)
         name = f"Elo, {elo}" if elo else "quality (logits, mean 0)"
         ax.set_xlabel(f"{name}; lines: {LEVEL:.0%} intervals")
-        changes = f"correction changes {board.n_moved} of {len(models)} ranks"
-        ax.set_title(f"{board.judge or 'all verdicts'}: {changes}")
+        ax.set_title(f"{board.judge or 'all verdicts'}: {board.changes}")
     return plots.legend_below(drawn, fontsize=8)
 
 

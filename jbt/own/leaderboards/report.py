@@ -145,6 +145,16 @@ class Leaderboard:
         return len(self.models[["rank", "rank_naive"]].dropna().query("rank != rank_naive"))
 
     @property
+    def changes(self) -> str:
+        """How many ranks the correction changes, in words."""
+        if not self.coefficients["kind"].isin(["c", "kappa"]).any():
+            return "nothing is corrected"
+        n_known = len(self.models[["rank", "rank_naive"]].dropna())
+        chosen = (self.of_kind("c")["status"] != "converged").any()
+        whose = "by a c that is not measured " if chosen else ""
+        return f"correction {whose}changes {self.n_moved} of {n_known} ranks"
+
+    @property
     def best_uncorrected(self) -> str:
         """The first models with c = kappa = 0, and their ranks, in words."""
         first = self.models.nsmallest(SHOWN, "rank_naive")

@@ -142,11 +142,13 @@ class Replay:
         lines = [plots.Line.of_rule(str(rule)) for rule in rows["rule"].unique()]
         if len(lines) > MOST_LINES:
             lines = [line for line in lines if line.style["linestyle"] == "-"]
-        scores = [name for name in SCORED_BY if (rows["scored_by"] == name).any()]
-        grid = [*product(self.verdicts["judge"], scores)]
+        drawn = rows[rows["rule"].isin([line.where["rule"] for line in lines])]
+        every = product(self.verdicts["judge"], SCORED_BY)
+        of_panel = {at: _of_judge(drawn[drawn["scored_by"] == at[1]], at[0]) for at in every}
+        grid = [at for at in of_panel if len(of_panel[at])]
         fig, axes = plots.facets(len(grid), width=4.6, height=3.2)
         for (judge, scored_by), ax in zip(grid, axes, strict=True):
-            panel = _of_judge(rows[rows["scored_by"] == scored_by], judge)
+            panel = of_panel[judge, scored_by]
             for line in lines:
                 curve = panel.loc[panel["rule"] == line.where["rule"], ["budget", *RECALL]]
                 named = {"label": line.label, **line.style}
@@ -156,10 +158,10 @@ class Replay:
             ax.set_ylabel(f"recall of the top {self.k} (bands: 95 %)")
             recalls = panel.groupby("budget")["recall"].agg(["min", "max"])
             half = recalls.iloc[len(recalls) // 2]
+            found = " to ".join(dict.fromkeys(f"{share:.2f}" for share in half))
             ax.set_title(
                 f"{judge or 'all verdicts'}: after {half.name} verdicts the rules find\n"
-                f"{half['min']:.2f} to {half['max']:.2f} of the top {self.k} by "
-                f"{SCORED_BY[scored_by]}"
+                f"{found} of the top {self.k} by {SCORED_BY[scored_by]}"
             )
             ax.sharey(axes[0])
             if scored_by == "full_data":

@@ -37,9 +37,9 @@ def checked(function):
 
     @functools.wraps(function)
     def call(*arguments, **named):
-        unchecked = jaxtyping.config.jaxtyping_disable
         with scope("context"):
-            return (function if unchecked else check())(*arguments, **named)
+            called = function if jaxtyping.config.jaxtyping_disable else check()
+            return called(*arguments, **named)
 
     return call
 

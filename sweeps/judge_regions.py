@@ -61,10 +61,7 @@ FULL = ("naive", "bias_aware")
 """Fits of every verdict, in the rule's column."""
 TWO, NAIVE = (REFERENCE, "random"), "naive_model_"
 """Rules that are also run with the naive model, and what their names begin with there."""
-PAPERS_RULES = (
-    *("top_k_aware", "thompson", "lucb"),
-    *("global_uncertainty", "round_robin", "random"),
-)
+PAPERS_RULES = ("top_k_aware", "thompson", "lucb", "global_uncertainty", "round_robin", "random")
 ROWS = {
     **{rule: rule_name(rule) for rule in PAPERS_RULES},
     "naive": "all verdicts, not corrected",

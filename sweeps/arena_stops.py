@@ -215,7 +215,7 @@ class ArenaStops(MapPrior, Sweep):
                 "verdicts",
                 cost,
                 spent,
-                "By tests (red) runs with 30\nanswers rarely end early",
+                "Tests (red) take more verdicts than\ncertainty, except on 'ten answers'",
             ),
         ]
 

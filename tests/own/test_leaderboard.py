@@ -400,6 +400,13 @@ def test_without_ties_davidsons_leaderboard_is_bradley_terrys():
     assert half.of_kind("log nu").empty
 
 
+def test_without_a_coefficient_nothing_is_corrected():
+    (board,) = ranked(*written(), **KINDS["no covariate"][1])
+    assert (board.changes, board.n_moved) == ("nothing is corrected", 0)
+    (board,) = ranked(*written())
+    assert board.changes.endswith(f"changes {board.n_moved} of 4 ranks")
+
+
 def test_the_answer_counts_ranks_from_outside_the_plausible_ones():
     (board,) = boards = ranked(*written())
     rank = np.arange(1.0, 5.0)

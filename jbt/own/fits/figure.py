@@ -22,6 +22,9 @@ DRAWN = 40
 
 GREY = {"color": "grey", "ls": "none", "marker": "o", "ms": 4}
 
+UNCORRECTED = "Nothing is corrected: there is no coefficient"
+"""Title where there is none."""
+
 DEEPEST = 12.0
 """Nats below the maximum at which profile curves are cut off, if three points of each lie above."""
 
@@ -81,7 +84,7 @@ def _qualities(ax: Axes, analysis: Analysis) -> None:
         _points(ax, ranking, heights, j, fit.judge or "")
         if len(analysis.coefficients):
             ax.plot(ranking["theta_naive"], heights, "x", color=_colour(j), ms=4)
-    what, title = "estimate", "Nothing is corrected: there is no coefficient"
+    what, title = "estimate", UNCORRECTED
     if len(analysis.coefficients):
         ax.plot([], [], "x", color="grey", ms=4, label="not corrected")
         what, title = "corrected", "Correction moves each quality from cross to circle"
@@ -109,7 +112,7 @@ def _coefficients(ax: Axes, analysis: Analysis) -> None:
         ax.plot([], [], color="grey", alpha=0.25, lw=6, label="single pools, central 90 %")
     n, shown = table["low"].notna().sum(), (table["low"] * table["high"] > 0).sum()
     title = f"{shown} of {n} intervals show a preference" if n else "No interval (see the report)"
-    ax.set_title(title if len(table) else "Nothing is corrected: there is no coefficient")
+    ax.set_title(title if len(table) else UNCORRECTED)
     ax.set_xlabel("preference, c or kappa (logits)")
 
 

@@ -140,19 +140,23 @@ class Leaderboard:
         return self.coefficients[self.coefficients["kind"] == kind]
 
     @property
+    def both_ranks(self) -> pd.DataFrame:
+        """rank and rank_naive of the models that have both."""
+        return self.models[["rank", "rank_naive"]].dropna()
+
+    @property
     def n_moved(self) -> int:
         """Models whose rank the correction changes (count)."""
-        return len(self.models[["rank", "rank_naive"]].dropna().query("rank != rank_naive"))
+        return len(self.both_ranks.query("rank != rank_naive"))
 
     @property
     def changes(self) -> str:
         """How many ranks the correction changes, in words."""
         if not self.coefficients["kind"].isin(["c", "kappa"]).any():
             return "nothing is corrected"
-        n_known = len(self.models[["rank", "rank_naive"]].dropna())
         chosen = (self.of_kind("c")["status"] != "converged").any()
         whose = "by a c that is not measured " if chosen else ""
-        return f"correction {whose}changes {self.n_moved} of {n_known} ranks"
+        return f"correction {whose}changes {self.n_moved} of {len(self.both_ranks)} ranks"
 
     @property
     def best_uncorrected(self) -> str:
@@ -390,10 +394,10 @@ def _answer(board: Leaderboard) -> str:
         corrects = board.coefficients["kind"].isin(["c", "kappa"]).any()
         return line + ". The correction changes no rank" * bool(corrects)
     furthest = models.iloc[int(moved.abs().argmax())]
-    n_known = len(models[["rank", "rank_naive"]].dropna())
     line += (
-        f". The correction changes the rank of {board.n_moved} of {n_known} models, most that of "
-        f"{furthest['model']} (from {_rank(furthest['rank_naive'])} to {_rank(furthest['rank'])})"
+        f". The correction changes the rank of {board.n_moved} of {len(board.both_ranks)} models, "
+        f"most that of {furthest['model']} (from {_rank(furthest['rank_naive'])} to "
+        f"{_rank(furthest['rank'])})"
     )
     if has_ends:
         beyond = (models["rank_naive"] < models["rank_low"]) | (

@@ -50,10 +50,8 @@ NAMES = {
 TITLES = {
     ("c_hat", "unpaired"): "Each answer in one length:\nthe prior moves the estimated bias",
     ("c_hat", "paired"): "Each answer in two lengths:\nthe prior moves it less",
-    (
-        "benefit",
-        "unpaired",
-    ): "One length: it helps with a biased judge\nand costs a little with the others",
+    ("benefit", "unpaired"): "One length: it helps with a biased judge\n"
+    "and costs a little with the others",
     ("benefit", "paired"): "Two lengths: correction\nis hardly needed",
 }
 """Quantity and design -> title of its panel."""

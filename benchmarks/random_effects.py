@@ -5,10 +5,10 @@ approximation of the likelihood.
     python -m benchmarks.random_effects [--data FOLDER] [--draws 1000]
 
 The same model and priors as `jbt.estimators.mixed` (c of each model about their mean, what varies
-with their sds, of prior density sd exp(-sd)). Tables: one simulated, and judges of PRD where FOLDER
-has its files. A line for each number has the estimate and 95 % interval of
-`Leaderboard.one_comparison`, whose intervals are a jackknife over prompts, and of the draws mean,
-95 % interval and R-hat.
+with their sds, of prior density sd exp(-sd)). Tables: one simulated for `jbt leaderboard` and one
+for `jbt fit`, and judges of PRD where FOLDER has its files. A line for each number has the estimate
+and 95 % interval on one comparison, a jackknife over prompts or pools, and of the draws mean, 95 %
+interval and R-hat.
 """
 
 from __future__ import annotations
@@ -26,10 +26,13 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.calibration.boards import on_one_comparison
+from benchmarks.calibration.pools import Population, shared_fit
 from jbt import own, runtime
 from jbt.border.report import each
 from jbt.estimators.mixed import Mixed
-from jbt.own.leaderboards.report import Leaderboard
+from jbt.own.fits.one_comparison import one_comparison
+from jbt.own.leaderboards.one_comparison import OfModels
+from jbt.own.shared_coefficients.one_comparison import OneComparison
 
 
 def sampled(problem: Mixed, draws: int, seed: int = 0) -> Any:
@@ -56,7 +59,7 @@ def sampled(problem: Mixed, draws: int, seed: int = 0) -> Any:
             of_units = numpyro.sample(f"u{i}", dist.Normal(jnp.zeros(len(found)), 1))
             of_units = jnp.where(jnp.asarray(found) < 0, 0, of_units) * sds[name]
             first, second = of_units[at.reshape(problem.units[name].shape)]
-            logit = logit + first - second
+            logit = logit + problem.factors.get(name, 1.0) * (first - second)
         for i, (name, column) in enumerate(problem.slopes.items()):
             of_clusters = numpyro.sample(f"v{i}", dist.Normal(jnp.zeros(cluster.max() + 1), 1))
             logit = logit + sds[name] * of_clusters[cluster] * column
@@ -76,21 +79,18 @@ def _numpyro(*part: str) -> Any:
     return importlib.import_module(".".join(["numpyro", *part]))
 
 
-def beside(board: Leaderboard, draws: int) -> pd.DataFrame:
-    """Numbers of a leaderboard's fit on one comparison, and of the draws."""
-    one = board.one_comparison
-    assert one is not None
+def beside(one: OneComparison, draws: int) -> pd.DataFrame:
+    """Numbers of a fit on one comparison, and of the draws."""
     assert one.fit is not None
     problem = one.fit.problem
     posterior = sampled(problem, draws).get_samples(group_by_chain=True)
-    n_models = len(one.theta)
-    c = posterior["beta"][..., n_models]
+    theta = one.theta if isinstance(one, OfModels) else pd.DataFrame()
+    c, of_models = posterior["beta"][..., len(theta)], posterior["beta"][..., : len(theta)]
     for places in problem.crossed.values():
         c = c + posterior["beta"][..., places].mean(-1)
-    theta = posterior["beta"][..., :n_models]
-    theta = theta - theta.mean(-1, keepdims=True)
     numbers = {"c": (one.c.iloc[0], c)}
-    numbers |= {f"theta {row.model}": (row, theta[..., i]) for i, row in enumerate(each(one.theta))}
+    for i, row in enumerate(each(theta)):
+        numbers[f"theta {row.model}"] = row, of_models[..., i] - of_models.mean(-1)
     lines = [
         {"number": name, "estimate": row.estimate, "low": row.low, "high": row.high} | _summary(v)
         for name, (row, v) in numbers.items()
@@ -107,16 +107,18 @@ def _summary(values: Any) -> dict[str, float]:
     return {"mean": float(np.mean(values)), "NUTS low": low, "NUTS high": high, "R-hat": r_hat}
 
 
-def boards(data: Path | None) -> Iterator[tuple[str, Leaderboard]]:
-    """Each table's name and leaderboard."""
+def tables(data: Path | None) -> Iterator[tuple[str, OneComparison | None]]:
+    """Each table's name and results."""
     rng = np.random.default_rng(0)
     name = "simulated: 40 prompts, sd of quality 1, of c between prompts .5; c = .6"
-    yield name, on_one_comparison(rng, 40, sd=1.0, sd_prompt=0.5)
-    if data is not None:
+    yield name, on_one_comparison(rng, 40, sd=1.0, sd_prompt=0.5).one_comparison
+    name = "simulated for jbt fit: 40 pools, a judge and a trusted one, sd of c .5; c = 1"
+    yield name, one_comparison(shared_fit(rng, Population(40, corr=0.5, c_sd=0.5), joint=True), 0)
+    if data is not None and (data / "prd").exists():
         files = [pd.read_csv(data / "prd" / f"{name}.csv") for name in ("verdicts", "items")]
-        tables = own.read(*files, covariates=["words"])
-        for board in own.leaderboard(tables, ["words"], transform="log"):
-            yield f"PRD, {board.judge}", board
+        verdicts = own.read(*files, covariates=["words"])
+        for board in own.leaderboard(verdicts, ["words"], transform="log"):
+            yield f"PRD, {board.judge}", board.one_comparison
 
 
 def main() -> None:
@@ -125,8 +127,9 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=1000)
     options = parser.parse_args()
     with runtime.precision("float64"):
-        for name, board in boards(options.data):
-            table = beside(board, options.draws)
+        for name, one in tables(options.data):
+            assert one is not None
+            table = beside(one, options.draws)
             print(name, table.to_string(index=False, float_format="%.2f"), "", sep="\n", flush=True)
 
 

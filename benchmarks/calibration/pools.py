@@ -26,13 +26,16 @@ from benchmarks.calibration import (
     grid,
     noise_of_pairs,
     said,
+    tables_of,
 )
 from jbt import identifiability, own
 from jbt.acquisition import Loop, Task
 from jbt.acquisition import run as acquire
 from jbt.acquisition.runs import bought
 from jbt.kernel.laplace import laplace
+from jbt.own.fits.one_comparison import one_comparison
 from jbt.own.fits.report import ALIKE
+from jbt.own.fits.shared import SharedFit, SharedModel, fit_shared
 from jbt.own.shared_coefficients import marginal_fit
 from jbt.own.shared_coefficients.between import content_means, with_means
 from jbt.own.shared_coefficients.intervals import known
@@ -276,6 +279,75 @@ def joint(run, judge=1.0, trusted=1.0, pairs=None, **population):
         elif name in ("c", "discrimination") and np.isfinite(low).mean() < FEW:
             miss = "few studies print it; in most the discrimination is partly the prior's"
         yield cell(f"`jbt fit --joint`: {name}", words, (low, high), truth, miss=miss)
+
+
+@claim(
+    "`jbt fit`, on one comparison",
+    grid(pools=[12, 40])
+    + grid(pools=[12, 40], varied=[{"c_sd": 0.5}, {"unlike": 0.6}, {"noise": 0.6}])
+    + grid(varied=[{"c_sd": 1.0}, {"unlike": 1.2}, {"noise": 1.2}])
+    + grid(lapses=0.15)
+    + grid(joint=True, pools=[12, 40], varied=[{}, {"c_sd": 0.5}])
+    + grid(joint=True, varied=[{"c_sd": 1.0}, {"unlike": 0.6, "twice": 2}, {"noise": 0.6}])
+    + grid(joint=True, pairs=3, pools=[12, 40])
+    + grid(joint=True, judge=0.3),
+    most=1000,
+)
+def fit_one_comparison(run, pools=40, varied=None, joint=False, judge=1.0, pairs=None, lapses=0.0):
+    """c of a judge on one comparison, alone or with a trusted judge; it is the generating one.
+
+    Args:
+      varied: what differs from `Population`.
+      joint, judge, pairs: whether a trusted judge is there; see `joint`.
+      lapses: share of verdicts that are guesses.
+    """
+    s = Population(pools=pools, corr=0.5, twice=0 if joint else 2)
+    s = dataclasses.replace(s, **varied or {})
+    ends = np.full((2, run.studies), np.nan)
+    for study in range(run.studies):
+        fit = shared_fit(run.rng, s, joint=joint, judge=judge, pairs=pairs, lapses=lapses)
+        one = one_comparison(fit, 0)
+        if one is not None:
+            ends[:, study] = one.c[["low", "high"]].iloc[0]
+    name = "`jbt fit --joint`" if joint else "`jbt fit`"
+    words = said(
+        s.words,
+        judge != 1 and f"discrimination of the judge {judge:g}",
+        pairs and f"{pairs} trusted pairs a pool",
+        lapses and f"{lapses:g} of verdicts are guesses",
+    )
+    miss = "guesses draw all logits towards 0" * bool(lapses)
+    yield cell(f"{name}: c on one comparison", words, ends, BIAS, miss=miss)
+
+
+def shared_fit(
+    rng: Generator,
+    s: Population,
+    *,
+    joint: bool = False,
+    judge: float = 1.0,
+    pairs: int | None = None,
+    lapses: float = 0.0,
+) -> SharedFit:
+    """The average effects in one study of `fit_one_comparison`, by whose tables they are fitted."""
+    _, quality, x, shown = draw(rng, s, 1)
+    first, second = np.array(list(itertools.permutations(range(x.shape[1]), 2))).T
+    shares = []
+    for c, kappa, factor in [(BIAS, KAPPA, judge), (0.0, 0.0, 1.0)][: 1 + joint]:
+        of_pool = c + s.c_sd * (c != 0) * rng.normal(size=(s.pools, 1))
+        phi = factor * quality + of_pool * x
+        noise = np.broadcast_to(noise_of_pairs(rng, shown.shape, s.noise), shown.shape)
+        logit = phi[:, first] - phi[:, second] + noise[:, first, second] + kappa
+        p = lapses / 2 + (1 - lapses) * expit(logit)
+        shares.append((rng.random(p.shape) < p) * 1.0)
+    if pairs:
+        trusted = few_pairs(rng, shown, pairs)
+        shares[1][trusted[:, first, second] == 0] = np.nan
+    content = np.arange(x.shape[1]) % s.contents
+    tables = tables_of(np.stack(shares), (first, second), x, content)
+    batch = own.Batch.of(tables, ["words"], standardise=False)
+    panel = own.Judges.of(tables, reference=tables.judges[1]) if joint else None
+    return fit_shared(SharedModel.of(batch, panel))
 
 
 def own_tables(

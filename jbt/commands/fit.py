@@ -27,6 +27,9 @@ class FitOptions(JointOptions):
     missing: Missing = "drop"
     """Missing verdicts are left out (drop). With bounds, c is also estimated as if the item with
     more of the covariate had won all of them, and as if the other had."""
+    one_comparison: bool = False
+    """Also estimate c on one comparison, and how much quality and c vary, by a fit with random
+    effects: of each judge, and of all together with --joint."""
     per_pool: bool = False
     """Print the ranking of each pool."""
     discrimination: tuple[str, ...] = ()
@@ -70,6 +73,7 @@ def main(argv: Sequence[str]) -> int:
     options.announce(tables)
     joint = None if panel is None else (options.batch(panel[0]), panel[1])
     asked = {"k": options.k, "prior": prior, "missing": options.missing}
+    asked["one_comparison"] = options.one_comparison
     analysis = own.analyse(batch, **asked, spread=options.lam is None, joint=joint)
     lam = "estimated" if options.lam is None else f"{options.lam:g}"
     fits = (

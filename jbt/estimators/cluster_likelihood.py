@@ -59,17 +59,17 @@ def blocks_of(problem: Mixed) -> list[Block]:
     n_rows = np.bincount(cluster)
     place = np.arange(len(rows)) - np.repeat(np.cumsum(n_rows) - n_rows, n_rows)
     local = []
-    for sides in problem.units.values():
+    for name, sides in problem.units.items():
         pairs = np.stack([np.tile(cluster, 2), sides[:, rows].ravel()])
         found, at = np.unique(pairs, axis=1, return_inverse=True)
         first = np.searchsorted(found[0], np.arange(len(n_rows)))
         at = np.where(pairs[1] >= 0, at.ravel() - first[np.tile(cluster, 2)], -1)
-        local.append((at.reshape(2, -1), np.bincount(found[0])))
-    n_units = np.stack([count for _, count in local] or [np.ones_like(n_rows)]).max(0)
+        n_units = np.bincount(found[0], minlength=len(n_rows))
+        factor = problem.factors.get(name, np.ones(len(problem.shown)))[rows]
+        local.append((at.reshape(2, -1), n_units, factor))
     sizes, blocks = _rounded(np.maximum(n_rows, FEWEST_ROWS)), []
     for r in np.unique(sizes).tolist():
         members = np.flatnonzero(sizes == r)
-        q = int(_rounded(n_units[members]).max())
         number = np.full(len(n_rows), -1)
         number[members] = np.arange(len(members))
         chosen = number[cluster] >= 0
@@ -77,11 +77,13 @@ def blocks_of(problem: Mixed) -> list[Block]:
         index = np.full((len(members), r), len(problem.shown))
         index[at] = rows[chosen]
         columns, effect = [], []
-        for h, (sides, _) in enumerate(local):
+        for h, (sides, n_units, factor) in enumerate(local):
+            q = int(_rounded(n_units[members]).max())
             column = np.zeros((len(members), r, q))
             for unit, sign in zip(sides[:, chosen], (1, -1), strict=True):
                 has = unit >= 0
-                np.add.at(column, (at[0][has], at[1][has], unit[has]), sign)
+                cells = at[0][has], at[1][has], unit[has]
+                np.add.at(column, cells, sign * factor[chosen][has])
             columns.append(column)
             effect += [h] * q
         for h, values in enumerate(problem.slopes.values(), len(local)):

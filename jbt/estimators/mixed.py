@@ -61,8 +61,7 @@ SHORTEST = 1 / 64
 """Least share of a step that is tried."""
 
 PRIORS_SHARE = 0.5
-"""Share of the information about a log sd above which the prior chose it: then it is not
-identified, and is fixed at 0."""
+"""Default of `fit`."""
 
 
 WEIGHT = 0.2
@@ -90,6 +89,8 @@ class Mixed:
     """Name of an effect -> [2, R] the units that are the first and the second of each row: whose
     effects are added and subtracted; negative where there is none. Units of different clusters are
     different units."""
+    factors: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Name of such an effect -> [R] what it is multiplied by in each row; default 1."""
     slopes: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Name of an effect -> [R] its column: a coefficient of a cluster's own."""
     crossed: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -220,9 +221,14 @@ class _Part(NamedTuple):
         return np.concatenate(change) + of_sds, np.concatenate(share).clip(0)
 
 
-def fit(problem: Mixed) -> MixedFit:
+def fit(problem: Mixed, priors_share: float = PRIORS_SHARE) -> MixedFit:
     """Fit the coefficients and the sds (float64 must be on). Effects whose sd the verdicts do not
-    identify are left out."""
+    identify are left out.
+
+    Args:
+      priors_share: share of the information about a log sd above which the prior chose it: then it
+        is not identified, and is fixed at 0.
+    """
     lost = unseen(problem)
     if not lost:
         found = _maximise(problem)
@@ -231,10 +237,10 @@ def fit(problem: Mixed) -> MixedFit:
             known = np.diagonal(np.linalg.inv(found.inverse[log_sds, log_sds]))
             # The prior's part: minus the second derivative of log sd - sd.
             shares = zip(found.sd.items(), known, strict=True)
-            lost = [name for (name, sd), total in shares if sd > PRIORS_SHARE * total]
+            lost = [name for (name, sd), total in shares if sd > priors_share * total]
         if not lost:
             return found
-    rest = fit(problem.without(lost))
+    rest = fit(problem.without(lost), priors_share)
     return replace(rest, sd={name: rest.sd.get(name, 0.0) for name in problem.effects})
 
 

@@ -13,7 +13,7 @@ from support.boards import QUALITY, written
 
 from jbt import own
 from jbt.own.fits.judges import Judges
-from jbt.own.leaderboards.one_comparison import COVERAGE
+from jbt.own.leaderboards.one_comparison import OfModels
 from jbt.types import Status
 
 pytestmark = pytest.mark.heavy
@@ -41,16 +41,16 @@ def test_the_command_prints_c_with_what_its_interval_covers(tmp_path, jbt):
     (board,) = json.loads((tmp_path / "b.json").read_text())["leaderboards"]
     (c,) = board["one_comparison"]["c"]
     assert f"on one comparison\nc[words] = {c['estimate']:+.2f} [{c['low']:+.2f}, " in printed
-    assert COVERAGE in printed
+    assert OfModels.COVERAGE in printed
     rows = pd.read_csv("docs/calibration/one_comparison.csv")
     rows = rows[rows["interval"].str.startswith("c (")]
     n = (rows["studies"] * rows["printed"]).round()
     held, guessed = n * rows["coverage"], rows["setting"].str.contains("guesses")
     shares = [held[some].sum() / n[some].sum() for some in (~guessed, guessed)]
     ends = rows["coverage"][~guessed].agg(["min", "max"])
-    assert f"{shares[0]:.2f} of {n[~guessed].sum():.0f} studies" in COVERAGE
-    assert f"({ends['min']:.2f} to {ends['max']:.2f} by setting)" in COVERAGE
-    assert f"{shares[1]:.2f} of {n[guessed].sum():.0f} studies in which" in COVERAGE
+    assert f"{shares[0]:.2f} of {n[~guessed].sum():.0f} studies" in OfModels.COVERAGE
+    assert f"({ends['min']:.2f} to {ends['max']:.2f} by setting)" in OfModels.COVERAGE
+    assert f"{shares[1]:.2f} of {n[guessed].sum():.0f} studies in which" in OfModels.COVERAGE
     printed = jbt("leaderboard", *options[:4], "--one-comparison")
     assert "on one comparison\nnot estimated: this needs" in printed
 
@@ -84,7 +84,7 @@ def test_of_many_verdicts_a_random_part_of_the_prompts_is_taken():
             for seed in (0, 0, 1)
         ]
         whole = one_comparison(problem, *names, theta, absolute)
-    assert [one.n_prompts for one in (*parts, whole)] == [20, 20, 20, 40]
+    assert [one.n_clusters for one in (*parts, whole)] == [20, 20, 20, 40]
     assert_frame_equal(parts[0].c, parts[1].c)
     assert parts[0].c["estimate"].item() != parts[2].c["estimate"].item()
     assert ", from 20 prompts" in "".join(parts[0].sentences(["x"]))

@@ -15,6 +15,8 @@ from jbt import identifiability, quick_compilation, runtime
 from jbt.border import files
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.judges import Judges
+from jbt.own.fits.one_comparison import OfPools
+from jbt.own.fits.one_comparison import one_comparison as on_one_comparison
 from jbt.own.fits.pools import PoolFit, check_k, fit, frame
 from jbt.own.fits.shared import SharedFit, coefficient_records, fit_judges
 from jbt.own.fits.together import PanelFit, fit_panel
@@ -68,6 +70,8 @@ class Analysis:
     """All judges together, and the batch that was fitted; None unless asked for."""
     k: int
     """Size of the top sets."""
+    one_comparison: list[OfPools | None]
+    """Of each judge alone, then of all together, c on one comparison; empty unless asked for."""
 
     def of_judge(self, g: int) -> list[PoolFit]:
         """The fits of one judge, pool by pool."""
@@ -98,6 +102,9 @@ class Analysis:
         }
         if self.joint is not None:
             record["joint"] = self.joint[1].record()
+        whose = [*record["judges"], *([record["joint"]] if self.joint else [])]
+        for entry, one in zip(whose, self.one_comparison, strict=False):
+            entry["one_comparison"] = one and one.record()
         return record
 
     def _judge_record(self, g: int) -> dict[str, Any]:
@@ -141,6 +148,7 @@ def analyse(
     spread: bool | None = None,
     missing: Missing = "drop",
     joint: tuple[Batch, Judges] | None = None,
+    one_comparison: bool = False,
 ) -> Analysis:
     """Fit each judge's verdicts alone, and all judges together (MAP, float64).
 
@@ -152,6 +160,7 @@ def analyse(
       missing: whether missing verdicts are left out only, or (bounds) also filled either way.
       joint: a batch whose verdicts may include anchors (`Tables.with_anchors`), and its judges,
         for a joint fit as well.
+      one_comparison: whether c on one comparison is estimated, too (`fits.one_comparison`).
 
     Raises:
       ValueError: a pool has no more than k contents; an argument is not allowed.
@@ -175,7 +184,13 @@ def analyse(
     panel = None
     if joint is not None:
         panel = joint[0], fit_panel(*joint, k=k, prior=prior, spread=spread)
-    return Analysis(batch, fits, shared, judges, coefficients, of_pools, curves, filled, panel, k)
+    ones = []
+    if one_comparison:
+        ones = [on_one_comparison(shared, g, prior) for g in range(len(judges))]
+        ones += [] if panel is None else [on_one_comparison(panel[1].shared, 0, prior)]
+    return Analysis(
+        batch, fits, shared, judges, coefficients, of_pools, curves, filled, panel, k, ones
+    )
 
 
 def _judges(

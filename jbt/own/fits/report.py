@@ -12,9 +12,11 @@ import pandas as pd
 from jbt.border.report import Report, Section, each, range_of, signed, with_interval
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.judges import JOINT, known_in_words
+from jbt.own.fits.one_comparison import FEWEST
 from jbt.own.fits.pools import PoolFit, Ranked
 from jbt.own.fits.together import PanelFit, PanelPool
 from jbt.own.shared_coefficients.intervals import LARGEST_SHARE, Basis
+from jbt.own.shared_coefficients.one_comparison import WIDEST
 from jbt.own.tables.missing import in_words, number_of
 from jbt.own.tables.pairs import nobody_agrees
 from jbt.types import Status
@@ -60,6 +62,12 @@ LARGE_KAPPA = 2.0
 the prior .87 to .93 between 2 and 3 logits, and less beyond (.74 and .89 at 4:
 `benchmarks.calibration one_pool`)."""
 
+NOT_ESTIMATED = (
+    f"not estimated: this needs a c that is measured over all pools, and at least {FEWEST} pools "
+    f"with no more than {WIDEST} different verdicts each"
+)
+"""What stands in place of the fit on one comparison."""
+
 AVERAGE = "c and kappa are average effects in such pools"
 """What the coefficients of all pools are."""
 
@@ -101,6 +109,12 @@ def report(analysis: Analysis, title: str, lead: Sequence[str], *, per_pool: boo
             "simulations, as few verdicts are in doubt"
         )
     sections.append(Section("What these numbers rest on", evidence, _verdicts(judges)))
+    ones = zip([*judges["judge"], JOINT], analysis.one_comparison, strict=False)
+    for judge, one in ones:
+        lines = [NOT_ESTIMATED]
+        if one is not None:
+            lines = list(one.sentences([f"{batch.units} {name}" for name in one.c["covariate"]]))
+        sections.append(Section(f"{judge or 'All verdicts'}: on one comparison", lines))
     if not one_pool:
         lines = [_pools(analysis, g) for g in range(len(judges))]
         sections.append(Section("Pool by pool", lines, detail=True))

@@ -28,29 +28,30 @@ truth); estimated, it makes the standard error of c 1.6 to 1.9 times as large.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from jbt.border import files
-from jbt.border.report import each, with_interval
 from jbt.estimators import mixed
-from jbt.own.leaderboards.intervals import FEWEST_DEGREES, PRIOR_SHARE
 from jbt.own.leaderboards.problem import Problem
 from jbt.own.shared_coefficients.arrays import places
+from jbt.own.shared_coefficients.one_comparison import (
+    COVERAGE,
+    ENDS,
+    GROUP,
+    MOST,
+    WIDEST,
+    OneComparison,
+    ends,
+    spread_of,
+)
 from jbt.stats.score_tests import contrast, part
 from jbt.types import Status
-
-MOST = 10_000
-"""Different verdicts beyond which a random part of the prompts is taken (half a minute)."""
-
-WIDEST = 300
-"""Most different verdicts of a prompt that is taken: time grows with the cube of it."""
 
 GROUPS = 6
 """Groups of models by quality that may each have a sd of u."""
@@ -59,19 +60,8 @@ OF_THETA = 20.0
 """Fewest degrees of freedom of theta on one comparison. With 15 prompts the prior holds too much of
 theta to print it in most studies, and in the others it is covered in .5 to .8."""
 
-SHOWN = 0.5
-"""Largest standard error of the log of a standard deviation that is printed. Where nothing varies
-it is about .7, as the prior alone keeps the standard deviation from 0."""
-
 FEWEST = 15
 """Prompts below which nothing is fitted: no coverage is simulated there."""
-
-COVERAGE = (
-    "in simulation, such 95 % intervals contained the judge's own c in 0.94 of 847 studies (0.88 "
-    "to 0.98 by setting), but in only 0.04 of 49 studies in which 15 % of the verdicts were "
-    "guesses, because guesses draw c towards 0"
-)
-"""Of c, by the kept rows of `benchmarks.calibration one_comparison`."""
 
 UNITS = "quality of a model between prompts"
 """Name of an effect, or its beginning."""
@@ -79,69 +69,21 @@ UNITS = "quality of a model between prompts"
 MODELS = " between models"
 """Ends the name of an effect that prompts share."""
 
-ENDS = ["estimate", "low", "high"]
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OfModels(OneComparison):
+    """The judge's coefficients on one comparison; its c is that of the average model, per unit of
+    the leaderboard's."""
 
-@dataclass(frozen=True, eq=False)
-class OneComparison:
-    """The judge's coefficients on one comparison, and what varies."""
+    CLUSTERS = "prompts"
+    COVERAGE = COVERAGE.format("0.94 of 847", "0.88 to 0.98", "0.04 of 49")
 
-    status: Status
-    """CONVERGED, NOT_CONVERGED, or FLAT where the verdicts of a prompt do not show what varies."""
-    c: pd.DataFrame
-    """A row for each covariate: covariate, estimate, low, high of c of the average model, logits
-    per unit of the leaderboard's c."""
     growth: pd.DataFrame
-    """covariate, estimate, low, high of gamma, change of c with a logit of quality."""
-    spread: pd.DataFrame
-    """A row for each effect: effect (in words), sd in logits (for c, per unit), log_error (standard
-    error of its log)."""
+    """covariate, estimate, low, high of gamma, change of c with a logit of quality, by a fit of its
+    own."""
     theta: pd.DataFrame
     """A row for each model with a verdict: model, and estimate, low, high of its quality, logits
     about the mean over the models."""
-    n_prompts: int
-    """Prompts that the fit took (count)."""
-    fit: mixed.MixedFit | None = None
-    """The fit that all but `growth` are of, if it converged."""
-
-    def record(self) -> dict[str, Any]:
-        """The entry of the JSON file: what the report prints."""
-        return {
-            "status": self.status.name.lower(),
-            "c": files.plain(self.c),
-            "spread": files.plain(self.spread),
-            "n_prompts": self.n_prompts,
-        }
-
-    def sentences(self, units: Sequence[str]) -> Iterator[str]:
-        """c, how often its interval holds the judge's own, and what varies.
-
-        Args:
-          units: of c, as the leaderboard has them.
-        """
-        if self.status == Status.FLAT:
-            yield "not identified: the verdicts do not show how much varies between prompts"
-            return
-        if self.status != Status.CONVERGED:
-            yield "not estimated: the fit of what varies did not converge"
-            return
-        for c, unit in zip(each(self.c), units, strict=True):
-            yield f"c[{c.covariate}] = {_logits(c)} per {unit}, from {self.n_prompts} prompts"
-        yield COVERAGE
-        shown = self.spread[self.spread["log_error"] <= SHOWN]
-        of_quality = shown["effect"].str.startswith(UNITS)
-        sds = [f"{effect.effect} {effect.sd:.2f}" for effect in each(shown[~of_quality])]
-        if of_quality.any():
-            ends = [f"{sd:.2f}" for sd in sorted(shown["sd"][of_quality])]
-            several = f" to {ends[-1]}, by model" * (len(ends) > 1)
-            sds.insert(0, f"{UNITS} {ends[0]}{several}")
-        what = ", ".join(sds) or "too small to be measured"
-        yield f"standard deviations of what varies: {what}"
-
-
-def _logits(estimate: Any) -> str:
-    interval = with_interval(estimate.estimate, estimate.low, estimate.high, "+.2f")
-    return f"{interval} logits" + " (no interval)" * bool(np.isnan(estimate.low))
 
 
 def one_comparison(
@@ -153,7 +95,7 @@ def one_comparison(
     *,
     most: int = MOST,
     seed: int = 0,
-) -> OneComparison | None:
+) -> OfModels | None:
     """Fit what varies, with the judge's coefficients on one comparison; None without covariates,
     where differences are relative, so that an answer has none of its own, and with fewer than
     `FEWEST` prompts of at most `WIDEST` different verdicts, which alone are taken.
@@ -177,13 +119,13 @@ def one_comparison(
     design = _Design(problem, covariates, merged.take(rows))
     names = pd.DataFrame({"covariate": list(covariates)})
     nothing = names.assign(**dict.fromkeys(ENDS, np.nan))
-    result = OneComparison(
-        Status.NOT_CONVERGED,
+    result = OfModels(
+        status=Status.NOT_CONVERGED,
         c=nothing,
         growth=nothing,
         spread=pd.DataFrame({"effect": [], "sd": [], "log_error": []}),
         theta=design.named(models).assign(**dict.fromkeys(ENDS, np.nan)),
-        n_prompts=n_prompts,
+        n_clusters=n_prompts,
     )
     try:
         plain = mixed.fit(design.mixed(order=theta))
@@ -198,17 +140,15 @@ def one_comparison(
         return result
     growth = nothing
     if growing.status == Status.CONVERGED:
-        growth = names.join(_ends(growing, np.eye(len(growing.beta))[design.at["gamma"]]))
+        growth = names.join(ends(growing, np.eye(len(growing.beta))[design.at["gamma"]]))
     return replace(
         result,
         fit=plain,
         status=Status.CONVERGED,
-        c=names.join(_ends(plain, design.average())),
+        c=names.join(ends(plain, design.average())),
         growth=growth,
-        spread=pd.DataFrame({"sd": plain.sd, "log_error": plain.log_sd_error})
-        .rename_axis("effect")
-        .reset_index(),
-        theta=design.named(models).join(_ends(plain, design.about_the_mean(), OF_THETA)),
+        spread=spread_of(plain),
+        theta=design.named(models).join(ends(plain, design.about_the_mean(), OF_THETA)),
     )
 
 
@@ -251,14 +191,6 @@ def _merged(problem: Problem, absolute: np.ndarray) -> _Verdicts:
         np.bincount(which, rows.shown[real]),
         np.bincount(which, rows.wins[real]),
     )
-
-
-def _ends(fit: mixed.MixedFit, along: np.ndarray, fewest: float = FEWEST_DEGREES) -> pd.DataFrame:
-    """Intervals, withheld with fewer degrees of freedom and as those of the leaderboard are."""
-    found = fit.intervals(along)
-    withheld = ~(found["degrees"] >= fewest) | ~(found["prior_share"] <= PRIOR_SHARE)
-    found.loc[withheld, ["low", "high"]] = np.nan
-    return found[ENDS]
 
 
 def _between_models(covariate: str) -> str:
@@ -318,7 +250,7 @@ class _Design:
         )
         group = (order.argsort().argsort() * min(m, GROUPS) // m)[models]
         units = {
-            f"{UNITS}, group {g + 1} of {min(m, GROUPS)} by quality": np.where(
+            f"{UNITS}{GROUP}{g + 1} of {min(m, GROUPS)} by quality": np.where(
                 group == g, models, -1
             )
             for g in range(min(m, GROUPS))

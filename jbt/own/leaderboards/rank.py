@@ -28,7 +28,7 @@ from jbt.own.leaderboards.first_place import first_place
 from jbt.own.leaderboards.intervals import intervals
 from jbt.own.leaderboards.lack_of_fit import lack_of_fit, untested
 from jbt.own.leaderboards.met import totals
-from jbt.own.leaderboards.one_comparison import OneComparison, one_comparison
+from jbt.own.leaderboards.one_comparison import OfModels, one_comparison
 from jbt.own.leaderboards.prediction_powered import LabelledWinRates, labelled_win_rates
 from jbt.own.leaderboards.problem import Fitted, Problem, Settings, Setup, merge_pools
 from jbt.own.leaderboards.rank_band import rank_band
@@ -146,7 +146,7 @@ def _of_judge(setup: Setup, judge: int, labelled: LabelledWinRates | None) -> Le
     )
 
 
-def _one_comparison(setup: Setup, judge: int, fit: Fitted) -> OneComparison | None:
+def _one_comparison(setup: Setup, judge: int, fit: Fitted) -> OfModels | None:
     names = setup.covariates, setup.tables.contents
     absolute, theta = setup.absolute(judge), fit.beta[fit.problem.at["theta"]]
     with runtime.precision("float64"):

@@ -20,7 +20,7 @@ from jbt.own.leaderboards.elo import Elo, scale_of
 from jbt.own.leaderboards.first_place import FirstPlace
 from jbt.own.leaderboards.intervals import LEVEL, REASONS
 from jbt.own.leaderboards.met import COUNTS
-from jbt.own.leaderboards.one_comparison import OneComparison
+from jbt.own.leaderboards.one_comparison import OfModels
 from jbt.own.leaderboards.prediction_powered import QUANTITY, READING, LabelledWinRates
 from jbt.own.leaderboards.problem import Settings
 from jbt.own.leaderboards.rank_band import RankBand
@@ -96,7 +96,7 @@ class Leaderboard:
     """Counted verdicts between each two models, see `met`."""
     first_place: FirstPlace | None = None
     """How few verdicts decide it; None of all judges together, and see `first_place`."""
-    vary: Callable[[], OneComparison | None] = lambda: None
+    vary: Callable[[], OfModels | None] = lambda: None
     """Fits what `one_comparison` says."""
     test: Callable[[], pd.DataFrame] = pd.DataFrame
     """Tests what `left_out` says."""
@@ -123,7 +123,7 @@ class Leaderboard:
     """Agreement of each other judge with the trusted ones."""
 
     @cached_property
-    def one_comparison(self) -> OneComparison | None:
+    def one_comparison(self) -> OfModels | None:
         """The judge's coefficients on one comparison, fitted when first asked for. None of all
         judges together, with Davidson's ties, relative differences, or without covariates or a
         maximum, and where the leaderboard has no interval for c."""

@@ -1,0 +1,119 @@
+"""A judge's coefficients on one comparison, as `jbt fit` and `jbt leaderboard` print them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from jbt.border import files
+from jbt.border.report import each, with_interval
+from jbt.estimators import mixed
+from jbt.own.shared_coefficients.intervals import LARGEST_SHARE
+from jbt.types import Status
+
+MOST = 10_000
+"""Different verdicts beyond which a random part of the clusters is taken (half a minute)."""
+
+WIDEST = 300
+"""Most different verdicts of a cluster that is taken: time grows with the cube of it."""
+
+FEWEST_DEGREES = 5.0
+"""Fewest degrees of freedom with which an interval is printed."""
+
+SHOWN = 0.5
+"""Largest standard error of the log of a standard deviation that is printed. Where nothing varies
+it is about .7, as the prior alone keeps the standard deviation from 0."""
+
+ENDS = ["estimate", "low", "high"]
+
+COVERAGE = (
+    "in simulation, such 95 % intervals contained the judge's own c in {} studies ({} by setting), "
+    "but in only {} studies in which 15 % of the verdicts were guesses, because guesses draw c "
+    "towards 0"
+)
+
+GROUP = ", group "
+"""In the name of an effect, between what varies and the group of units that has this sd."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OneComparison:
+    """The judge's coefficients on one comparison, and what varies between clusters of verdicts."""
+
+    CLUSTERS: ClassVar[str]
+    """What the clusters are, in a word."""
+    COVERAGE: ClassVar[str]
+    """How often the interval of c contained the judge's own in simulation."""
+
+    status: Status
+    """CONVERGED, NOT_CONVERGED, or FLAT where the verdicts of a cluster do not show what varies."""
+    c: pd.DataFrame
+    """A row for each covariate (of each judge: judge), with covariate, and estimate, low, high in
+    logits per unit."""
+    spread: pd.DataFrame
+    """A row for each effect: effect (in words), sd in logits (for c, per unit), log_error (standard
+    error of its log)."""
+    n_clusters: int
+    """Clusters that the fit took (count)."""
+    fit: mixed.MixedFit | None = None
+    """The fit that they are of, if it converged."""
+
+    def record(self) -> dict[str, Any]:
+        """The entry of the JSON file: what the report prints."""
+        return {
+            "status": self.status.name.lower(),
+            "c": files.plain(self.c),
+            "spread": files.plain(self.spread),
+            f"n_{self.CLUSTERS}": self.n_clusters,
+        }
+
+    def sentences(self, units: Sequence[str]) -> Iterator[str]:
+        """c, how often its interval holds the judge's own, and what varies.
+
+        Args:
+          units: of c, one for each row.
+        """
+        if self.status == Status.FLAT:
+            yield (
+                f"not identified: the verdicts do not show how much varies between {self.CLUSTERS}"
+            )
+            return
+        if self.status != Status.CONVERGED:
+            yield "not estimated: the fit of what varies did not converge"
+            return
+        for c, unit in zip(each(self.c), units, strict=True):
+            whose = f"{c.judge}: " if "judge" in self.c else ""
+            source = f"from {self.n_clusters} {self.CLUSTERS}"
+            yield f"{whose}c[{c.covariate}] = {_logits(c)} per {unit}, {source}"
+        yield self.COVERAGE
+        shown = self.spread[self.spread["log_error"] <= SHOWN]
+        sds = [
+            f"{what} {sd.min():.2f}" + f" to {sd.max():.2f}, by model" * (len(sd) > 1)
+            for what, sd in shown.groupby(shown["effect"].str.split(GROUP).str[0], sort=False)["sd"]
+        ]
+        what = ", ".join(sds) or "too small to be measured"
+        yield f"standard deviations of what varies: {what}"
+
+
+def _logits(estimate: Any) -> str:
+    interval = with_interval(estimate.estimate, estimate.low, estimate.high, "+.2f")
+    return f"{interval} logits" + " (no interval)" * bool(np.isnan(estimate.low))
+
+
+def ends(fit: mixed.MixedFit, along: np.ndarray, fewest: float = FEWEST_DEGREES) -> pd.DataFrame:
+    """Intervals of combinations [C, K], withheld with fewer degrees of freedom, and where the prior
+    holds much of the variance."""
+    found = fit.intervals(along)
+    withheld = ~(found["degrees"] >= fewest) | ~(found["prior_share"] <= LARGEST_SHARE)
+    found.loc[withheld, ["low", "high"]] = np.nan
+    return found[ENDS]
+
+
+def spread_of(fit: mixed.MixedFit) -> pd.DataFrame:
+    """`OneComparison.spread`."""
+    table = pd.DataFrame({"sd": fit.sd, "log_error": fit.log_sd_error})
+    return table.rename_axis("effect").reset_index()

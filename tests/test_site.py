@@ -53,8 +53,9 @@ def test_the_site_opens_from_disk(tmp_path):
     assert len(every) > 40
     found = {f"{page}, as it was typed": unread(page) for page in every}
     with browser.browser() as started:
-        found |= {page: browser.problems(started, page, width=400, dark=True) for page in every}
-        found |= {name: browser.problems(started, site / f"{name}.html") for name in WIDE}
+        narrow = browser.problems(started, *every, width=400, dark=True)
+        found |= {f"{page}, narrow and dark": wrong for page, wrong in narrow.items()}
+        found |= browser.problems(started, *(site / f"{name}.html" for name in WIDE))
         with browser.opened(started, site / "mathematics.html") as (tab, problems):
             tab.wait_for_selector("mjx-container svg")
             assert "\\(" not in tab.inner_text("main")
@@ -82,7 +83,7 @@ def test_the_report_opens_from_disk():
     assert (rows["sweep"] == "crossing").sum() == len(table) > 10
     with browser.browser() as started:
         for width, dark in ((400, True), (1200, False)):
-            assert browser.problems(started, report, width=width, dark=dark) == []
+            assert browser.problems(started, report, width=width, dark=dark) == {report: []}
         with browser.opened(started, report) as (tab, problems):
             tab.wait_for_selector("mjx-container svg")
             assert tab.locator("img[alt^='Figure of']").count() > 15
@@ -127,10 +128,10 @@ def test_what_is_wrong_with_a_page_is_seen(tmp_path):
     good.write_text("<!doctype html><meta name=color-scheme content='light dark'><p>text</p>")
     light.write_text("<!doctype html><p>text</p>")
     with browser.browser() as started:
-        found = "\n".join(browser.problems(started, bad, width=400, dark=True))
-        assert browser.problems(started, good, width=400, dark=True) == []
-        assert browser.problems(started, good, width=1200) == []
-        assert browser.problems(started, light, dark=True) == ["dark text on light"]
+        found = "\n".join(browser.problems(started, bad, width=400, dark=True)[bad])
+        assert browser.problems(started, good, width=400, dark=True) == {good: []}
+        assert browser.problems(started, good, width=1200) == {good: []}
+        assert browser.problems(started, light, dark=True) == {light: ["dark text on light"]}
     for problem in (
         "asks for https://example.org/a.js",
         "gone.css",

@@ -255,7 +255,7 @@ def test_the_page_reads_on_every_screen(tmp_path, monkeypatch):
     with browser.browser() as started:
         for width, dark in ((400, True), (1280, False), (1600, True)):
             made = tmp_path / "audit" / "audit.html"
-            assert browser.problems(started, made, width=width, dark=dark) == []
+            assert browser.problems(started, made, width=width, dark=dark) == {made: []}
 
 
 def test_a_folder_stands_for_its_options(tmp_path, monkeypatch, capsys):

@@ -63,11 +63,9 @@ def browser() -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def opened(
-    started: Any, page: Path, *, query: str = "", width: int = 1200, dark: bool = False
-) -> Iterator[tuple[Any, list[str]]]:
-    """A page from disk, loaded, and the problems with it so far: requests to other hosts (they are
-    refused), files that are not there, errors in the console."""
+def window(started: Any, *, width: int = 1200, dark: bool = False) -> Iterator[tuple[Any, list]]:
+    """A tab of a width (pixels), light or dark, and the problems in it so far: requests to other
+    hosts (they are refused), files that are not there, errors in the console."""
     problems: list[str] = []
 
     def answer(route: Any) -> None:
@@ -85,27 +83,43 @@ def opened(
     tab.on("requestfailed", lambda request: problems.append(f"not loaded: {request.url}"))
     tab.on("console", lambda m: problems.append(f"console: {m.text}") if m.type == "error" else 0)
     tab.on("pageerror", lambda error: problems.append(f"script: {error}"))
-    tab.goto(f"{page.resolve().as_uri()}{query}", wait_until="load")
     yield tab, problems
     context.close()
 
 
-def problems(started: Any, page: Path, *, width: int = 1200, dark: bool = False) -> list[str]:
-    """What is wrong with a page from disk at a width (pixels), light or dark, a line each.
+@contextlib.contextmanager
+def opened(started: Any, page: Path, *, query: str = "") -> Iterator[tuple[Any, list[str]]]:
+    """A page from disk in a `window` of its own, loaded."""
+    with window(started) as (tab, problems):
+        tab.goto(f"{page.resolve().as_uri()}{query}", wait_until="load")
+        yield tab, problems
 
-    The page must scroll vertically only, show all its images, and have text of a contrast of at
-    least 4.5 in the colours asked for.
+
+def problems(
+    started: Any, *pages: Path, width: int = 1200, dark: bool = False
+) -> dict[Path, list[str]]:
+    """What is wrong with each of some pages from disk in one `window`, a line each.
+
+    A page must scroll vertically only, show all its images, and have text of a contrast of at least
+    4.5 in the colours asked for.
     """
-    with opened(started, page, width=width, dark=dark) as (tab, found):
-        # Images further down load when they come into view.
-        tab.evaluate("document.querySelectorAll('img').forEach(i => i.loading = 'eager')")
-        tab.wait_for_function("[...document.images].every(i => i.complete)")
-        look = tab.evaluate(LOOK)
-    found += [f"missing image: {image}" for image in look["missing"]]
-    if look["wide"] > 0:
-        found.append(f"{look['wide']} pixels wider than the window of {width}")
-    if look["contrast"] < 4.5:
-        found.append(f"text of contrast {look['contrast']:.1f}")
-    if look["dark"] != dark:
-        found.append("light text on dark" if look["dark"] else "dark text on light")
+    found = {}
+    with window(started, width=width, dark=dark) as (tab, seen):
+        for page in pages:
+            tab.goto(page.resolve().as_uri(), wait_until="load")
+            # Images further down load when they come into view.
+            tab.evaluate("document.querySelectorAll('img').forEach(i => i.loading = 'eager')")
+            tab.wait_for_function("[...document.images].every(i => i.complete)")
+            found[page] = [*seen, *_looks_wrong(tab.evaluate(LOOK), width, dark)]
+            seen.clear()
     return found
+
+
+def _looks_wrong(look: dict[str, Any], width: int, dark: bool) -> Iterator[str]:
+    yield from (f"missing image: {image}" for image in look["missing"])
+    if look["wide"] > 0:
+        yield f"{look['wide']} pixels wider than the window of {width}"
+    if look["contrast"] < 4.5:
+        yield f"text of contrast {look['contrast']:.1f}"
+    if look["dark"] != dark:
+        yield "light text on dark" if look["dark"] else "dark text on light"

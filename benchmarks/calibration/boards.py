@@ -186,7 +186,7 @@ def board_cells(
     + grid(prompts=[20, 100], deaf=True)
     + grid(prompts=[20, 100], slope=0.4)
     + grid(prompts=[20, 100], apart=0.7),
-    most=400,
+    most=1000,
 )
 def davidson(run, prompts, log_nu=0.0, deaf=False, slope=0.0, apart=0.0):
     """Every prompt has 20 verdicts, drawn from Davidson's model. Where that does not hold, the
@@ -414,7 +414,7 @@ def on_one_comparison(
         {"prompts": 100, "second": 0.3},
         {"prompts": 30, "second": 0.3, "sd": 0.5},
     ],
-    most=200,
+    most=1000,
 )
 def judge_aware(run, prompts, second, sd=0.0):
     """Four models answer every prompt, and two judges see all pairs in both orders: one has

@@ -291,7 +291,7 @@ SHARES = {
         *grid(items=5, prompts=50, uneven=True, apart=1.5),
         *grid(items=5, prompts=[15, 60], skill=12.0),
     ],
-    most=300,
+    most=1000,
 )
 def report_card(run, prompts, items, uneven=False, apart=0.5, skill=1.0):
     """Shares over prompts whose pairs depend on each other.

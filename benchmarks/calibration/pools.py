@@ -438,7 +438,7 @@ def bias_of_a_pool(key, sd, rho, twice, share):
     + grid(sd=1.0, rho=0.5, twice=[0, 1, 10])
     + grid(sd=SDS, rho=0.5, share=[0.5, 0.25])
     + grid(sd=1.0, rho=0.5, twice=1, share=0.25),
-    most=600,
+    most=1000,
 )
 def identify(run, sd, rho, twice=4, share=1.0):
     """The prior-free intervals for c of one pool: that of the profile likelihood, which the command

@@ -25,7 +25,7 @@ def between(varied: dict[str, float]) -> str:
 
 
 @claim(
-    "`jbt leaderboard --elo NAME=1000`", grid(prompts=[15, 30, 100], varied=[{}, VARIED]), most=400
+    "`jbt leaderboard --elo NAME=1000`", grid(prompts=[15, 30, 100], varied=[{}, VARIED]), most=1000
 )
 def elo(run: Run, prompts: int, varied: dict[str, float]) -> Iterator[Any]:
     """Six models on prompts of ten verdicts; the best is compared with the third, which has 1000.
@@ -55,7 +55,7 @@ SIZES = [(15, 15), (30, 30), (30, 100), (100, 100)]
     grid(prompts=SIZES, varied=[{}, VARIED])
     + grid(prompts=[(30, 30), (30, 100)], varied={}, second=0.6)
     + grid(prompts=[(30, 30), (100, 100)], varied=[{}, VARIED], shared=True),
-    most=400,
+    most=1000,
 )
 def by_value(
     run: Run,

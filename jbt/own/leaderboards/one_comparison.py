@@ -35,7 +35,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 
 from jbt.estimators import mixed
 from jbt.own.leaderboards.problem import Problem
@@ -217,6 +216,8 @@ class _Design:
           order: [M] by which models are grouped.
           growth: [M] qualities about their mean, for a problem with gamma and the square of x.
         """
+        from scipy import sparse
+
         verdicts, d = self.verdicts, len(self.covariates)
         sides, models, m = verdicts.sides, verdicts.models, self.source.n_contents
         columns = [

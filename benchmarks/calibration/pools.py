@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from scipy.special import expit
 
 from benchmarks.calibration import (
     COMPARED,
+    Cell,
     Run,
     cell,
     claim,
@@ -286,38 +287,57 @@ def joint(run, judge=1.0, trusted=1.0, pairs=None, **population):
     grid(pools=[12, 40])
     + grid(pools=[12, 40], varied=[{"c_sd": 0.5}, {"unlike": 0.6}, {"noise": 0.6}])
     + grid(varied=[{"c_sd": 1.0}, {"unlike": 1.2}, {"noise": 1.2}])
-    + grid(lapses=0.15)
-    + grid(joint=True, pools=[12, 40], varied=[{}, {"c_sd": 0.5}])
-    + grid(joint=True, varied=[{"c_sd": 1.0}, {"unlike": 0.6, "twice": 2}, {"noise": 0.6}])
-    + grid(joint=True, pairs=3, pools=[12, 40])
-    + grid(joint=True, judge=0.3),
+    + grid(lapses=0.15),
     most=1000,
 )
-def fit_one_comparison(run, pools=40, varied=None, joint=False, judge=1.0, pairs=None, lapses=0.0):
-    """c of a judge on one comparison, alone or with a trusted judge; it is the generating one.
+def fit_one_comparison(run, pools=40, varied=None, lapses=0.0):
+    """c of a judge on one comparison; it is the generating one.
 
     Args:
       varied: what differs from `Population`.
-      joint, judge, pairs: whether a trusted judge is there; see `joint`.
       lapses: share of verdicts that are guesses.
     """
-    s = Population(pools=pools, corr=0.5, twice=0 if joint else 2)
-    s = dataclasses.replace(s, **varied or {})
-    ends = np.full((2, run.studies), np.nan)
-    for study in range(run.studies):
-        fit = shared_fit(run.rng, s, joint=joint, judge=judge, pairs=pairs, lapses=lapses)
-        one = one_comparison(fit, 0)
-        if one is not None:
-            ends[:, study] = one.c[["low", "high"]].iloc[0]
-    name = "`jbt fit --joint`" if joint else "`jbt fit`"
+    s = dataclasses.replace(Population(pools, corr=0.5), **varied or {})
+    words = said(s.words, lapses and f"{lapses:g} of verdicts are guesses")
+    miss = "guesses draw all logits towards 0" * bool(lapses)
+    yield of_one(run, "`jbt fit`", words, lambda: shared_fit(run.rng, s, lapses=lapses), miss)
+
+
+@claim(
+    "",
+    grid(pools=[12, 40], varied=[{}, {"c_sd": 0.5}])
+    + grid(varied=[{"c_sd": 1.0}, {"unlike": 0.6, "twice": 2}, {"noise": 0.6}])
+    + grid(pairs=3, pools=[12, 40])
+    + grid(judge=0.3)
+    + grid(varied={"sd": 1.5, "corr": 0.9, "noise": 1.2}, pure=True),
+    name="fit_one_comparison",
+    most=1000,
+)
+def joint_one_comparison(run, pools=40, varied=None, judge=1.0, pairs=None, pure=False):
+    """The same with a trusted judge; judge, pairs: see `joint`; pure: whether its verdicts have no
+    noise of pairs."""
+    s = dataclasses.replace(Population(pools, twice=0, corr=0.5), **varied or {})
     words = said(
         s.words,
         judge != 1 and f"discrimination of the judge {judge:g}",
         pairs and f"{pairs} trusted pairs a pool",
-        lapses and f"{lapses:g} of verdicts are guesses",
+        pure and "noise of the biased judge alone",
     )
-    miss = "guesses draw all logits towards 0" * bool(lapses)
-    yield cell(f"{name}: c on one comparison", words, ends, BIAS, miss=miss)
+    asked = {"joint": True, "judge": judge, "pairs": pairs, "pure": pure}
+    miss = "what varies for one judge alone looks like a smaller discrimination" * pure
+    yield of_one(run, "`jbt fit --joint`", words, lambda: shared_fit(run.rng, s, **asked), miss)
+
+
+def of_one(
+    run: Run, command: str, words: str, study: Callable[[], SharedFit], miss: str = ""
+) -> Cell:
+    """The intervals of c on one comparison in studies."""
+    ends = np.full((2, run.studies), np.nan)
+    for i in range(run.studies):
+        one = one_comparison(study(), 0)
+        if one is not None:
+            ends[:, i] = one.c[["low", "high"]].iloc[0]
+    return cell(f"{command}: c on one comparison", words, ends, BIAS, miss=miss)
 
 
 def shared_fit(
@@ -327,6 +347,7 @@ def shared_fit(
     joint: bool = False,
     judge: float = 1.0,
     pairs: int | None = None,
+    pure: bool = False,
     lapses: float = 0.0,
 ) -> SharedFit:
     """The average effects in one study of `fit_one_comparison`, by whose tables they are fitted."""
@@ -336,7 +357,8 @@ def shared_fit(
     for c, kappa, factor in [(BIAS, KAPPA, judge), (0.0, 0.0, 1.0)][: 1 + joint]:
         of_pool = c + s.c_sd * (c != 0) * rng.normal(size=(s.pools, 1))
         phi = factor * quality + of_pool * x
-        noise = np.broadcast_to(noise_of_pairs(rng, shown.shape, s.noise), shown.shape)
+        sd = 0.0 if pure and c == 0 else s.noise
+        noise = np.broadcast_to(noise_of_pairs(rng, shown.shape, sd), shown.shape)
         logit = phi[:, first] - phi[:, second] + noise[:, first, second] + kappa
         p = lapses / 2 + (1 - lapses) * expit(logit)
         shares.append((rng.random(p.shape) < p) * 1.0)

@@ -28,8 +28,8 @@ class FitOptions(JointOptions):
     """Missing verdicts are left out (drop). With bounds, c is also estimated as if the item with
     more of the covariate had won all of them, and as if the other had."""
     one_comparison: bool = False
-    """Also estimate c on one comparison, and how much quality and c vary, by a fit with random
-    effects: of each judge, and of all together with --joint."""
+    """Also estimate c on one comparison, and how much quality and c vary (whatever --lam), by a fit
+    with random effects: of each judge, and of all together with --joint."""
     per_pool: bool = False
     """Print the ranking of each pool."""
     discrimination: tuple[str, ...] = ()

@@ -103,8 +103,9 @@ class Analysis:
         if self.joint is not None:
             record["joint"] = self.joint[1].record()
         whose = [*record["judges"], *([record["joint"]] if self.joint else [])]
-        for entry, one in zip(whose, self.one_comparison, strict=False):
-            entry["one_comparison"] = one and one.record()
+        if self.one_comparison:
+            for entry, one in zip(whose, self.one_comparison, strict=True):
+                entry["one_comparison"] = one and one.record()
         return record
 
     def _judge_record(self, g: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pandas as pd
 from jbt.border.report import Report, Section, each, range_of, signed, with_interval
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.judges import JOINT, known_in_words
-from jbt.own.fits.one_comparison import FEWEST
+from jbt.own.fits.one_comparison import FEWEST, OfPools
 from jbt.own.fits.pools import PoolFit, Ranked
 from jbt.own.fits.together import PanelFit, PanelPool
 from jbt.own.shared_coefficients.intervals import LARGEST_SHARE, Basis
@@ -62,11 +62,15 @@ LARGE_KAPPA = 2.0
 the prior .87 to .93 between 2 and 3 logits, and less beyond (.74 and .89 at 4:
 `benchmarks.calibration one_pool`)."""
 
+ONE_COMPARISON = (
+    "by a fit with random effects; c on one comparison is usually farther from 0 than the average "
+    "effect in such pools"
+)
 NOT_ESTIMATED = (
     f"not estimated: this needs a c that is measured over all pools, and at least {FEWEST} pools "
-    f"with no more than {WIDEST} different verdicts each"
+    f"with no more than {WIDEST} different verdicts each, those of all judges of the fit counted"
 )
-"""What stands in place of the fit on one comparison."""
+"""What stands under fits on one comparison, and in place of one."""
 
 AVERAGE = "c and kappa are average effects in such pools"
 """What the coefficients of all pools are."""
@@ -109,12 +113,11 @@ def report(analysis: Analysis, title: str, lead: Sequence[str], *, per_pool: boo
             "simulations, as few verdicts are in doubt"
         )
     sections.append(Section("What these numbers rest on", evidence, _verdicts(judges)))
-    ones = zip([*judges["judge"], JOINT], analysis.one_comparison, strict=False)
-    for judge, one in ones:
-        lines = [NOT_ESTIMATED]
-        if one is not None:
-            lines = list(one.sentences([f"{batch.units} {name}" for name in one.c["covariate"]]))
-        sections.append(Section(f"{judge or 'All verdicts'}: on one comparison", lines))
+    alone = analysis.one_comparison[: len(judges)]
+    sections += [
+        _on_one_comparison(judge or "All verdicts", one)
+        for judge, one in zip(judges["judge"][: len(alone)], alone, strict=True)
+    ]
     if not one_pool:
         lines = [_pools(analysis, g) for g in range(len(judges))]
         sections.append(Section("Pool by pool", lines, detail=True))
@@ -123,13 +126,24 @@ def report(analysis: Analysis, title: str, lead: Sequence[str], *, per_pool: boo
     legend = list(_legend(batch, fits, k))
     sections.append(Section("How to read this", legend, detail=True))
     if analysis.joint is not None:
-        alone = analysis.coefficients, len(judges)
-        sections += _joint_sections(*analysis.joint, *alone, k=k, per_pool=per_pool)
+        of_alone = analysis.coefficients, len(judges)
+        sections += _joint_sections(*analysis.joint, *of_alone, k=k, per_pool=per_pool)
+        sections += [
+            _on_one_comparison("All judges together", one)
+            for one in analysis.one_comparison[len(judges) :]
+        ]
     answer = [
         _answer(analysis),
         *(_rests_on(c, one_pool) for _, c in of_c.groupby("name", sort=False)),
     ]
     return Report(title, lead, sections, answer=answer)
+
+
+def _on_one_comparison(whose: str, one: OfPools | None) -> Section:
+    lines = (
+        [NOT_ESTIMATED] if one is None else [ONE_COMPARISON, *one.sentences(one.c["unit"].tolist())]
+    )
+    return Section(f"{whose}: on one comparison", lines)
 
 
 def _answer(analysis: Analysis) -> str:

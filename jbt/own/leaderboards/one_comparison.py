@@ -40,9 +40,9 @@ from jbt.estimators import mixed
 from jbt.own.leaderboards.problem import Problem
 from jbt.own.shared_coefficients.arrays import places
 from jbt.own.shared_coefficients.one_comparison import (
-    COVERAGE,
     ENDS,
-    GROUP,
+    GUESSES,
+    HELD,
     MOST,
     WIDEST,
     OneComparison,
@@ -75,7 +75,7 @@ class OfModels(OneComparison):
     the leaderboard's."""
 
     CLUSTERS = "prompts"
-    COVERAGE = COVERAGE.format("0.94 of 847", "0.88 to 0.98", "0.04 of 49")
+    COVERAGE = HELD.format("0.94 of 847", "0.88 to 0.98") + GUESSES.format("0.04 of 49")
 
     growth: pd.DataFrame
     """covariate, estimate, low, high of gamma, change of c with a logit of quality, by a fit of its
@@ -83,6 +83,10 @@ class OfModels(OneComparison):
     theta: pd.DataFrame
     """A row for each model with a verdict: model, and estimate, low, high of its quality, logits
     about the mean over the models."""
+
+    @staticmethod
+    def what_varies(effect: str) -> str:
+        return UNITS if effect.startswith(UNITS) else effect
 
 
 def one_comparison(
@@ -125,6 +129,7 @@ def one_comparison(
         spread=pd.DataFrame({"effect": [], "sd": [], "log_error": []}),
         theta=design.named(models).assign(**dict.fromkeys(ENDS, np.nan)),
         n_clusters=n_prompts,
+        n_all=len(np.unique(merged.cluster)),
     )
     try:
         plain = mixed.fit(design.mixed(order=theta))
@@ -251,7 +256,7 @@ class _Design:
         )
         group = (order.argsort().argsort() * min(m, GROUPS) // m)[models]
         units = {
-            f"{UNITS}{GROUP}{g + 1} of {min(m, GROUPS)} by quality": np.where(
+            f"{UNITS}, group {g + 1} of {min(m, GROUPS)} by quality": np.where(
                 group == g, models, -1
             )
             for g in range(min(m, GROUPS))

@@ -30,14 +30,18 @@ it is about .7, as the prior alone keeps the standard deviation from 0."""
 
 ENDS = ["estimate", "low", "high"]
 
-COVERAGE = (
-    "in simulation, such 95 % intervals contained the judge's own c in {} studies ({} by setting), "
-    "but in only {} studies in which 15 % of the verdicts were guesses, because guesses draw c "
+HELD = (
+    "in simulation, such 95 % intervals contained the judge's own c in {} studies ({} by setting)"
+)
+GUESSES = (
+    ", but in only {} studies in which 15 % of the verdicts were guesses, because guesses draw c "
     "towards 0"
 )
-
-GROUP = ", group "
-"""In the name of an effect, between what varies and the group of units that has this sd."""
+ALONE = (
+    ", but in only {} studies in which verdicts on a pair varied for that judge alone, because "
+    "this looks like a smaller discrimination"
+)
+"""Sentences about coverage."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -52,13 +56,15 @@ class OneComparison:
     status: Status
     """CONVERGED, NOT_CONVERGED, or FLAT where the verdicts of a cluster do not show what varies."""
     c: pd.DataFrame
-    """A row for each covariate (of each judge: judge), with covariate, and estimate, low, high in
-    logits per unit."""
+    """A row for each covariate: covariate, estimate, low, high, logits per unit; of several judges
+    with judge."""
     spread: pd.DataFrame
     """A row for each effect: effect (in words), sd in logits (for c, per unit), log_error (standard
     error of its log)."""
     n_clusters: int
     """Clusters that the fit took (count)."""
+    n_all: int
+    """Clusters with verdicts (count)."""
     fit: mixed.MixedFit | None = None
     """The fit that they are of, if it converged."""
 
@@ -87,16 +93,25 @@ class OneComparison:
             return
         for c, unit in zip(each(self.c), units, strict=True):
             whose = f"{c.judge}: " if "judge" in self.c else ""
-            source = f"from {self.n_clusters} {self.CLUSTERS}"
+            left = f" of {self.n_all}" * (self.n_clusters < self.n_all)
+            source = f"from {self.n_clusters}{left} {self.CLUSTERS}"
             yield f"{whose}c[{c.covariate}] = {_logits(c)} per {unit}, {source}"
         yield self.COVERAGE
-        shown = self.spread[self.spread["log_error"] <= SHOWN]
+        shown = self.spread["log_error"] <= SHOWN
+        what = self.spread["effect"].map(self.what_varies)
         sds = [
-            f"{what} {sd.min():.2f}" + f" to {sd.max():.2f}, by model" * (len(sd) > 1)
-            for what, sd in shown.groupby(shown["effect"].str.split(GROUP).str[0], sort=False)["sd"]
+            f"{name} {sd.min():.2f}" + f" to {sd.max():.2f}, by model" * (len(sd) > 1)
+            for name, sd in self.spread["sd"][shown].groupby(what, sort=False)
         ]
-        what = ", ".join(sds) or "too small to be measured"
-        yield f"standard deviations of what varies: {what}"
+        yield f"standard deviations of what varies: {', '.join(sds) or 'none is measured'}"
+        unknown = [name for name in what.unique() if not shown[what == name].any()]
+        if sds and unknown:
+            yield f"too small, or seen in too few verdicts, to be measured: {', '.join(unknown)}"
+
+    @staticmethod
+    def what_varies(effect: str) -> str:
+        """What varies in an effect; several effects may be that of different units."""
+        return effect
 
 
 def _logits(estimate: Any) -> str:

@@ -16,23 +16,24 @@ from scipy.special import expit
 from jbt import own, runtime
 from jbt.estimators import mixed
 from jbt.own.fits import one_comparison as module
-from jbt.own.fits.one_comparison import OfPools, one_comparison
+from jbt.own.fits.one_comparison import OfJudges, OfPools, one_comparison
+from jbt.own.fits.report import ONE_COMPARISON
 from jbt.own.fits.shared import SharedModel, fit_shared
 from jbt.types import Status
 
-JUDGES = {"llm": (1.0, 0.8, 0.3), "expert": (2.0, 0.0, 0.0)}
+JUDGES = {"llm": (1.0, 0.8, 0.3), "other": (0.7, 0.2, -0.3), "expert": (2.0, 0.0, 0.0)}
 """Discrimination, c and kappa."""
 
 
 def written(rng, pools=12, judges=("llm",), contents=3, versions=2, apart=0.0):
-    """Every ordered pair of a pool once; the first contents have two versions."""
+    """Every ordered pair of a pool once; the first contents have two versions. y biases nobody."""
     verdicts, items = [], []
     for pool in range(pools):
         quality = rng.normal(size=contents)
         names = [*range(contents), *range(versions)]
         q = quality[names] + apart * rng.normal(size=len(names))
-        x = rng.normal(size=len(names))
-        items += [(f"p{pool}", f"i{i}", f"c{c}", x[i]) for i, c in enumerate(names)]
+        x, y = rng.normal(size=(2, len(names)))
+        items += [(f"p{pool}", f"i{i}", f"c{c}", x[i], y[i]) for i, c in enumerate(names)]
         for judge in judges:
             s, c, kappa = JUDGES[judge]
             for i, j in itertools.permutations(range(len(names)), 2):
@@ -42,7 +43,7 @@ def written(rng, pools=12, judges=("llm",), contents=3, versions=2, apart=0.0):
     columns = ["pool", "judge", "first", "second", "winner"]
     return (
         pd.DataFrame(verdicts, columns=columns),
-        pd.DataFrame(items, columns=["pool", "item", "content", "x"]),
+        pd.DataFrame(items, columns=["pool", "item", "content", "x", "y"]),
     )
 
 
@@ -54,46 +55,54 @@ def fitted(tables, reference=None, covariates=("x",), **options):
 
 
 def read(verdicts, items):
-    return own.read(verdicts, items, covariates=["x"])
+    return own.read(verdicts, items, covariates=["x", "y"])
 
 
-def naive(verdicts, items, s):
-    """The same problem, written verdict by verdict; `s` by judge, whose first alone is biased."""
-    biased = next(iter(s))
+def naive(verdicts, items, s, covariates=("x",), known=()):
+    """The same problem, written verdict by verdict; `s` by judge. Coefficients: each covariate's c
+    of each judge, kappa of each judge, then the slope of each covariate."""
+    judges, d = list(s), len(covariates)
     facts = items.set_index(["pool", "item"])
-    means = items.groupby(["pool", "content"])["x"].mean()
-    rows, pools = [], {}
+    means = items.groupby(["pool", "content"])[list(covariates)].mean()
+    columns = np.zeros((len(verdicts), d * len(judges) + len(judges) + d))
     units = {name: ([], []) for name in ("content", "version", "pair")}
     numbers = {}
 
     def number(*key):
         return numbers.setdefault(key, len(numbers))
 
-    for v in verdicts.itertuples():
+    for row, v in enumerate(verdicts.itertuples()):
         first, second = facts.loc[(v.pool, v.first)], facts.loc[(v.pool, v.second)]
-        b = means[(v.pool, first["content"])] - means[(v.pool, second["content"])]
-        is_biased = float(v.judge == biased)
-        rows.append([is_biased * (first["x"] - second["x"]), is_biased, s[v.judge] * b])
-        pools.setdefault(v.pool, len(pools))
-        same = first["content"] == second["content"]
+        g = judges.index(v.judge)
+        for i, name in enumerate(covariates):
+            between = means[name][(v.pool, first["content"])]
+            between -= means[name][(v.pool, second["content"])]
+            columns[row, (d + 1) * len(judges) + i] = s[v.judge] * between
+            if v.judge not in known:
+                columns[row, i * len(judges) + g] = first[name] - second[name]
+        if v.judge not in known and getattr(v, "order", "shown") == "shown":
+            columns[row, d * len(judges) + g] = 1
         pair = number("pair", v.judge, v.pool, *sorted((v.first, v.second)))
         for side, item, of_item in ((0, v.first, first), (1, v.second, second)):
-            content = -1 if same else number("content", v.pool, of_item["content"])
-            units["content"][side].append(content)
+            units["content"][side].append(number("content", v.pool, of_item["content"]))
             units["version"][side].append(number("version", v.pool, item))
-            is_less = item == min(v.first, v.second)
-            units["pair"][side].append(pair if is_less else -1)
-    columns = np.array(rows)
+            units["pair"][side].append(pair if item == min(v.first, v.second) else -1)
     factor = verdicts["judge"].map(s).to_numpy()
+    slopes = {
+        f"{name} {judge}": columns[:, i * len(judges) + g]
+        for g, judge in enumerate(judges)
+        for i, name in enumerate(covariates)
+        if judge not in known
+    }
     return mixed.Mixed(
         fixed=sparse.csr_array(columns),
-        precision=np.full(3, 0.1),
-        shown=np.ones(len(rows)),
+        precision=np.full(columns.shape[1], 0.1),
+        shown=np.ones(len(verdicts)),
         wins=(verdicts["winner"] == "first").to_numpy(float),
-        cluster=verdicts["pool"].map(pools).to_numpy(),
+        cluster=verdicts.groupby("pool", sort=False).ngroup().to_numpy(),
         units={name: np.array(sides) for name, sides in units.items()},
         factors={"content": factor, "version": factor},
-        slopes={"c": columns[:, 0]},
+        slopes=slopes,
     )
 
 
@@ -110,24 +119,45 @@ def test_units_of_a_factor_enter_that_often():
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("reference", [None, "expert"])
-def test_the_fit_is_that_of_the_columns_written_verdict_by_verdict(reference):
-    judges = ["llm"] if reference is None else ["llm", "expert"]
-    verdicts, items = written(default_rng(2), 24, judges, contents=4, apart=1.0)
-    fit = fitted(read(verdicts, items), reference)
-    one = one_comparison(fit, 0)
-    s = fit.of("discrimination")["estimate"].to_numpy() if reference else np.ones(1)
+def test_the_fit_is_that_of_the_columns_written_verdict_by_verdict():
+    """Of one judge; the order of some verdicts is unknown."""
+    verdicts, items = written(default_rng(2), 24, contents=4, apart=1.0)
+    verdicts["order"] = np.where(np.arange(len(verdicts)) % 5, "shown", "unknown")
+    one = one_comparison(fitted(read(verdicts, items)), 0)
     with runtime.precision("float64"):
-        twin = mixed.fit(
-            naive(verdicts, items, dict(zip(judges, s, strict=True))), module.PRIORS_SHARE
-        )
+        twin = mixed.fit(naive(verdicts, items, {"llm": 1.0}), module.PRIORS_SHARE)
         ends = twin.intervals(np.eye(3)[:1])[["estimate", "low", "high"]]
     assert one.status == Status.CONVERGED
     assert_allclose(one.c[["estimate", "low", "high"]], ends, atol=1e-5)
     assert_allclose(one.spread["sd"], list(twin.sd.values()), atol=1e-5)
     assert (one.spread["sd"][:2] > 0.3).all()
-    if reference:
-        assert abs(s[0] - 0.5) < 0.3  # in the expert's logits
+
+
+@pytest.mark.heavy
+def test_several_judges_have_their_own_c_and_the_error_of_their_discriminations():
+    """Two of three are biased, by two covariates; beside three fits of the columns."""
+    verdicts, items = written(default_rng(4), 24, list(JUDGES), contents=4, versions=1)
+    fit = fitted(read(verdicts, items), "expert", ["x", "y"])
+    one = one_comparison(fit, 0)
+    s = fit.of("discrimination").set_index("judge")["estimate"].to_dict()
+    at = fit.model.places["discrimination"]
+    errors = np.sqrt(np.diagonal(np.linalg.inv(fit.top.information[0]))[at])
+    assert list(one.c["judge"]) == ["llm", "llm", "other", "other"]
+    assert list(one.c["covariate"]) == ["x", "y", "x", "y"]
+    with runtime.precision("float64"):
+        twin, *others = (
+            mixed.fit(
+                naive(verdicts, items, s | changed, ["x", "y"], ["expert"]), module.PRIORS_SHARE
+            )
+            for changed in ({}, {"llm": s["llm"] + errors[0]}, {"other": s["other"] + errors[1]})
+        )
+        places = [0, 3, 1, 4]  # judge by judge; the expert's are 2 and 5
+        ends = twin.intervals(np.eye(len(twin.beta))[places])
+    assert_allclose(one.c["estimate"], ends["estimate"], atol=1e-5)
+    variance = ((ends["high"] - ends["low"]) / 2) ** 2
+    variance += sum((1.96 * (o.beta - twin.beta)[places]) ** 2 for o in others)
+    assert_allclose(one.c["high"] - one.c["low"], 2 * np.sqrt(variance), rtol=1e-3)
+    assert (one.c["high"] - one.c["low"] > 1.01 * (ends["high"] - ends["low"])).any()
 
 
 @pytest.mark.heavy
@@ -155,13 +185,38 @@ def test_repeated_verdicts_are_verdicts():
         assert_frame_equal(getattr(one, name), getattr(other, name), atol=1e-6)
 
 
-def test_nothing_is_fitted_where_no_interval_could_be():
+def test_nothing_is_fitted_where_no_interval_could_be(monkeypatch):
     rng = default_rng(5)
     few, plain = read(*written(rng, 9)), read(*written(rng, 12, versions=0))
     merged = own.read(*written(rng, 12), covariates=["x"], merge_pools=True)
     for tables in (few, plain, merged):
         assert one_comparison(fitted(tables), 0) is None
+    enough = fitted(read(*written(rng)))
     assert one_comparison(fitted(read(*written(rng)), covariates=()), 0) is None
+    monkeypatch.setattr(module, "WIDEST", 19)  # of 20 different verdicts in each pool
+    assert one_comparison(enough, 0) is None
+
+
+@pytest.mark.heavy
+def test_what_is_left_out_is_said():
+    """A covariate that no two versions differ in; pools that are too wide; verdicts of 2 judges."""
+    verdicts, items = written(default_rng(8), 14, ["llm", "other"])
+    items["y"] = items.groupby(["pool", "content"])["y"].transform("mean")
+    # One pool of many items, each with its own content.
+    wide = [(i, j) for i, j in itertools.permutations([f"w{i}" for i in range(19)], 2)]
+    wide = pd.DataFrame(wide, columns=["first", "second"])
+    wide = wide.assign(
+        pool="wide", judge="llm", winner=np.where(np.arange(342) % 3, "first", "second")
+    )
+    more = pd.DataFrame({"pool": "wide", "item": [f"w{i}" for i in range(19)], "x": range(19)})
+    more = more.assign(content=more["item"], y=more["x"] % 5)
+    tables = read(pd.concat([verdicts, wide]), pd.concat([items, more]))
+    one = one_comparison(fitted(tables, covariates=["x", "y"]), 0)
+    assert list(one.c["covariate"]) == ["x"]
+    assert (one.n_clusters, one.n_all) == (14, 15)
+    text = "\n".join(one.sentences(["unit of x"]))
+    assert "logits per unit of x, from 14 of 15 pools" in text
+    assert module.VERSIONS in text.splitlines()[-1]
 
 
 def test_a_fit_that_fails_leaves_the_other_results(monkeypatch):
@@ -187,25 +242,29 @@ def test_the_command_prints_c_with_what_its_interval_covers(tmp_path, jbt):
     record = json.loads((tmp_path / "f.json").read_text())
     alone, joint = record["judges"][0]["one_comparison"], record["joint"]["one_comparison"]
     for one, where in (
-        (alone, "llm: on one comparison\n"),
-        (joint, "joint: on one comparison\nllm: "),
+        (alone, f"llm: on one comparison\n{ONE_COMPARISON}\n"),
+        (joint, f"together: on one comparison\n{ONE_COMPARISON}\nllm: "),
     ):
         (c,) = one["c"]
         assert f"{where}c[x] = {c['estimate']:+.2f} [{c['low']:+.2f}, {c['high']:+.2f}]" in printed
         assert one["n_pools"] == 12
     assert OfPools.COVERAGE in printed
+    assert OfJudges.COVERAGE in printed
     printed = jbt("fit", *options)
     assert "llm: on one comparison\nnot estimated: this needs" in printed
-    assert "joint: on" not in printed
+    assert "together: on" not in printed
 
 
 @pytest.mark.heavy
 def test_the_printed_coverage_is_that_of_the_kept_rows():
     rows = pd.read_csv("docs/calibration/fit_one_comparison.csv")
-    n = (rows["studies"] * rows["printed"]).round()
-    held, guessed = n * rows["coverage"], rows["setting"].str.contains("guesses")
-    shares = [held[some].sum() / n[some].sum() for some in (~guessed, guessed)]
-    ends = rows["coverage"][~guessed].agg(["min", "max"])
-    assert f"{shares[0]:.2f} of {n[~guessed].sum():.0f} studies" in OfPools.COVERAGE
-    assert f"({ends['min']:.2f} to {ends['max']:.2f} by setting)" in OfPools.COVERAGE
-    assert f"{shares[1]:.2f} of {n[guessed].sum():.0f} studies in which" in OfPools.COVERAGE
+    rows["n"] = (rows["studies"] * rows["printed"]).round()
+    rows["held"] = rows["n"] * rows["coverage"]
+    joint, lost = rows["interval"].str.contains("--joint"), rows["note"].notna()
+    for said, of_it in ((OfPools.COVERAGE, rows[~joint]), (OfJudges.COVERAGE, rows[joint])):
+        sound, missed = of_it[of_it["note"].isna()], of_it[of_it["note"].notna()]
+        share, n, ends = sound["held"].sum() / sound["n"].sum(), sound["n"].sum(), sound["coverage"]
+        assert f"{share:.2f} of {n:.0f} studies ({ends.min():.2f} to {ends.max():.2f} by" in said
+        share = missed["held"].sum() / missed["n"].sum()
+        assert f"in only {share:.2f} of {missed['n'].sum():.0f} studies in which" in said
+    assert lost.sum() == 2

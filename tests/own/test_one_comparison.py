@@ -87,7 +87,7 @@ def test_of_many_verdicts_a_random_part_of_the_prompts_is_taken():
     assert [one.n_clusters for one in (*parts, whole)] == [20, 20, 20, 40]
     assert_frame_equal(parts[0].c, parts[1].c)
     assert parts[0].c["estimate"].item() != parts[2].c["estimate"].item()
-    assert ", from 20 prompts" in "".join(parts[0].sentences(["x"]))
+    assert ", from 20 of 40 prompts" in "".join(parts[0].sentences(["x"]))
 
 
 def test_repeated_verdicts_are_verdicts():

@@ -19,7 +19,6 @@ towards 0.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -28,7 +27,6 @@ from jbt import runtime
 from jbt.estimators import mixed
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.shared import SharedFit
-from jbt.own.shared_coefficients.arrays import places
 from jbt.own.shared_coefficients.intervals import Basis, Z
 from jbt.own.shared_coefficients.one_comparison import (
     ALONE,
@@ -45,8 +43,8 @@ from jbt.own.tables.tables import covariate_values
 from jbt.stats.score_tests import part
 from jbt.types import Prior, Status
 
-FEWEST = 10
-"""Pools below which nothing is fitted."""
+FEWEST = 12
+"""Pools below which nothing is fitted: no coverage is simulated there."""
 
 PRIORS_SHARE = 0.15
 """Largest share of the prior in the information about a standard deviation that is estimated. With
@@ -75,8 +73,8 @@ def one_comparison(
     fit: SharedFit, owner: int, prior: Prior | None = None, *, seed: int = 0
 ) -> OfPools | None:
     """Fit what varies, with the coefficients on one comparison of one owner of shared coefficients;
-    None where no c over all pools is measured, and with fewer than `FEWEST` pools of at most
-    `WIDEST` different verdicts, which alone are taken.
+    None where no c over all pools is measured, of judges together of whom none is trusted, and with
+    fewer than `FEWEST` pools of at most `WIDEST` different verdicts, which alone are taken.
 
     Args:
       fit: of each judge alone, or of all together.
@@ -87,7 +85,8 @@ def one_comparison(
     of_c = fit.of("c")
     of_c = of_c[of_c["owner"] == owner]
     measured = (of_c["basis"] == Basis.MEASURED).to_numpy()
-    if not measured.any():
+    panel = fit.model.judges
+    if not measured.any() or (panel is not None and not panel.known.any()):
         return None
     design = _Design.of(fit, owner, prior or Prior(), seed)
     n_pools = design.verdicts["pool"].nunique()
@@ -95,7 +94,7 @@ def one_comparison(
         return None
     names = of_c.loc[measured, ["judge", "name", "unit"]].reset_index(drop=True)
     names, kind = names.rename(columns={"name": "covariate"}), OfJudges
-    if fit.model.judges is None:
+    if panel is None:
         names, kind = names.drop(columns="judge"), OfPools
     result = kind(
         status=Status.NOT_CONVERGED,
@@ -106,19 +105,18 @@ def one_comparison(
     )
     with runtime.precision("float64"):
         try:
-            found = mixed.fit(design.mixed(), PRIORS_SHARE)
-            moved = [
-                mixed.fit(other.mixed(), PRIORS_SHARE).beta - found.beta
-                for other in design.other_discriminations(fit)
-            ]
+            designs = [design, *design.other_discriminations(fit)]
+            found, *others = (mixed.fit(one.mixed(), PRIORS_SHARE) for one in designs)
         except np.linalg.LinAlgError:  # the other results do not depend on this fit
             return result
-    if found.status != Status.CONVERGED:
+    if any(one.status != Status.CONVERGED for one in (found, *others)):
         return result
-    at = design.at["c"][:, ~design.known].T.ravel()[measured]
+    places = np.arange(len(design.batch.covariates) * len(design.judges))
+    at = places.reshape(-1, len(design.judges))[:, ~design.known].T.ravel()[measured]
     c = ends(found, np.eye(len(found.beta))[at])
     middle, half = (c["high"] + c["low"]) / 2, (c["high"] - c["low"]) / 2
-    half = np.hypot(half, Z * np.linalg.norm([np.zeros(len(at)), *(m[at] for m in moved)], axis=0))
+    moved = [np.zeros(len(at)), *((other.beta - found.beta)[at] for other in others)]
+    half = np.hypot(half, Z * np.linalg.norm(moved, axis=0))
     c = c.assign(low=middle - half, high=middle + half)
     c, spread = names.join(c), spread_of(found)
     return replace(result, fit=found, status=Status.CONVERGED, c=c, spread=spread)
@@ -179,13 +177,8 @@ class _Design:
         steps = np.diag(errors * (fit.top.weight[at] > 0))
         return [replace(self, discrimination=self.discrimination + s) for s in steps if s.any()]
 
-    @cached_property
-    def at(self) -> dict[str, np.ndarray]:
-        d, j = len(self.batch.covariates), len(self.judges)
-        return places(c=(d, j), kappa=(j,), slope=(d,))
-
     def mixed(self) -> mixed.Mixed:
-        """The problem."""
+        """The problem, whose coefficients are c [D, J], kappa [J] and b [D]."""
         from scipy import sparse
 
         tables, model, rows = self.batch.tables, self.batch.model, self.verdicts

@@ -68,7 +68,8 @@ ONE_COMPARISON = (
 )
 NOT_ESTIMATED = (
     f"not estimated: this needs a c that is measured over all pools, and at least {FEWEST} pools "
-    f"with no more than {WIDEST} different verdicts each, those of all judges of the fit counted"
+    f"with no more than {WIDEST} different verdicts each, those of all judges of the fit counted; "
+    "of all judges together, also one whose c and kappa are known (--reference, --anchors)"
 )
 """What stands under fits on one comparison, and in place of one."""
 

@@ -48,10 +48,14 @@ class Block(NamedTuple):
     """[q] the effect of each column."""
     data: tuple[np.ndarray, np.ndarray]
     """Shown and wins [n, r]."""
+    fixed: Any
+    """[n r, K] sparse, the rows of the problem's `fixed`; 0 at padding."""
 
 
 def blocks_of(problem: Mixed) -> list[Block]:
     """The clusters with a verdict, those of similar numbers of rows and units together."""
+    from scipy import sparse
+
     real = np.flatnonzero(problem.shown > 0)
     _, cluster = np.unique(problem.cluster[real], return_inverse=True)
     order = np.argsort(cluster, kind="stable")
@@ -67,6 +71,8 @@ def blocks_of(problem: Mixed) -> list[Block]:
         n_units = np.bincount(found[0], minlength=len(n_rows))
         factor = problem.factors.get(name, np.ones(len(problem.shown)))[rows]
         local.append((at.reshape(2, -1), n_units, factor))
+    k = problem.fixed.shape[1]
+    fixed = sparse.vstack([problem.fixed, sparse.csr_array((1, k))]).tocsr()
     sizes, blocks = _rounded(np.maximum(n_rows, FEWEST_ROWS)), []
     for r in np.unique(sizes).tolist():
         members = np.flatnonzero(sizes == r)
@@ -91,7 +97,8 @@ def blocks_of(problem: Mixed) -> list[Block]:
             effect.append(h)
         columns = np.concatenate([*columns, np.zeros((len(members), r, 0))], 2)
         data = np.append(problem.shown, 0.0)[index], np.append(problem.wins, 0.0)[index]
-        blocks.append(Block(members, index, columns, np.array(effect, int), data))
+        of_rows = fixed[index.ravel()]
+        blocks.append(Block(members, index, columns, np.array(effect, int), data, of_rows))
     return blocks
 
 
@@ -127,73 +134,103 @@ def likelihood(*arrays: np.ndarray) -> tuple[Any, ...]:
 
 @quick_compilation.jit
 def _terms(sds: Array, *clusters: Array) -> tuple[Array, ...]:
-    """Of every cluster the marginal log-likelihood (the sum), its gradient in the logits and in the
-    sds of the columns, minus its second derivative in the logits, and the modes."""
-    gradients = jax.value_and_grad(_marginal, (0, 1), has_aux=True)
-
-    def one(logits: Array, *cluster: Array) -> tuple[Array, ...]:
-        (value, (weight, mode)), (residual, of_sd) = gradients(logits, sds, *cluster)
-        return value, residual, of_sd, weight, mode
-
-    value, *rest = jax.vmap(one)(*clusters)
+    """`_of_cluster` of every cluster, the log-likelihoods summed."""
+    value, *rest = jax.vmap(lambda logits, *data: _of_cluster(logits, sds, *data))(*clusters)
     return value.sum(), *rest
 
 
-def _marginal(
+class _Density(NamedTuple):
+    """Log-density of a cluster's verdicts and its effects, these in units of their sd."""
+
+    logits: Float[Array, " r"]
+    scaled: Float[Array, "r q"]
+    shown: Float[Array, " r"]
+    wins: Float[Array, " r"]
+
+    def at(self, mode: Float[Array, " q"]) -> Float[Array, ""]:
+        eta = self.logits + self.scaled @ mode
+        return self.wins @ eta - self.shown @ jax.nn.softplus(eta) - mode @ mode / 2
+
+    def precision(self, weight: Float[Array, " r"]) -> Float[Array, "q q"]:
+        """Minus the second derivative in the effects."""
+        eye = jnp.eye(self.scaled.shape[1], dtype=weight.dtype)
+        return eye + (self.scaled * weight[:, None]).T @ self.scaled
+
+    def newton(self, mode: Float[Array, " q"]) -> Float[Array, " q"]:
+        """Newton's step to the largest density."""
+        p = jax.nn.sigmoid(self.logits + self.scaled @ mode)
+        gradient = self.scaled.T @ (self.wins - self.shown * p) - mode
+        return jnp.linalg.solve(self.precision(self.shown * p * (1 - p)), gradient)
+
+    def mode(self, start: Float[Array, " q"]) -> Float[Array, " q"]:
+        """The effects of the largest density, by Newton's method with shorter steps where it
+        falls."""
+
+        def inner(state: tuple[Array, ...]) -> tuple[Array, ...]:
+            mode, height, length, _, count = state
+            step = length * self.newton(mode)
+            new = self.at(mode + step)
+            good = new >= height - INNER_TOLERANCE
+            length = jnp.where(good, jnp.minimum(1, 2 * length), length / 4)
+            mode, height = jnp.where(good, mode + step, mode), jnp.where(good, new, height)
+            return mode, height, length, jnp.abs(step).max(initial=0), count + 1
+
+        def going(state: tuple[Array, ...]) -> Array:
+            return (state[3] > INNER_TOLERANCE) & (state[4] < INNER_STEPS)
+
+        one = jnp.ones((), start.dtype)
+        first = start, self.at(start), one, jnp.inf * one, jnp.zeros((), int)
+        return jax.lax.while_loop(going, inner, first)[0]
+
+
+def _of_cluster(
     logits: Float[Array, " r"],
     sds: Float[Array, " q"],
     columns: Float[Array, "r q"],
     shown: Float[Array, " r"],
     wins: Float[Array, " r"],
     start: Float[Array, " q"],
-) -> tuple[Float[Array, ""], tuple[Float[Array, "r r"], Float[Array, " q"]]]:
-    """The marginal log-likelihood of one cluster; minus its second derivative in the logits without
-    the determinant's part, and the mode of the effects in units of their sd."""
-    eye = jnp.eye(len(sds), dtype=logits.dtype)
+) -> tuple[Array, ...]:
+    """Of one cluster the marginal log-likelihood, its gradient in the logits and in the sds of the
+    columns, minus its second derivative in the logits without the part of the determinant and the
+    terms, and the mode of the effects in units of their sd.
 
-    def density(mode: Array, logits: Array, scaled: Array) -> Array:
-        eta = logits + scaled @ mode
-        won, lost = jax.nn.log_sigmoid(eta), jax.nn.log_sigmoid(-eta)
-        return (wins * won + (shown - wins) * lost).sum() - (mode**2).sum() / 2
-
-    def newton(mode: Array, logits: Array, scaled: Array) -> Array:
-        p = jax.nn.sigmoid(logits + scaled @ mode)
-        hessian = eye + (scaled * (shown * p * (1 - p))[:, None]).T @ scaled
-        return jnp.linalg.solve(hessian, scaled.T @ (wins - shown * p) - mode)
-
-    scaled = columns * sds
-    known = jax.lax.stop_gradient((logits, scaled))
-
-    def inner(state: tuple[Array, ...]) -> tuple[Array, ...]:
-        mode, height, length, _, count = state
-        step = length * newton(mode, *known)
-        new = density(mode + step, *known)
-        good = new >= height - INNER_TOLERANCE
-        length = jnp.where(good, jnp.minimum(1, 2 * length), length / 4)
-        mode, height = jnp.where(good, mode + step, mode), jnp.where(good, new, height)
-        return mode, height, length, jnp.abs(step).max(initial=0), count + 1
-
-    def going(state: tuple[Array, ...]) -> Array:
-        return (state[3] > INNER_TOLERANCE) & (state[4] < INNER_STEPS)
-
-    one = jnp.ones((), logits.dtype)
-    first = start, density(start, *known), one, jnp.inf * one, jnp.zeros((), int)
-    mode = jax.lax.stop_gradient(jax.lax.while_loop(going, inner, first)[0])
-    # At the mode one more step changes nothing but the derivative, which is then the mode's.
-    mode = mode + newton(mode, logits, scaled)
-    eta = logits + scaled @ mode
+    The gradient is written out, which halves the time that JAX's own takes. Let V be the posterior
+    covariance of the rows' logits, and G the log-likelihood without the density at the mode: a
+    function of V and of the rows' weights, which change with the logits at the mode.
+    """
+    density = _Density(logits, columns * sds, shown, wins)
+    mode = density.mode(start)
+    eta = logits + density.scaled @ mode
     p = jax.nn.sigmoid(eta)
-    weight = shown * p * (1 - p)
-    root = jnp.linalg.cholesky(eye + (scaled * weight[:, None]).T @ scaled)
-    half = jax.scipy.linalg.solve_triangular(root, scaled.T, lower=True)
-    spread = half.T @ half  # posterior covariance of the rows' logits
-    laplace = density(mode, logits, scaled) - jnp.log(jnp.diagonal(root)).sum()
-    third, fourth = weight * (1 - 2 * p), weight * (1 - 6 * p * (1 - p))
-    own = jnp.diagonal(spread)
-    skew = third * own
-    expansion = (
-        -(fourth * own**2).sum() / 8 + skew @ spread @ skew / 8 + third @ spread**3 @ third / 12
-    )
-    marginal_weight = jnp.diag(weight) - weight[:, None] * spread * weight
-    bounded = LARGEST_TERMS * jnp.tanh(expansion / LARGEST_TERMS)
-    return laplace + bounded, (marginal_weight, jax.lax.stop_gradient(mode))
+    residual, of_one = wins - shown * p, p * (1 - p)
+    weight = shown * of_one
+    third, fourth = weight * (1 - 2 * p), weight * (1 - 6 * of_one)
+    fifth = third * (1 - 12 * of_one)
+    root = jnp.linalg.cholesky(density.precision(weight))
+    half = jax.scipy.linalg.solve_triangular(root, density.scaled.T, lower=True)
+    covariance = half.T @ half
+    variance = jnp.diagonal(covariance)
+    skew = third * variance
+    pulled, cubed = covariance @ skew, covariance**3 @ third
+    terms = -fourth @ variance**2 / 8 + skew @ pulled / 8 + third @ cubed / 12
+    bounded = jnp.tanh(terms / LARGEST_TERMS)
+    value = density.at(mode) - jnp.log(jnp.diagonal(root)).sum() + LARGEST_TERMS * bounded
+
+    # Of G in V but for the determinant, in the weights, and in the logits at the mode.
+    by_covariance = jnp.outer(third, third) * covariance**2 / 4 + jnp.outer(skew, skew) / 8
+    by_covariance += jnp.diag(third * pulled - fourth * variance) / 4
+    by_covariance *= 1 - bounded**2
+    product = covariance @ by_covariance
+    by_weight = -variance / 2 - (product * covariance).sum(1)
+    of_terms = fourth * (variance * pulled / 4 + cubed / 6) - fifth * variance**2 / 8
+    by_eta = third * by_weight + (1 - bounded**2) * of_terms
+    # The mode follows the logits and the sds.
+    of_logits = residual + by_eta - weight * (covariance @ by_eta)
+    lifted = jax.scipy.linalg.solve_triangular(root, half, lower=True, trans=1)
+    turned = by_covariance @ lifted.T
+    by_scaled = 2 * (turned - weight[:, None] * (covariance @ turned)) - weight[:, None] * lifted.T
+    of_sds = (columns * by_scaled).sum(0) + mode * (columns.T @ of_logits)
+    of_sds += (lifted @ by_eta) * (columns.T @ residual)
+    marginal_weight = jnp.diag(weight) - weight[:, None] * covariance * weight
+    return value, of_logits, of_sds, marginal_weight, mode

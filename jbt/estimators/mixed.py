@@ -191,8 +191,7 @@ class _Part(NamedTuple):
     """A block's clusters at the maximum."""
 
     fixed: Any
-    """[n r, K] sparse, the rows of the problem's `fixed`; during the search scaled by the crossed
-    sds."""
+    """`Block.fixed`."""
     residual: np.ndarray
     """[n, r] gradient of the marginal log-likelihood in the rows' logits."""
     weight: np.ndarray
@@ -381,7 +380,7 @@ def _maximise(problem: Mixed) -> MixedFit:
         Status.CONVERGED if converged else Status.NOT_CONVERGED,
         given,
         inverse,
-        [part._replace(fixed=part.fixed.multiply(1 / scale).tocsr()) for part in top.parts],
+        top.parts,
     )
 
 
@@ -409,7 +408,6 @@ def _evaluate(
 
     k, h, local = len(beta), len(log_sd), _n_local(problem)
     scale = _scale(problem, log_sd)
-    columns = sparse.vstack([problem.fixed.multiply(scale), sparse.csr_array((1, k))]).tocsr()
     logits = np.append(problem.fixed @ (scale * beta), 0)
     log_likelihood, of_verdicts = 0.0, np.zeros((k, k))
     gradient, score = np.zeros(k), np.zeros(h)
@@ -418,30 +416,31 @@ def _evaluate(
         sds = np.exp(log_sd)[block.effect]
         arrays = logits[block.rows], sds, block.columns, *block.data, mode
         value, residual, of_sd, weight, mode = likelihood(*arrays)
-        fixed = columns[block.rows.ravel()]
         of_clusters = np.zeros((len(mode), h))
         np.add.at(of_clusters.T, block.effect, (of_sd * sds).T)
         n, r = residual.shape
         for name, place in zip(problem.crossed, range(local, h), strict=True):
             chosen = problem.crossed[name]
-            moved = (fixed[:, chosen] @ beta[chosen]).reshape(n, r)
-            of_clusters[:, place] = (residual * moved).sum(1)
+            own = np.zeros(k)
+            own[chosen] = scale[chosen] * beta[chosen]
+            of_clusters[:, place] = (residual * (block.fixed @ own).reshape(n, r)).sum(1)
         weights = sparse.bsr_array((weight, np.arange(n), np.arange(n + 1)), shape=(n * r, n * r))
-        of_verdicts += (fixed.T @ (weights @ fixed)).toarray()
-        gradient += fixed.T @ residual.ravel()
+        of_verdicts += (block.fixed.T @ (weights @ block.fixed)).toarray()
+        gradient += block.fixed.T @ residual.ravel()
         score += of_clusters.sum(0)
         log_likelihood += value
-        parts.append(_Part(fixed, residual, weight, of_clusters))
+        parts.append(_Part(block.fixed, residual, weight, of_clusters))
         new_modes.append(mode)
 
     precision = problem.precision.copy()
     for places in problem.crossed.values():
         precision[places] = 1
+    of_verdicts *= np.outer(scale, scale)
     information = of_verdicts + np.diag(precision)
     known = np.linalg.solve(information, of_verdicts)
     for name, place in zip(problem.crossed, range(local, h), strict=True):
         score[place] -= known[np.ix_(problem.crossed[name], problem.crossed[name])].trace()
     objective = log_likelihood - (precision * beta**2).sum() / 2
     score += 1 - np.exp(log_sd)
-    gradient -= precision * beta
+    gradient = scale * gradient - precision * beta
     return _Point(beta, objective, gradient, information, score, new_modes, parts)

@@ -3,7 +3,6 @@
 import itertools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.random import default_rng
@@ -60,7 +59,7 @@ def verdicts(rng, prompts, *, sd=0.0, sd_prompt=0.0, sd_model=0.0, c=0.8, times=
     )
 
 
-marginal = jax.jit(cluster_likelihood._marginal)
+of_cluster = jax.jit(cluster_likelihood._of_cluster)
 
 
 def by_quadrature(logits, columns, shown, wins, nodes=40):
@@ -83,29 +82,25 @@ def test_the_marginal_likelihood_is_that_of_quadrature(sd):
     )
     columns, shown = sd * columns.T, np.full(10, 2.0)
     wins, logits = rng.binomial(2, 0.6, 10) * 1.0, rng.normal(size=10)
-    arrays = map(jnp.asarray, (logits, np.ones(3), columns, shown, wins, np.zeros(3)))
-    value, _ = marginal(*arrays)
+    value, *_ = of_cluster(logits, np.ones(3), columns, shown, wins, np.zeros(3))
     assert float(value) == pytest.approx(by_quadrature(logits, columns, shown, wins), abs=0.01)
 
 
-def test_gradients_are_those_of_finite_differences():
+@pytest.mark.parametrize("scale", [1.0, 4.0], ids=["expanded", "bounded"])
+def test_gradients_are_those_of_finite_differences(scale):
     rng = default_rng(1)
     columns, shown = rng.normal(size=(10, 3)), np.full(10, 3.0)
-    wins, logits, sds = rng.binomial(3, 0.5, 10) * 1.0, rng.normal(size=10), np.array([0.5, 1, 1.5])
+    wins, logits = rng.binomial(3, 0.5, 10) * 1.0, rng.normal(size=10)
+    sds = scale * np.array([0.5, 1, 1.5])
 
-    def value(logits, sds):
-        data = map(jnp.asarray, (columns, shown, wins, np.zeros(3)))
-        return float(marginal(jnp.asarray(logits), jnp.asarray(sds), *data)[0])
+    def of(logits, sds):
+        return of_cluster(logits, sds, columns, shown, wins, np.zeros(3))
 
-    data = [jnp.asarray(v)[None] for v in (logits, columns, shown, wins, np.zeros(3))]
-    total, of_logits, of_sds, *_ = jax.device_get(
-        cluster_likelihood._terms(jnp.asarray(sds), *data)
-    )
-    assert total == pytest.approx(value(logits, sds))
-    expected = optimize.approx_fprime(logits, lambda v: value(v, sds), 1e-6)
-    assert_allclose(of_logits[0], expected, atol=1e-5)
-    expected = optimize.approx_fprime(sds, lambda v: value(logits, v), 1e-6)
-    assert_allclose(of_sds[0], expected, atol=1e-5)
+    _, of_logits, of_sds, *_ = of(logits, sds)
+    expected = optimize.approx_fprime(logits, lambda v: float(of(v, sds)[0]), 1e-6)
+    assert_allclose(of_logits, expected, atol=1e-5)
+    expected = optimize.approx_fprime(sds, lambda v: float(of(logits, v)[0]), 1e-6)
+    assert_allclose(of_sds, expected, atol=1e-5)
 
 
 def test_an_effect_that_no_cluster_shows_is_left_out():

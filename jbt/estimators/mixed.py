@@ -39,7 +39,7 @@ LEVEL = 0.95
 """Coverage of every interval."""
 
 START = -1.0
-"""Log sd at which every fit starts."""
+"""Log sd at which a fit starts that is not told where."""
 
 MAX_STEPS, TOLERANCE, LAST = 30, 1e-2, 1e-4
 """Of Newton's method; tolerance of the last step, in posterior standard deviations, during the
@@ -220,26 +220,30 @@ class _Part(NamedTuple):
         return np.concatenate(change) + of_sds, np.concatenate(share).clip(0)
 
 
-def fit(problem: Mixed, priors_share: float = PRIORS_SHARE) -> MixedFit:
+def fit(
+    problem: Mixed, priors_share: float = PRIORS_SHARE, start: Mapping[str, float] | None = None
+) -> MixedFit:
     """Fit the coefficients and the sds (float64 must be on). Effects whose sd the verdicts do not
     identify are left out.
 
     Args:
       priors_share: share of the information about a log sd above which the prior chose it: then it
         is not identified, and is fixed at 0.
+      start: sds of a similar problem's fit, from which the search starts.
     """
-    lost = unseen(problem)
+    lost, start = unseen(problem), start or {}
     if not lost:
-        found = _maximise(problem)
+        found = _maximise(problem, start)
         if found.status == Status.CONVERGED:
             log_sds = slice(len(problem.precision), None)
             known = np.diagonal(np.linalg.inv(found.inverse[log_sds, log_sds]))
             # The prior's part: minus the second derivative of log sd - sd.
             shares = zip(found.sd.items(), known, strict=True)
             lost = [name for (name, sd), total in shares if sd > priors_share * total]
+            start = found.sd
         if not lost:
             return found
-    rest = fit(problem.without(lost), priors_share)
+    rest = fit(problem.without(lost), priors_share, start)
     return replace(rest, sd={name: rest.sd.get(name, 0.0) for name in problem.effects})
 
 
@@ -350,9 +354,11 @@ class _Search:
         return log_sd
 
 
-def _maximise(problem: Mixed) -> MixedFit:
+def _maximise(problem: Mixed, start: Mapping[str, float]) -> MixedFit:
     search = _Search(problem, blocks_of(problem))
-    k, log_sd = len(problem.precision), np.full(len(problem.effects), START)
+    known = [start.get(name) for name in problem.effects]
+    log_sd = np.array([np.log(sd) if sd else START for sd in known])
+    k = len(problem.precision)
     if len(log_sd):
         log_sd = search.ascend(log_sd)
     top = search.at(log_sd, LAST)

@@ -105,8 +105,11 @@ def one_comparison(
     )
     with runtime.precision("float64"):
         try:
-            designs = [design, *design.other_discriminations(fit)]
-            found, *others = (mixed.fit(one.mixed(), PRIORS_SHARE) for one in designs)
+            found = mixed.fit(design.mixed(), PRIORS_SHARE)
+            others = [
+                mixed.fit(other.mixed(), PRIORS_SHARE, found.sd)
+                for other in design.other_discriminations(fit)
+            ]
         except np.linalg.LinAlgError:  # the other results do not depend on this fit
             return result
     if any(one.status != Status.CONVERGED for one in (found, *others)):

@@ -139,7 +139,7 @@ def one_comparison(
         of_one = of_one - of_one[design.known].mean()
         if not any(sd for name, sd in plain.sd.items() if not name.endswith(MODELS)):
             return replace(result, status=Status.FLAT)
-        growing = mixed.fit(design.mixed(order=theta, growth=of_one))
+        growing = mixed.fit(design.mixed(order=theta, growth=of_one), start=plain.sd)
     except np.linalg.LinAlgError:  # the ranking does not depend on this fit
         return result
     growth = nothing

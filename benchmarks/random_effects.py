@@ -116,7 +116,7 @@ def tables(data: Path | None) -> Iterator[tuple[str, OneComparison | None]]:
     yield name, one_comparison(shared_fit(rng, Population(40, corr=0.5, c_sd=0.5), joint=True), 0)
     if data is not None and (data / "prd").exists():
         files = [pd.read_csv(data / "prd" / f"{name}.csv") for name in ("verdicts", "items")]
-        verdicts = own.read(*files, covariates=["words"])
+        verdicts = own.read(*files, covariates=["words"], ties="drop")
         for board in own.leaderboard(verdicts, ["words"], transform="log"):
             yield f"PRD, {board.judge}", board.one_comparison
 

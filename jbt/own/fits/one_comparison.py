@@ -36,6 +36,7 @@ from jbt.own.shared_coefficients.one_comparison import (
     MOST,
     WIDEST,
     OneComparison,
+    decided,
     ends,
     spread_of,
 )
@@ -73,8 +74,9 @@ def one_comparison(
     fit: SharedFit, owner: int, prior: Prior | None = None, *, seed: int = 0
 ) -> OfPools | None:
     """Fit what varies, with the coefficients on one comparison of one owner of shared coefficients;
-    None where no c over all pools is measured, of judges together of whom none is trusted, and with
-    fewer than `FEWEST` pools of at most `WIDEST` different verdicts, which alone are taken.
+    None where no c over all pools is measured, of judges together of whom none is trusted, where
+    verdicts are ties or graded, and with fewer than `FEWEST` pools of at most `WIDEST` different
+    verdicts, which alone are taken.
 
     Args:
       fit: of each judge alone, or of all together.
@@ -90,7 +92,7 @@ def one_comparison(
         return None
     design = _Design.of(fit, owner, prior or Prior(), seed)
     n_pools = design.verdicts["pool"].nunique()
-    if n_pools < FEWEST:
+    if n_pools < FEWEST or not decided(design.verdicts["wins"].to_numpy()):
         return None
     names = of_c.loc[measured, ["judge", "name", "unit"]].reset_index(drop=True)
     names, kind = names.rename(columns={"name": "covariate"}), OfJudges

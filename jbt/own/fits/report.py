@@ -67,8 +67,9 @@ ONE_COMPARISON = (
     "effect in such pools"
 )
 NOT_ESTIMATED = (
-    f"not estimated: this needs a c that is measured over all pools, and at least {FEWEST} pools "
-    f"with no more than {WIDEST} different verdicts each, those of all judges of the fit counted; "
+    "not estimated: this needs a c that is measured over all pools, verdicts that are not graded "
+    f"and not ties (--ties drop leaves ties out), and at least {FEWEST} pools with no more than "
+    f"{WIDEST} different verdicts each, those of all judges of the fit counted; "
     "of all judges together, also one whose c and kappa are known (--reference, --anchors)"
 )
 """What stands under fits on one comparison, and in place of one."""

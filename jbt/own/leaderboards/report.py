@@ -41,8 +41,9 @@ AVERAGE = "average effect on win rates over such prompts"
 """What c of a leaderboard is."""
 
 NOT_ESTIMATED = (
-    "not estimated: this needs the verdicts of one judge on at least 15 prompts, an interval for "
-    "each c, and neither --difference relative nor --ties davidson"
+    "not estimated: this needs the verdicts of one judge on at least 15 prompts, not graded and "
+    "without ties (--ties drop leaves ties out), an interval for each c, and not --difference "
+    "relative"
 )
 """What stands in place of the fit on one comparison."""
 

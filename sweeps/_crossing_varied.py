@@ -13,9 +13,9 @@ of the crossings of many (c*, sd) pairs onto the crossing law as pools grow.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -160,16 +160,15 @@ class Varied(Sweep):
 
 # --- what the paper leaves open
 
-CHOICES = ("sd", "position", "link", "completeness")
-"""Choices that are simulated, beside the covariate; `every` only thins the grid."""
 SIGNS = {
-    "sd": "sd of quality {}",
-    "position": "first shown preferred by {} logit",
+    "sd": "sd of quality {:g}",
+    "position": "first shown preferred by {:g} logit",
     "link": "{} link of the judge",
-    "completeness": "share of verdicts collected {}",
-    "every": r"grid of $\rho$ {} times as coarse",
+    "completeness": "share of verdicts collected {:g}",
+    "every": r"grid of $\rho$ {:g} times as coarse",
 }
-"""Choice -> name of a value."""
+"""Choice, beside the covariate -> name of a value. All but `every`, which only thins the grid, are
+simulated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +176,7 @@ class Choices(PoolKind, Varied):
     """What the paper leaves open about the crossing: each choice, and what it moves."""
 
     name = "crossing_choices"
-    columns = ("covariate", *CHOICES, "every", "rho")
+    columns = ("covariate", *SIGNS, "rho")
     presets = {
         "smoke": {
             "pools": 64,
@@ -222,27 +221,25 @@ class Choices(PoolKind, Varied):
 
     def cells(self) -> list[Cell]:
         """The baseline of each covariate and its choices, one at a time."""
-        changes = [{name: v} for name in SIGNS for v in getattr(self, name)]
-        cells: dict[tuple[Any, ...], Cell] = {}
-        for covariate in self.covariate:
-            kind = "continuous" if covariate == "continuous" else "binary"
-            rho = self.reached("binary" if covariate == "binary" else "continuous")
-            scale = pools.BINARY_RHO_MAX if covariate == "binary_latent" else 1.0
-            pool = {"pool": self.pool, "max_correlation": self.max_correlation}
-            own = {"covariate": kind, "rho": tuple(scale * r for r in rho), "pools": self.pools}
-            for change in changes:
-                choice = self.baseline | change
-                every = choice.pop("every")
-                labels = {"covariate": covariate, **choice}
-                cell = Cell(
-                    {**labels, "every": every},
-                    labels,
-                    rho,
-                    Crossing(**pool, **own, **choice),
-                    every,
-                )
-                cells.setdefault((*cell.columns.values(),), cell)
-        return list(cells.values())
+        changed = [self.baseline | {name: v} for name in SIGNS for v in getattr(self, name)]
+        choices = [choice for i, choice in enumerate(changed) if choice not in changed[:i]]
+        return [self.cell(kind, **choice) for kind in self.covariate for choice in choices]
+
+    def cell(self, covariate: Any, *, every: int, **choice: Any) -> Cell:
+        """The crossing under one choice."""
+        latent = covariate == "binary_latent"
+        rho = self.reached("continuous" if latent else covariate)
+        scale = pools.BINARY_RHO_MAX if latent else 1.0
+        crossing = Crossing(
+            pool=self.pool,
+            max_correlation=self.max_correlation,
+            covariate="binary" if latent else covariate,
+            rho=tuple(scale * r for r in rho),
+            pools=self.pools,
+            **choice,
+        )
+        labels = {"covariate": covariate, **choice}
+        return Cell({**labels, "every": every}, labels, rho, crossing, every)
 
     def table(self, ds, t):
         for cell in self.cells():
@@ -260,9 +257,7 @@ class Choices(PoolKind, Varied):
         """Name of the choice in which a row differs from the baseline."""
         for name, value in self.baseline.items():
             if row[name] != value:
-                changed = row[name]
-                changed = changed if isinstance(changed, str) else f"{changed:g}"
-                return SIGNS[name].format(changed)
+                return SIGNS[name].format(row[name])
         return "baseline"
 
     def panels(self, table):
@@ -370,15 +365,12 @@ class Factors(PoolKind, VaryingBias, Varied):
             for factor in FACTORS:
                 for value in getattr(self, factor):
                     cells.append(self.cell(factor, value, replace(base, **{factor: value})))
-        for n, bias, sd in self.collapsed():
+        collapsed = product(self.collapse_n_items, self.collapse_bias, self.collapse_sd)
+        for n, bias, sd in collapsed:
             s = replace(common, n_items=n, k=max(1, n // 6), bias=bias, sd=sd)
             name = f"{COLLAPSE} n_items={n} bias={bias:g} sd={sd:g}"
             cells.append(self.cell(name, s.ratio, s))
         return cells
-
-    def collapsed(self) -> itertools.product[tuple[int, float, float]]:
-        """Items, bias and sd of every crossing of the collapse."""
-        return itertools.product(self.collapse_n_items, self.collapse_bias, self.collapse_sd)
 
     def cell(self, factor: str, value: float, s: Crossing) -> Cell:
         """A scenario's crossing over the correlations that its covariate reaches. The value is NaN
@@ -407,9 +399,9 @@ class Factors(PoolKind, VaryingBias, Varied):
             r = np.geomspace(collapse.value.min() / 1.5, collapse.value.max() * 1.5, 200)
             label = "law of large pools without noise"
             ax.plot(r, [theory.crossing_law(v) for v in r], color="black", label=label)
-            sizes = np.array([n for n, *_ in self.collapsed()])
-            for i, (colour, n) in enumerate(zip(CYCLE[2:], np.unique(sizes), strict=False)):
-                rows = collapse[sizes == n]
+            sizes = sorted(set(self.collapse_n_items))
+            for i, (colour, n) in enumerate(zip(CYCLE[2:], sizes, strict=False)):
+                rows = collapse[collapse.factor.str.startswith(f"{COLLAPSE} n_items={n} ")]
                 aside = 1 + 0.03 * (i - 1)  # pools of one r, side by side
                 points(ax, rows, rows.value * aside, colour=colour, label=f"{n} items")
 

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 CONTINUOUS_GRID = tuple(round(0.05 * i, 2) for i in range(19))
 BINARY_GRID = CONTINUOUS_GRID[:16]
 
-JUDGE = ("bias", "position", "discrimination", "interaction")
-SCENARIO = ("sd", *JUDGE, "lam", "lam_b", "k", "completeness")
+SCENARIO = (
+    *("sd", "bias", "position", "discrimination", "interaction"),
+    *("lam", "lam_b", "k", "completeness"),
+)
 """Options that are traced: all crossings of one size, covariate and link are one program."""
 
 
@@ -111,8 +113,7 @@ class Crossing(Correlated, VaryingBias, Sweep):
         return {"rho": rho, **fixed}
 
     def groups(self):
-        labels = {"rho": self.grid}
-        conditions = self.conditions()
+        conditions, labels = self.conditions(), {"rho": self.grid}
         return [Group("crossing", self.experiment, conditions, labels, self.n_items, self.pools)]
 
     @property
@@ -136,13 +137,14 @@ class Crossing(Correlated, VaryingBias, Sweep):
         return theory.crossing_limit(self.ratio, self.k / self.n_items, self.covariate)
 
     def table(self, ds, t):
+        ds = ds.assign_coords(covariate=self.covariate)
         benefit = ds["bias_aware_recall"] - ds["naive_recall"]
         for name in estimators.ESTIMATORS:
             if f"{name}_recall" in ds:  # results of a run before it was registered have none
-                t.means(f"{name}_recall", ds[f"{name}_recall"], covariate=self.covariate)
-        t.means("benefit", benefit, covariate=self.covariate)
-        t.means("realised_corr", ds["realised_corr"], covariate=self.covariate)
-        t.crossing(benefit, covariate=self.covariate)
+                t.means(f"{name}_recall", ds[f"{name}_recall"])
+        t.means("benefit", benefit)
+        t.means("realised_corr", ds["realised_corr"])
+        t.crossing(benefit)
         t.add("crossing_limit", self.crossing_limit(), covariate=self.covariate)
 
     def panels(self, table):

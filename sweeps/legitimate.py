@@ -9,17 +9,17 @@ the paper's size could not reject some judge of the grid. The judges draw their 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from itertools import product
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from jbt import estimators
 from jbt.experiments.declare import N_IDS, Group, Sweep, cases, check_increasing, check_top
-from jbt.experiments.labelled_arrays import where
+from jbt.experiments.labelled_arrays import scalars, where
 from jbt.experiments.plots import COLOURS, Line, Panel
 from jbt.kernel import metrics
 from jbt.simulation import judges, pools
@@ -27,10 +27,6 @@ from jbt.simulation.simulate import stream
 from jbt.types import Prior, check_count
 
 from ._shared.scenario import every_verdict
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 SHOWN = ("c_hat", "naive_recall", "bias_aware_recall")
 
@@ -95,7 +91,9 @@ class Legitimate(Sweep):
 
     pools: int = 512
     """Pools simulated at every condition (count, at most 2^32)."""
-    rho: tuple[float, ...] = tuple(round(0.1 * i - 0.3, 1) for i in range(13))
+    rho: Annotated[tuple[float, ...], check_increasing] = tuple(
+        round(0.1 * i - 0.3, 1) for i in range(13)
+    )
     """Correlations of quality and length, increasing."""
     bias: Annotated[tuple[float, ...], check_increasing] = tuple(
         round(0.125 * i - 0.5, 3) for i in range(21)
@@ -124,7 +122,6 @@ class Legitimate(Sweep):
 
     def check(self):
         super().check()
-        check_increasing("rho", self.rho)
         pools.check_rho(self.rho, "continuous")
         check_count("pools", self.pools, least=len(SHOWN) + 1, most=N_IDS)
         for task in self.tasks.values():
@@ -140,29 +137,31 @@ class Legitimate(Sweep):
         """One prompt: every ordered pair judged once, c_hat and recall of both models."""
         pool = pools.gaussian(stream(key, "pool"), task.n_items, sd=1.0, rho=condition["rho"])
         verdicts = every_verdict(key, pool, judges.of_condition(condition))
-        naive, aware = (
-            estimate(verdicts, pool.design, Prior())
-            for estimate in (estimators.naive, estimators.bias_aware)
-        )
-        recalls = [
-            metrics.top_k_recall(fit.parameters.theta, pool.quality, task.k)
-            for fit in (naive, aware)
-        ]
-        numbers = zip(SHOWN, (aware.parameters.c[0], *recalls), strict=True)
-        return {**dict(numbers), "status": aware.status}
+        naive = estimators.naive(verdicts, pool.design, Prior()).parameters
+        aware = estimators.bias_aware(verdicts, pool.design, Prior())
+        return {
+            "c_hat": aware.parameters.c[0],
+            "naive_recall": metrics.top_k_recall(naive.theta, pool.quality, task.k),
+            "bias_aware_recall": metrics.top_k_recall(aware.parameters.theta, pool.quality, task.k),
+            "status": aware.status,
+        }
 
     def groups(self):
-        def group(name: str, task: Reported) -> Group:
-            grid = itertools.product(self.rho, self.bias, self.discrimination)
-            cells = cases(
-                [Cell(name, *judge) for judge in grid],
-                position=lambda _: 0.0,
-                interaction=lambda _: self.interaction,
+        return [
+            Group(
+                name,
+                partial(self.experiment, task),
+                **cases(
+                    [*map(Cell._make, product([name], self.rho, self.bias, self.discrimination))],
+                    position=lambda _: 0.0,
+                    interaction=lambda _: self.interaction,
+                ),
+                n_items=task.n_items,
+                pools=self.pools,
+                fits=2,
             )
-            one = partial(self.experiment, task)
-            return Group(name, one, **cells, n_items=task.n_items, pools=self.pools, fits=2)
-
-        return [group(name, task) for name, task in self.tasks.items()]
+            for name, task in self.tasks.items()
+        ]
 
     def table(self, ds, t):
         from scipy.stats import chi2
@@ -174,17 +173,17 @@ class Legitimate(Sweep):
             simulated = [of_task[m].transpose("condition", "pool").values for m in SHOWN]
             printed = np.array([getattr(task, m) for m in SHOWN])
             apart = distances(np.stack(simulated, axis=1).astype(float), printed, task.pools)
+            of_task = of_task.assign(apart=("condition", apart))
             possible = []
             for rho in self.rho:
-                inside = np.flatnonzero(np.isclose(of_task["rho"].values, rho))
-                best = inside[apart[inside].argmin()]
-                nearest = of_task.isel(condition=int(best))
-                at = {n: nearest[n].item() for n in ("bias", "discrimination")}
-                at |= {"task": name, "rho": rho}
-                possible += [rho] * bool(apart[best] <= limit)
-                t.add("least_distance", apart[best], n_pools=ds.sizes["pool"], **at)
+                of_rho = where(of_task, rho=rho)
+                nearest = of_rho.isel(condition=of_rho["apart"].values.argmin())
+                least = nearest["apart"].item()
+                possible += [rho] * (least <= limit)
+                at = scalars(nearest["apart"], t.columns)
+                t.add("least_distance", least, n_pools=ds.sizes["pool"], **at)
                 for m in SHOWN:
-                    t.means(m, nearest[m].reset_coords(drop=True), **at)
+                    t.means(m, nearest[m])
             t.add("judges_possible", float((apart <= limit).sum()), task=name)
             t.add("rho_least", min(possible, default=np.nan), task=name)
             t.add("rho_largest", max(possible, default=np.nan), task=name)
@@ -196,32 +195,33 @@ class Legitimate(Sweep):
     def panels(self, table):
         limit = table[table.quantity == "limit"].estimate.iloc[0]
 
-        def region(ax: Axes, name: str) -> None:
-            ends = where(table, quantity=["rho_least", "rho_largest"], task=name).estimate
-            label = "possible, of those tried"
-            ax.axvspan(*ends, alpha=0.2, color=COLOURS["green"], label=label)
+        def panel(task: str) -> Panel:
+            def region(ax):
+                ends = where(table, quantity=["rho_least", "rho_largest"], task=task).estimate
+                label = "possible, of those tried"
+                ax.axvspan(*ends, alpha=0.2, color=COLOURS["green"], label=label)
 
-        def likely(ax):
-            ax.axhline(limit, color="black", linestyle=":", label="95 % of studies of this size")
+            def likely(ax):
+                label = "95 % of studies of this size"
+                ax.axhline(limit, color="black", linestyle=":", label=label)
 
-        return [
-            Panel(
+            return Panel(
                 "rho",
-                {"quantity": "least_distance", "task": name},
+                {"quantity": "least_distance", "task": task},
                 [Line({}, "best judge", "blue", marker="o-", column="estimate")],
                 (
                     "correlation of quality and length",
                     r"distance from the paper's numbers ($\chi^2_3$)",
-                    title,
+                    TITLES[task],
                 ),
                 log="y",
                 ticks={"y": (0.5, 1, 2, 5, 10, 20, 50, 100)},
                 legend={"fontsize": 9, "loc": "upper center"},
-                before=partial(region, name=name),
+                before=region,
                 after=likely,
             )
-            for name, title in TITLES.items()
-        ]
+
+        return [panel(task) for task in TITLES]
 
 
 def distances(simulated: np.ndarray, printed: np.ndarray, n: int) -> np.ndarray:

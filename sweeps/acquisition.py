@@ -9,7 +9,6 @@ global uncertainty, and recall above that of the full data.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,7 +21,7 @@ from jbt.experiments.plots import Line, Panel, rule_name
 from jbt.experiments.table import Table
 from jbt.simulation import judges
 
-from ._shared.active import REFERENCE, Active, at_best_budget
+from ._shared.active import PAPER, REFERENCE, SMOKE, Active, at_best_budget
 from ._shared.calibration import add_means, by_seed
 from ._shared.judge import Case
 
@@ -47,16 +46,7 @@ class Acquisition(Active):
 
     name = "acquisition"
     protocol = "frozen"
-    presets = {
-        "smoke": {
-            "pools": 16,
-            "rule": (REFERENCE, "round_robin", "entropy_reduction_fresh"),
-            "budget": (16, 40),
-            "n_seeds": 2,
-        },
-        "paper": {"pools": 10, "n_seeds": 8, "n_samples": 1500, "membership": "counted"},
-    }
-    panel_size = {"below": {"ncols": 4, "fontsize": 9}}
+    presets = {"smoke": SMOKE, "paper": PAPER | {"n_seeds": 8}}
 
     budget: tuple[int, ...] = (32, 60, 120, 200, 320, 600, 870)
     """Budgets of the table, in verdicts. Curves end at the largest, which is at most N (N - 1) for
@@ -90,7 +80,7 @@ class Acquisition(Active):
         """
         if not set(ABLATED) <= set(self.rule):
             return
-        values = where(recall.sel(budget=list(self.budget)), judge=own_judge(recall))
+        values = where(recall.sel(budget=list(self.budget)), judge=self.case().name)
 
         def gain(model: str) -> xr.Dataset:
             runs = [where(values, model=model, rule=rule) for rule in ABLATED]
@@ -136,25 +126,20 @@ class Acquisition(Active):
         """Mean recall at every budget kept."""
         t = Table(self.columns, self)
         t.means("recall", by_seed(ds["recall"], self.n_seeds))
-        naive = {"rule": REFERENCE, "model": "naive"}
-        label = "the paper's rule without correction"
-        table, judge = t.frame(), {"judge": own_judge(ds)}
-        last = where(table, rule=REFERENCE, **judge).groupby("model").estimate.last()
-        return Panel(
-            "budget",
-            judge,
-            [
-                *self.lines(self.drawn, model="bias_aware"),
-                Line(naive, label, "black", {"linestyle": ":"}),
-            ],
-            (
-                "verdicts asked for in a pool",
-                f"share of the true top {self.k} found\n(bands: 95 % over {self.pools:,} pools)",
-                f"In the end {last['bias_aware']:.2f} of the top {self.k} are found\n"
-                f"with correction for bias, {last['naive']:.2f} without",
-            ),
-            table=table,
+        naive = Line(
+            {"rule": REFERENCE, "model": "naive"},
+            "the paper's rule without correction",
+            "black",
+            {"linestyle": ":"},
         )
+        table, judge = t.frame(), {"judge": self.case().name}
+        last = where(table, rule=REFERENCE, **judge).groupby("model").estimate.last()
+        title = (
+            f"In the end {last['bias_aware']:.2f} of the top {self.k} are found\n"
+            f"with correction for bias, {last['naive']:.2f} without"
+        )
+        lines = [*self.lines(self.drawn, model="bias_aware"), naive]
+        return Panel("budget", judge, lines, self.labels(title), table=table)
 
     def differences(self, table: pd.DataFrame) -> Panel:
         """Differences from the reference at B = 120 beside the paper's."""
@@ -184,7 +169,7 @@ class Acquisition(Active):
         near = ds["distance"].values < min(self.k, self.n_items - self.k)
         items = np.where(near, 2, 1)  # one on either side, or one
         share = by_seed(ds["allocation"].sel(table_budget=budget), self.n_seeds)
-        share = where(share, judge=own_judge(ds), model="bias_aware")
+        share = where(share, judge=self.case().name, model="bias_aware")
         t = Table(("rule", "distance"), self)
         t.means("showings", share * xr.DataArray(self.n_items / items, dims="distance"))
         message = f"Rules that seek the top {self.k} show items"
@@ -197,11 +182,6 @@ class Acquisition(Active):
 
 
 SWEEP = Acquisition
-
-
-def own_judge(values: Any) -> str:
-    """Name of the settings' judge, the first that every rule is run with."""
-    return str(values["judge"].values[0])
 
 
 if __name__ == "__main__":

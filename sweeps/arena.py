@@ -22,7 +22,7 @@ import runpy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -32,10 +32,9 @@ from jaxtyping import Array, Float, Key
 from jbt import estimators, stats
 from jbt.acquisition import PANEL_RULES, RULES, Loop, Rule, run
 from jbt.acquisition.runs import bought
-from jbt.acquisition.runs import check as check_run
 from jbt.experiments import plots
 from jbt.experiments.declare import Group, Sweep, check_listed
-from jbt.experiments.labelled_arrays import where
+from jbt.experiments.labelled_arrays import rows_of, where
 from jbt.experiments.plots import Line, Panel
 from jbt.kernel import metrics
 from jbt.kernel.fit import fit_map
@@ -43,7 +42,7 @@ from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, stream
 from jbt.types import Comparisons, Judge, Pool, Status
 
-from ._shared.active import at_purses, design_of, shared, task_of, task_of_two
+from ._shared.active import at_purses, check_runs, recall_at, shared, task_of, task_of_two
 from ._shared.scenario import MapPrior
 
 LOOKS = 8
@@ -113,10 +112,6 @@ class Scenario:
     discrimination, and the model knows both. 0 if there is none. Recall with all ordered pairs is
     then that of the first judge's verdicts alone."""
 
-    STATIC: ClassVar[tuple[str, ...]] = (
-        *("n_items", "k", "refit_every", "parallel", "protocol", "step", "n_judges"),
-    )
-
     @property
     def n_judges(self) -> int:
         """Judges that can be asked (count)."""
@@ -128,9 +123,14 @@ class Scenario:
         return [self.step * look for look in range(1, LOOKS + 1)]
 
     @property
+    def numbers(self) -> dict[str, np.ndarray]:
+        """Its condition."""
+        return {n: np.array([v]) for n, v in vars(self).items() if isinstance(v, float)}
+
+    @property
     def shape(self) -> tuple[Any, ...]:
         """What a program depends on."""
-        return tuple(getattr(self, name) for name in self.STATIC)
+        return self.n_judges, *(v for v in vars(self).values() if not isinstance(v, float))
 
     def loop(self, rule: Any) -> Loop:
         """The loop of one of the rules."""
@@ -190,7 +190,9 @@ class Arena(MapPrior, Sweep):
     panel_size = {"width": 11.0, "height": 8.5}
 
     pools: int = 256
-    scenario: tuple[str, ...] = tuple(n for n in SCENARIOS if SCENARIOS[n].n_items <= 100)
+    scenario: Annotated[tuple[str, ...], partial(check_listed, known=[*SCENARIOS])] = tuple(
+        n for n in SCENARIOS if SCENARIOS[n].n_items <= 100
+    )
     """Scenarios, by name; by default all but that of 300 answers, where a run takes minutes."""
     rule: tuple[str, ...] = (
         *(name for name in RULES if RULES[name].family != "ablations"),
@@ -217,7 +219,6 @@ class Arena(MapPrior, Sweep):
 
     def check(self):
         super().check()
-        check_listed("scenario", self.scenario, list(SCENARIOS))
         check_listed("rule", self.rule, [*RULES, *PANEL_RULES])
         if REFERENCE not in self.rule or len(self.rule) < 2:
             raise ValueError(f"rule must list {REFERENCE} and a rule to compare it with")
@@ -226,14 +227,13 @@ class Arena(MapPrior, Sweep):
             scenario = SCENARIOS[name]
             if len(self.rules_of(scenario)) < 2:
                 raise ValueError(f"rule must list two rules that run on '{name}'")
+            n_judges = scenario.n_judges if scenario.price else None
+            if scenario != smallest and n_judges is None:
+                continue  # a rule of the user's is tried with one judge once, which takes seconds
             for rule in self.rules_of(scenario):
-                yours = rule in RULES and RULES[rule].family == "yours"
-                n_judges = scenario.n_judges if scenario.price else None
-                if yours and scenario != smallest and n_judges is None:
-                    continue  # one judge is tried once, which takes seconds
-                problem = design_of(scenario.n_items), scenario.loop(rule)
+                loops = [scenario.loop(rule)]
                 try:
-                    check_run(*problem, np.array(scenario.budgets), n_judges)
+                    check_runs(scenario.n_items, loops, scenario.budgets, n_judges)
                 except Exception as error:  # a user's function may raise anything
                     cause = f"{type(error).__name__}: {error}"
                     raise ValueError(f"rule {rule} fails on a trial problem: {cause}") from error
@@ -249,27 +249,30 @@ class Arena(MapPrior, Sweep):
         found = []
         for name in self.scenario:
             scenario = SCENARIOS[name]
-            if scenario.shape not in programs:
-                loops = [scenario.loop(rule) for rule in self.rules_of(scenario)]
-                experiment = partial(self.experiment, scenario)
-                programs[scenario.shape] = shared(experiment, loops, scenario.n_judges)
-            numbers = {n: np.array([v]) for n, v in vars(scenario).items() if isinstance(v, float)}
-            for rule, (experiment, number) in programs[scenario.shape].items():
-                group = Group(
+            loops = [scenario.loop(rule) for rule in self.rules_of(scenario)]
+            of_rules = shared(partial(self.experiment, scenario), loops, scenario.n_judges)
+            of_rules = programs.setdefault(scenario.shape, of_rules)
+            found += [
+                Group(
                     f"{name}-{rule}",
                     experiment,
-                    numbers | {"rule": number},
+                    scenario.numbers | {"rule": number},
                     {"scenario": [name], "rule": [rule]},
                     scenario.n_items,
                     max(2, round(self.pools * scenario.share)),
                     {"recall": {"look": range(1, LOOKS + 1)}},
                     fits=scenario.budgets[-1] // scenario.refit_every,
                 )
-                found.append(group)
+                for rule, (experiment, number) in of_rules.items()
+            ]
         return found
 
     def experiment(self, scenario, loop, key, condition):
         """One rule on one pool."""
+
+        def found(score: Array) -> Array:
+            return metrics.top_k_recall(score, pool.quality, scenario.k)
+
         pool, logits, once = drawn(scenario, key, condition)
         every = pairs.every_pair(pool)
         answers = once if scenario.protocol == "frozen" else jax.nn.sigmoid(logits)
@@ -282,29 +285,23 @@ class Arena(MapPrior, Sweep):
             purse = scenario.budgets[-1]
             task = task_of_two(pool, both, condition, self.prior, DISCRIMINATION, prices, purse)
         trace = run(stream(key, "acquisition"), task, loop, scenario.budgets)
-        if scenario.price:
-            bought_fits = at_purses(trace.queries, task, scenario.budgets, scenario.k)
-            recall, status = bought_fits["recall"], bought_fits["status"].max()
-        else:
-            at = np.searchsorted(np.asarray(trace_budgets(scenario)), scenario.budgets)
-            recall, status = trace.recall[at], trace.status.max()
+        recall = recall_at(scenario.budgets, trace, scenario.refit_every)
+        status = trace.status.max()
         counts = bought(trace.queries, trace.queries.first >= 0, task)
         if scenario.price:
+            fits = at_purses(trace.queries, task, scenario.budgets, scenario.k)
+            recall, status = fits["recall"], jnp.maximum(fits["status"].max(), status)
             counts = jax.tree.map(lambda count: count.sum(-1), counts)
-        counted = {name: score(counts, pool.design) for name, score in COUNTED.items()}
         undefined = trace.status == Status.NOT_FINITE
         best = jax.lax.top_k(pool.quality, scenario.k)[0].mean()
         chosen = jax.lax.top_k(trace.parameters.theta, scenario.k)[1]
         return {
             "recall": recall,
-            "full": metrics.top_k_recall(full.parameters.theta, pool.quality, scenario.k),
-            **{
-                name: metrics.top_k_recall(score, pool.quality, scenario.k)
-                for name, score in counted.items()
-            },
+            "full": found(full.parameters.theta),
+            **{name: found(score(counts, pool.design)) for name, score in COUNTED.items()},
             "shortfall": best - pool.quality[chosen].mean(),
             "undefined": jnp.where(undefined.any(), trace.budget[undefined.argmax()], jnp.nan),
-            "status": jnp.maximum(status, trace.status.max()),
+            "status": status,
         }
 
     def table(self, ds, t):
@@ -318,16 +315,14 @@ class Arena(MapPrior, Sweep):
             t.means("shortfall", of_scenario["shortfall"])
             for estimator in COUNTED:
                 t.means(f"recall_{estimator}", of_scenario[estimator])
-            for c in np.flatnonzero(np.isfinite(of_scenario["undefined"]).any("pool")):
-                t.means("undefined_score", of_scenario["undefined"].isel(condition=[c]))
-            t.means("full", where(of_scenario["full"], rule=REFERENCE), rule=None)
+            t.means("undefined_score", of_scenario["undefined"].dropna("condition", how="all"))
+            full = where(of_scenario["full"], rule=REFERENCE)
+            t.means("full", full, rule=None)
             self.compare(area, t)
-            full = where(of_scenario["full"], rule=REFERENCE).isel(condition=0)
+            full = full.isel(condition=0).reset_coords(drop=True)
             for share in SHARES:
-                for c in range(recall.sizes["condition"]):
-                    lacking = share * full.reset_coords(drop=True) - recall.isel(condition=c)
-                    over = lacking.swap_dims(look="budget")
-                    t.crossing(over, "budget", share=share)
+                for of_rule in recall.swap_dims(look="budget").transpose("condition", ...):
+                    t.crossing(share * full - of_rule, "budget", share=share)
 
     def compare(self, area, t):
         """Add the area of each rule minus that of the reference, pool by pool, and its p-value,
@@ -337,9 +332,8 @@ class Arena(MapPrior, Sweep):
         lead = others - base
         t.means("lead", lead)
         p = stats.holm(stats.paired_permutation(lead.values.astype(float), seed=t.seed))
-        for rule, value in zip(lead["rule"].values, p, strict=True):
-            row = {"scenario": str(lead["scenario"].values[0]), "rule": str(rule)}
-            t.add("p_holm", value, n_pools=lead.sizes["pool"], **row)
+        for (row, of_rule), value in zip(rows_of(lead, t.columns), p, strict=True):
+            t.add("p_holm", value, n_pools=len(of_rule), **row)
 
     def answer(self, table):
         """The rule with the largest area over the scenarios that all rules ran on; and rules whose
@@ -361,7 +355,7 @@ class Arena(MapPrior, Sweep):
 
     def headline(self, table):
         """Rows to print: areas and what stands beside them."""
-        return table[table.quantity.isin(["area", "lead", "crossing", "shortfall"])]
+        return where(table, quantity=["area", "lead", "crossing", "shortfall"])
 
     def panels(self, table):
         areas = where(table, quantity="area").pivot(
@@ -369,8 +363,7 @@ class Arena(MapPrior, Sweep):
         )
         areas = areas[list(self.scenario)]
         behind = 100 * (areas - areas.max())
-        order = behind.mean(axis=1, skipna=True).sort_values(ascending=False).index
-        behind = behind.loc[order]
+        behind = behind.loc[behind.mean(axis=1).sort_values(ascending=False).index]
 
         def draw(ax):
             shown = ax.imshow(behind, cmap="cividis", vmin=-20, vmax=0, aspect="auto")
@@ -386,7 +379,7 @@ class Arena(MapPrior, Sweep):
             ax.figure.colorbar(shown, ax=ax, label=label, fraction=0.03, extend="min")
 
         near = int((behind.iloc[0] >= -1).sum())
-        n, name = behind.shape[1], plots.rule_name(order[0])
+        n, name = behind.shape[1], plots.rule_name(behind.index[0])
         title = f"{name.capitalize()}: within 0.01 of the best rule on {near} of {n} scenarios"
         title += "\n(white: too slow to be run there)" if behind.isna().any(axis=None) else ""
         return [Panel(labels=("", "", title), legend=0, after=draw)]
@@ -422,11 +415,6 @@ def drawn(
     tie = jnp.abs(logits) < condition["ties"]
     once = jnp.where(tie, 0.5, (uniform < jax.nn.sigmoid(logits)).astype(logits.dtype))
     return pool, logits, once
-
-
-def trace_budgets(scenario: Scenario) -> np.ndarray:
-    """The budgets that a run of the scenario reports on."""
-    return np.arange(1, scenario.budgets[-1] // scenario.refit_every + 1) * scenario.refit_every
 
 
 def own_rules(file: Path) -> dict[str, Rule]:

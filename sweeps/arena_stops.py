@@ -15,11 +15,10 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jbt.acquisition import anytime, init, step
 from jbt.acquisition.loop import look
@@ -31,13 +30,14 @@ from jbt.experiments.plots import Line, Panel
 from jbt.simulation.simulate import stream
 
 from ._shared.active import shared, task_of
-from ._shared.scenario import MapPrior
+from ._shared.scenario import MapPrior, check_between
 from .arena import SCENARIOS, TEN, Scenario, drawn
 
-RULES_OF = {"posterior": "entropy_reduction_fresh", "anytime": "pivot"}
-"""Stop -> the rule whose runs it ends."""
-PROMISED = {"posterior": "quality", "anytime": "preference"}
-"""Stop -> what it promises to find the top k of."""
+STOPS = {
+    "posterior": ("entropy_reduction_fresh", "quality"),
+    "anytime": ("pivot", "preference"),
+}
+"""Stop -> the rule whose runs it ends, and what it promises to find the top k of."""
 STOPPED = {
     name: scenario
     for name, scenario in SCENARIOS.items()
@@ -64,18 +64,16 @@ class ArenaStops(MapPrior, Sweep):
     }
     units = {
         "verdicts": "verdicts",
-        "stopped": "share of runs",
-        "wrong_quality": "share of runs",
-        "wrong_preference": "share of runs",
+        **dict.fromkeys(("stopped", "wrong_quality", "wrong_preference"), "share of runs"),
     }
     panel_size = {"width": 5.6, "height": 5.5, "below": {"ncols": 3, "fontsize": 9}}
 
     pools: int = 1000
-    scenario: tuple[str, ...] = tuple(STOPPED)
+    scenario: Annotated[tuple[str, ...], partial(check_listed, known=[*STOPPED])] = (*STOPPED,)
     """Scenarios, by name."""
     budget: int = 4096
     """Most verdicts of a run (count), a multiple of 64."""
-    level: float = 0.95
+    level: Annotated[float, check_between] = 0.95
     """Certainty at which `posterior` stops; `anytime` errs in at most the rest."""
     zone: NotNegative = ZONE
     """Logits within which items count as equally right."""
@@ -84,25 +82,18 @@ class ArenaStops(MapPrior, Sweep):
 
     def check(self):
         super().check()
-        check_listed("scenario", self.scenario, list(STOPPED))
         if self.budget % self.looked_every or self.looked_every % 8:
             raise ValueError("budget must be a multiple of looked_every, and that of 8")
-        if not 0 < self.level < 1:
-            raise ValueError(f"level must lie between 0 and 1, got {self.level:g}")
 
     def groups(self):
         programs: dict[Any, Any] = {}
         found = []
         for name in self.scenario:
             scenario = STOPPED[name]
-            numbers = {n: np.array([v]) for n, v in vars(scenario).items() if isinstance(v, float)}
-            for stop, rule in RULES_OF.items():
-                key = (stop, scenario.shape)
-                if key not in programs:
-                    experiment = partial(self.experiment, scenario, stop)
-                    programs[key] = shared(experiment, [scenario.loop(rule)])[rule]
-                experiment, number = programs[key]
-                conditions = numbers | {"rule": number}
+            for stop, (rule, _) in STOPS.items():
+                of_rule = shared(partial(self.experiment, scenario, stop), [scenario.loop(rule)])
+                experiment, number = programs.setdefault((stop, scenario.shape), of_rule[rule])
+                conditions = scenario.numbers | {"rule": number}
                 labels = {"scenario": [name], "stop": [stop]}
                 sizes = (scenario.n_items, self.pools)
                 group = Group(f"{name}-{stop}", experiment, conditions, labels, *sizes, fits=500)
@@ -139,8 +130,7 @@ class ArenaStops(MapPrior, Sweep):
             across = top[:, None] & ~top
             wrong = (across & (quality - quality[:, None] >= self.zone)).any()
             against = (across & (self.zone <= better.T)).any()
-            status = state.status
-            return (state, evidence), (sure, wrong, against, status)
+            return (state, evidence), (sure, wrong, against, state.status)
 
         none = anytime.Evidence.none(scenario.n_items, task.design.dtype)
         start = init(stream(key, "acquisition"), task, loop), none
@@ -165,7 +155,7 @@ class ArenaStops(MapPrior, Sweep):
 
     def answer(self, table):
         said = []
-        for stop, of in PROMISED.items():
+        for stop, (_, of) in STOPS.items():
             wrong = where(table, quantity="wrong", stop=stop, of=of)
             if stop == "anytime":
                 wrong = wrong[~wrong.scenario.isin(BROKEN)]
@@ -179,43 +169,34 @@ class ArenaStops(MapPrior, Sweep):
         return "; ".join(said)
 
     def panels(self, table):
-        def line(stop: str, label: str, colour: str, shift: float, **of: str) -> Line:
-            at = {"stop": stop, **of}
-            return Line(at, label, colour, {"fmt": "o"}, joined=False, shift=shift)
-
-        def panel(quantity: str, lines: list[Line], unit: str, title: str) -> Panel:
+        def panel(quantity: str, axis: str, title: str, *lines: tuple[Any, ...]) -> Panel:
+            style = {"style": {"fmt": "o"}, "joined": False}
             return Panel(
                 "scenario",
                 {"quantity": quantity},
-                lines,
-                ("", unit, title),
+                [Line(at, *named, shift=shift, **style) for at, *named, shift in lines],
+                ("", axis, title),
                 names=list(self.scenario),
                 name_style={"rotation": 45, "ha": "right", "fontsize": 8},
             )
 
-        wrong = [
-            line("posterior", "by certainty; wrong about quality", "blue", -0.15, of="quality"),
-            line("anytime", "by tests; wrong about quality", "orange", 0.0, of="quality"),
-            line("anytime", "by tests; wrong about preference", "vermilion", 0.15, of="preference"),
-        ]
-        cost = [
-            line("posterior", "_", "blue", -0.1),
-            line("anytime", "_", "vermilion", 0.1),
-        ]
-        ended = "share of runs that end with a wrong top k (bars: 95 %)"
-        spent = f"verdicts, mean ({self.budget} where a run never stops; bars: 95 %)"
+        sure, tests = ({"stop": stop} for stop in STOPS)
+        quality, preference = ({"of": of} for of in ("quality", "preference"))
         return [
             panel(
                 "wrong",
-                wrong,
-                ended,
+                "share of runs that end with a wrong top k (bars: 95 %)",
                 "Tests are hardly ever wrong about what\nthe judge prefers, and often never stop",
+                (sure | quality, "by certainty; wrong about quality", "blue", -0.15),
+                (tests | quality, "by tests; wrong about quality", "orange", 0.0),
+                (tests | preference, "by tests; wrong about preference", "vermilion", 0.15),
             ),
             panel(
                 "verdicts",
-                cost,
-                spent,
+                f"verdicts, mean ({self.budget} where a run never stops; bars: 95 %)",
                 "Tests (red) take more verdicts than\ncertainty, except on 'ten answers'",
+                (sure, "_", "blue", -0.1),
+                (tests, "_", "vermilion", 0.1),
             ),
         ]
 

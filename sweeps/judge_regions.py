@@ -29,7 +29,6 @@ from jaxtyping import Array, Key
 from jbt import twins
 from jbt.acquisition import Loop, reports, run
 from jbt.acquisition.rules import DEFAULT_RULES
-from jbt.acquisition.runs import check as check_run
 from jbt.acquisition.task import PROTOCOLS
 from jbt.experiments.declare import Group, check_increasing, check_listed
 from jbt.experiments.labelled_arrays import SEEDS, where
@@ -41,16 +40,19 @@ from jbt.simulation import judges, pairs
 from jbt.simulation.judges import PUBLISHED
 from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.twins import regions
-from jbt.types import Prior, Variant, check_count, check_word
+from jbt.types import Prior, check_count, check_word
 
 from ._shared.active import (
+    PAPER,
     REFERENCE,
     RunSettings,
     allocation,
     check_rules,
-    design_of,
+    check_runs,
+    recall_at,
     shared,
     task_of,
+    variant_of,
 )
 from .judges import LARGE, LARGE_JUDGE, LARGE_TOP
 
@@ -87,7 +89,7 @@ class JudgeRegions(RunSettings):
             "n_large": 0,
             "two_by_two": False,
         },
-        "paper": {"pools": 10, "n_seeds": 6, "n_samples": 1500, "membership": "counted"},
+        "paper": PAPER | {"n_seeds": 6},
     }
     units = {"interaction": "statements for x = 1 per statement"}
     panel_size = {"width": 4.8, "height": 3.8, "below": {"fontsize": 9, "ncols": 1}}
@@ -100,9 +102,9 @@ class JudgeRegions(RunSettings):
     members: Annotated[int, check_count] = 16
     """Members of each region that are simulated, those most unlike each other (count); the first
     is the one that agrees best with the fits of all verdicts."""
-    rule: tuple[str, ...] = DEFAULT_RULES
+    rule: Annotated[tuple[str, ...], check_rules] = DEFAULT_RULES
     """Acquisition rules; top_k_aware, with which the others are compared, among them."""
-    budget: tuple[int, ...] = (60, 120, 200)
+    budget: Annotated[tuple[int, ...], partial(check_increasing, most=ALL - 1)] = (60, 120, 200)
     """Budgets (verdicts)."""
     refit_every: int = 8
     """R, verdicts between refits (count)."""
@@ -117,10 +119,12 @@ class JudgeRegions(RunSettings):
     def check(self):
         super().check()
         check_listed("judge", self.judge, list(regions.read()))
-        check_increasing("budget", self.budget, most=ALL - 1)
-        check_rules(self.rule)
-        for loop in self.loops(self.rule, K, self.refit_every, self.protocol):
-            check_run(design_of(N_ITEMS), loop, reports(self.budget, self.refit_every))
+        check_runs(N_ITEMS, self.every_loop, self.budget)
+
+    @property
+    def every_loop(self) -> list[Loop]:
+        """The loops of the rules."""
+        return self.loops(self.rule, K, self.refit_every, self.protocol)
 
     @property
     def frozen(self) -> bool:
@@ -130,6 +134,14 @@ class JudgeRegions(RunSettings):
     def two(self) -> tuple[str, ...]:
         """Rules that are also run with the naive model."""
         return TWO if self.two_by_two and set(TWO) <= set(self.rule) else ()
+
+    @property
+    def sizes(self) -> list[tuple[int, int, int]]:
+        """Items, size of the top set, and pools of the fits of all verdicts."""
+        sizes = [(N_ITEMS, K, self.pools)]
+        if self.n_large and LARGE_JUDGE in self.judge:
+            sizes.append((LARGE, LARGE_TOP, self.n_large))
+        return sizes if self.frozen else []
 
     @property
     def simulated(self) -> list[regions.Member]:
@@ -144,14 +156,13 @@ class JudgeRegions(RunSettings):
         pool = twins.paper_pool()(stream(key, "pool"), condition)
         answers = (twins.answers if self.frozen else twins.probability)(key, pool, condition)
         task = task_of(pool, answers, condition, Prior())
-        at = np.searchsorted(reports(self.budget, self.refit_every), self.budget)
 
         def of_seed(seed: Array) -> tuple[Array, Array, Array]:
             run_key = jax.random.fold_in(stream(key, "acquisition"), seed)
             trace = run(run_key, task, loop, self.budget)
             share = allocation(self.budget, K, trace.queries, pool.quality)[:, 0]
-            recall, share = (jnp.append(v, jnp.nan) for v in (trace.recall[at], share))
-            return recall, share, trace.status.max()
+            recall = recall_at(self.budget, trace, self.refit_every)
+            return jnp.append(recall, jnp.nan), jnp.append(share, jnp.nan), trace.status.max()
 
         recall, share, status = jax.vmap(of_seed)(jnp.arange(self.n_seeds))
         return {"recall": recall, "share_at_boundary": share, "status": status.max()}
@@ -162,26 +173,21 @@ class JudgeRegions(RunSettings):
         """The naive or the bias-aware fit of all verdicts on a pool of n_items."""
         pool = twins.paper_pool(n_items=n_items, k=k)(stream(key, "pool"), condition)
         verdicts = judges.reveal(twins.answers(key, pool, condition), pairs.every_pair(pool))
-        free = condition["aware"] > 0
-        fit = fit_map(verdicts, pool.design, Prior(), Variant(free[None], free))
+        fit = fit_map(verdicts, pool.design, Prior(), variant_of(condition))
         recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, k)
         unknown = jnp.full((self.n_seeds, len(self.budget) + 1), jnp.nan, jnp.float32)
-        recalls = unknown.at[:, -1].set(recall)
-        return {"recall": recalls, "share_at_boundary": unknown, "status": fit.status}
+        recall = unknown.at[:, -1].set(recall)
+        return {"recall": recall, "share_at_boundary": unknown, "status": fit.status}
 
     def groups(self):
         refits = self.n_seeds * len(reports(self.budget, self.refit_every))
         groups = []
-        loops = self.loops(self.rule, K, self.refit_every, self.protocol)
-        for rule, (one, number) in shared(self.active, loops).items():
+        for rule, (one, number) in shared(self.active, self.every_loop).items():
             names = [rule] + [f"{NAIVE}{rule}"] * (rule in self.two)
             groups += [self.group([name], one, refits, self.pools, rule=number) for name in names]
-        if self.frozen:
-            full = partial(self.every_verdict, N_ITEMS, K)
-            groups.append(self.group(FULL, full, 2, self.pools))
-        if self.frozen and self.n_large and LARGE_JUDGE in self.judge:
-            large = partial(self.every_verdict, LARGE, LARGE_TOP)
-            groups.append(self.group(FULL, large, 2, self.n_large, LARGE))
+        for n, k, n_pools in self.sizes:
+            full = partial(self.every_verdict, n, k)
+            groups.append(self.group(FULL, full, 2, n_pools, n))
         return groups
 
     def group(
@@ -199,10 +205,8 @@ class JudgeRegions(RunSettings):
         members, of_rule = simulated * len(rules), np.repeat(rules, len(simulated)).tolist()
         parameters = np.array([[getattr(m, name) for name in regions.BOUNDS] for m in members])
         unit = 1.0 if self.frozen else regions.unit(parameters)
-        conditions = regions.conditions(parameters, unit) | {
-            "displaced": np.zeros(len(members)),
-            "aware": np.array([float(not rule.startswith("naive")) for rule in of_rule]),
-        }
+        aware = np.array([float(not rule.startswith("naive")) for rule in of_rule])
+        conditions = regions.conditions(parameters, unit) | {"aware": aware, **numbers}
         labels = {
             "judge": [m.name for m in members],
             "member": [m.member for m in members],
@@ -213,35 +217,33 @@ class JudgeRegions(RunSettings):
         runs = {SEEDS: range(self.n_seeds), "budget": [*self.budget, ALL]}
         axes: dict[str, Any] = dict.fromkeys(("recall", "share_at_boundary"), runs)
         name = "-".join(rules) + f"-{n_items}" * (n_items == LARGE)
-        return Group(name, experiment, conditions | numbers, labels, n_items, n_pools, axes, fits)
+        return Group(name, experiment, conditions, labels, n_items, n_pools, axes, fits)
 
     # --- the table
 
     def table(self, ds, t):
-        order = ("condition", "budget", SEEDS, "pool")
-        recall, share = (ds[n].transpose(*order) for n in ("recall", "share_at_boundary"))
-        runs, share = (values.sel(budget=list(self.budget)) for values in (recall, share))
+        runs = ds.sel(budget=list(self.budget))
 
         def of(rule: str) -> xr.DataArray:
-            return where(runs, rule=rule).drop_vars("rule")
+            return where(runs["recall"], rule=rule).drop_vars("rule")
 
         for rule in self.rule:
-            t.means("recall", where(runs, rule=rule), k=K)
+            t.means("recall", of(rule), rule=rule, k=K)
         for rule in self.rule:
             if rule != REFERENCE:
-                t.means("delta", where(runs, rule=rule) - of(REFERENCE), k=K)
-        t.means("share_at_boundary", where(share, rule=self.rule), k=K)
+                t.means("delta", of(rule) - of(REFERENCE), rule=rule, k=K)
+        t.means("share_at_boundary", where(runs["share_at_boundary"], rule=self.rule), k=K)
         if self.two:
-            for rule in TWO:
-                t.means("recall", where(runs, rule=f"{NAIVE}{rule}"), k=K)
-            naive = of(f"{NAIVE}{TWO[0]}") - of(f"{NAIVE}{TWO[1]}")
-            t.means("synergy", of(TWO[0]) - of(TWO[1]) - naive, rule=REFERENCE, k=K)
-        full = recall.sel(budget=ALL, drop=True)
-        for n, k, n_pools in ((N_ITEMS, K, self.pools), (LARGE, LARGE_TOP, self.n_large)):
+            one, other = (f"{NAIVE}{rule}" for rule in TWO)
+            for rule in (one, other):
+                t.means("recall", of(rule), rule=rule, k=K)
+            synergy = of(TWO[0]) - of(TWO[1]) - (of(one) - of(other))
+            t.means("synergy", synergy, rule=REFERENCE, k=K)
+        full = ds["recall"].sel(budget=ALL, drop=True)
+        for n, k, n_pools in self.sizes:
             for name in FULL:
                 values = where(full, rule=name, n_items=n).isel(pool=slice(n_pools))
-                if values.sizes["condition"]:
-                    t.means("recall", values, budget=n * (n - 1), k=k)
+                t.means("recall", values, budget=n * (n - 1), k=k)
         if self.frozen:
             aware = where(full, rule="bias_aware", n_items=N_ITEMS).drop_vars("rule")
             t.means("above_full_data", of(REFERENCE) - aware, rule=REFERENCE, k=K)
@@ -265,13 +267,11 @@ class JudgeRegions(RunSettings):
         recall = where(table, quantity="recall", budget=self.shown, k=K, rule=list(ROWS))
         x = f"recall of the top {K} after {self.shown[0]} verdicts, or all"
 
+        allowed, best = "judge that the paper's other numbers allow", {"member": 0}
         lines = [
-            Line(at, label, colour, marker=marker, column=column)
-            for at, label, colour, marker, column in (
-                ({}, "judge that the paper's other numbers allow", "C7", "|", "estimate"),
-                ({"member": 0}, "the best of these", "blue", "o", "estimate"),
-                ({"member": 0}, "the paper", "black", "x", "paper"),
-            )
+            Line({}, allowed, "C7", marker="|", column="estimate"),
+            Line(best, "the best of these", "blue", marker="o", column="estimate"),
+            Line(best, "the paper", "black", marker="x"),
         ]
         return [
             Panel(

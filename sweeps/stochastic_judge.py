@@ -15,8 +15,7 @@ import pandas as pd
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import Panel
 
-from ._shared.active import REFERENCE, Active
-from ._shared.judge import Case
+from ._shared.active import PAPER, REFERENCE, SMOKE, Active
 
 DISCRIMINATION = 1.2140772217302545
 """Of a judge of our own: as many pairs are uncertain (0.2 < p < 0.8) as of the paper's judge, an
@@ -38,17 +37,7 @@ class StochasticJudge(Active):
 
     name = "stochastic_judge"
     protocol = "stochastic"
-    presets = {
-        "smoke": {
-            "pools": 16,
-            "rule": (REFERENCE, "round_robin", "entropy_reduction_fresh"),
-            "refit_every": (8,),
-            "budget": (16, 40),
-            "n_seeds": 2,
-        },
-        "paper": {"pools": 10, "n_seeds": 6, "n_samples": 1500, "membership": "counted"},
-    }
-    panel_size = {"below": {"ncols": 4, "fontsize": 9}}
+    presets = {"smoke": SMOKE | {"refit_every": (8,)}, "paper": PAPER | {"n_seeds": 6}}
 
     refit_every: tuple[int, ...] = (2, 8)
     """R, verdicts between refits (count)."""
@@ -61,12 +50,9 @@ class StochasticJudge(Active):
         own = {"discrimination": DISCRIMINATION} if self.judge is None else {}
         return super().defaults() | own
 
-    def cases(self, rule: str) -> list[Case]:
-        return [self.case()]
-
     def table(self, ds, t):
         of_run = ["model", "rule", "refit_every"]
-        uncertain = ds["uncertain"].isel(condition=0).drop_vars(of_run, errors="ignore")
+        uncertain = ds["uncertain"].isel(condition=0).drop_vars(of_run)
         t.means("uncertain_pairs", uncertain)
         super().table(ds, t)
 
@@ -86,13 +72,11 @@ class StochasticJudge(Active):
                 label = "the paper's rule and judge, as printed"
                 ax.plot(paper.budget, paper.paper, "x", color="black", label=label)
 
-        labels = (
-            "verdicts asked for in a pool",
-            f"share of the true top {self.k} found\n(bands: 95 % over {self.pools:,} pools)",
+        title = (
             f"Fitted again after every {refit_every} verdicts, the paper's\n"
-            f"rule finds {at.estimate.iloc[0]:.2f} of the top {self.k} by {budget} verdicts",
+            f"rule finds {at.estimate.iloc[0]:.2f} of the top {self.k} by {budget} verdicts"
         )
-        return Panel("budget", shown, self.lines(SHOWN), labels, before=papers)
+        return Panel("budget", shown, self.lines(SHOWN), self.labels(title), before=papers)
 
 
 SWEEP = StochasticJudge

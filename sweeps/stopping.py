@@ -16,14 +16,12 @@ from typing import Annotated, Any, Literal
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import xarray as xr
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jbt import twins
 from jbt.acquisition import RULES, Loop, Task, init, step
 from jbt.acquisition.loop import State, look
-from jbt.acquisition.runs import check as check_run
 from jbt.acquisition.stopping import attainable, certainty, top_set
 from jbt.acquisition.task import PROTOCOLS
 from jbt.acquisition.views import View
@@ -36,9 +34,9 @@ from jbt.simulation.simulate import Condition, stream
 from jbt.types import Pool, container
 
 from ._shared import truths
-from ._shared.active import design_of, shared, task_of
-from ._shared.reliability import BINS, add_bins, binned
-from ._shared.scenario import MapPrior
+from ._shared.active import check_runs, shared, task_of
+from ._shared.reliability import BINS, add_bins, binned, of_bins
+from ._shared.scenario import MapPrior, check_between
 
 FEWEST = 20
 """Fewest pools with looks in a bin for the bin to have a row (count)."""
@@ -197,22 +195,19 @@ class Stopping(MapPrior, Sweep):
         0.99,
     )
     """Certainties at which runs stop, increasing."""
-    gain: float = 0.05
+    gain: Annotated[float, check_between] = 0.05
     """Share of the entropy of the memberships: a run stops where the rest of the budget is expected
     to remove less."""
 
     def check(self):
         super().check()
         check_top(self.k, self.n_items)
-        if not 0 < self.gain < 1:
-            raise ValueError(f"gain must lie between 0 and 1, got {self.gain:g}")
         if self.budget % self.refit_every:
             raise ValueError(
                 f"budget must be a multiple of refit_every = {self.refit_every}, got {self.budget}"
             )
         for protocol in self.protocol:
-            for loop in self.loops(protocol):
-                check_run(design_of(self.n_shown), loop, np.array([self.budget_of(protocol)]))
+            check_runs(self.n_shown, self.loops(protocol), [self.budget_of(protocol)])
 
     def loops(self, protocol: str) -> list[Loop]:
         """The rules."""
@@ -227,11 +222,6 @@ class Stopping(MapPrior, Sweep):
         """Most verdicts of a run."""
         n = self.n_shown
         return min(self.budget, n * (n - 1)) if protocol == "frozen" else self.budget
-
-    @property
-    def simulated(self) -> dict[str, truths.Truth]:
-        """Scenario -> truth."""
-        return {name: truths.TRUTHS[name] for name in self.scenario}
 
     def drawn(self, key: Key[Array, ""], condition: Condition) -> Pool:
         """A pool of the condition's qualities."""
@@ -267,20 +257,20 @@ class Stopping(MapPrior, Sweep):
 
     def groups(self):
         """All scenarios of one rule."""
-        by_name, levels = self.simulated, {"level": self.level}
         at_levels = ("stopped", "verdicts", "certainty", "right", "recall")
-        axes = {f"at_level_{name}": levels for name in at_levels}
-        conditions = truths.conditions(list(by_name.values()), self.prior)
+        axes = {f"at_level_{name}": {"level": self.level} for name in at_levels}
+        simulated = [truths.TRUTHS[name] for name in self.scenario]
+        conditions = truths.conditions(simulated, self.prior)
         return [
             Group(
                 f"{protocol}-{rule}",
                 experiment,
                 conditions | {"rule": number},
                 {
-                    "protocol": [protocol] * len(by_name),
-                    "rule": [rule] * len(by_name),
-                    "scenario": list(by_name),
-                    "model": [truth.model for truth in by_name.values()],
+                    "protocol": [protocol] * len(simulated),
+                    "rule": [rule] * len(simulated),
+                    "scenario": self.scenario,
+                    "model": [truth.model for truth in simulated],
                 },
                 self.n_shown,
                 self.pools,
@@ -320,56 +310,43 @@ class Stopping(MapPrior, Sweep):
         scenario, at two levels."""
         rows = where(table, protocol=self.protocol[-1], rule=self.rule[0], scenario=list(NAMES))
         scenarios = {name: NAMES[name] for name in NAMES if name in set(rows.scenario)}
-        looks = where(rows, stop="none")
-
         stops = list(zip(self.level[::2], CYCLE, strict=False))
+        right = f"share with the top {self.k} right (bars: 95 %)"
 
         def promised(ax):
             for level, colour in stops:
                 ax.axvline(level, color=colour, linewidth=0.8, linestyle=":")
 
+        title = "Certainty is right where assumptions hold\nand too high elsewhere"
+        failing = "Where an assumption fails, fewer stops\nare right than certainty promises"
+        drawn = [
+            Line({"scenario": name}, NAMES[name], colour)
+            for name, colour in zip(DRAWN, CYCLE, strict=False)
+            if name in scenarios
+        ]
+        by_level = [
+            Line(
+                {"level": level},
+                f"stopped at a certainty of {level:g}",
+                colour,
+                joined=False,
+                shift=0.2 * i - 0.1,
+            )
+            for i, (level, colour) in enumerate(stops)
+        ]
         return [
-            Panel(
-                lambda _: where(looks, quantity="certainty").estimate.values,
-                {"quantity": "right"},
-                [
-                    Line(
-                        {"scenario": name},
-                        NAMES[name],
-                        colour,
-                        {"fmt": "o-", "ms": 3},
-                        joined=False,
-                    )
-                    for name, colour in zip(DRAWN, CYCLE, strict=False)
-                    if name in scenarios
-                ],
-                (
-                    "certainty of the model",
-                    f"share with the top {self.k} right (bars: 95 %)",
-                    "Certainty is right where assumptions hold\nand too high elsewhere",
-                ),
+            of_bins(
+                where(rows, stop="none"),
+                ("certainty", "right"),
+                drawn,
+                ("certainty of the model", right, title),
                 legend=8,
-                before=lambda ax: ax.plot([0, 1], [0, 1], color="black", linewidth=0.8),
-                table=looks,
             ),
             Panel(
                 "scenario",
                 {"stop": "certainty", "quantity": "right"},
-                [
-                    Line(
-                        {"level": level},
-                        f"stopped at a certainty of {level:g}",
-                        colour,
-                        joined=False,
-                        shift=0.2 * i - 0.1,
-                    )
-                    for i, (level, colour) in enumerate(stops)
-                ],
-                (
-                    f"share with the top {self.k} right (bars: 95 %)",
-                    "",
-                    "Where an assumption fails, fewer stops\nare right than certainty promises",
-                ),
+                by_level,
+                (right, "", failing),
                 names=scenarios,
                 legend={"fontsize": 8, "loc": "upper left"},
                 down=True,

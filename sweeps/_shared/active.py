@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ import xarray as xr
 from jaxtyping import Array, Float, Key
 
 from jbt import stats, twins
-from jbt.acquisition import Loop, Task, panel_rules, reports, run
+from jbt.acquisition import Loop, Task, Trace, panel_rules, reports, run
 from jbt.acquisition.loop import Queries, refit
 from jbt.acquisition.panel_rules import alike, one_of
 from jbt.acquisition.rules import DEFAULT_RULES, families
@@ -27,16 +27,24 @@ from jbt.kernel import metrics
 from jbt.kernel.membership import DRAWS
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, Experiment, stream
-from jbt.types import Design, Parameters, Pool, Prior, Variant, check_count, check_positive
+from jbt.types import Design, Parameters, Pool, Prior, Variant, check_count
 
 from . import calibration
 from .calibration import SHARE, SIGNED, add_means
-from .judge import Case, JudgeSettings, check_judge, pools_of
+from .judge import Case, JudgeSettings
 from .scenario import MapPrior
 
 REFERENCE = "top_k_aware"
 """The rule that each family of rules is compared with. Holm's correction is within a family, as
 over the paper's five baselines."""
+PAPER: dict[str, Any] = {"pools": 10, "n_samples": 1500, "membership": "counted"}
+"""Sizes of the paper's runs of rules, beside the acquisition seeds."""
+SMOKE: dict[str, Any] = {
+    "pools": 16,
+    "rule": (REFERENCE, "round_robin", "entropy_reduction_fresh"),
+    "budget": (16, 40),
+    "n_seeds": 2,
+}
 SMALL_STUDY = 10
 """Pools of each of the paper's tests (count)."""
 TEST_BUDGET = 120
@@ -77,6 +85,28 @@ class RunSettings(Sweep):
         return [Loop(rule, *how) for rule in rules]
 
 
+def check_rules(name: str, rules: Sequence[str]) -> None:
+    """Raise `ValueError` for an unknown rule, one named twice, or no reference among them."""
+    for rule in rules:
+        panel_rules.resolve(rule)
+    if REFERENCE not in rules:
+        raise ValueError(f"{name} must include {REFERENCE}, with which the others are compared")
+    if len(set(rules)) < len(rules):
+        raise ValueError(f"{name} lists a name twice: {' '.join(rules)}")
+
+
+def check_runs(
+    n_items: int, loops: Sequence[Loop], budgets: Sequence[int], n_judges: int | None = None
+) -> None:
+    """Raise `ValueError` for runs that make no sense; see `jbt.acquisition.run`."""
+    # Made without compiling anything.
+    x, items = jnp.asarray(np.zeros((n_items, 1))), jnp.asarray(np.ones(n_items, bool))
+    for loop in loops:
+        check_run(
+            Design(x, None, items, n_items), loop, reports(budgets, loop.refit_every), n_judges
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Active(MapPrior, RunSettings, JudgeSettings):
     """Acquisition rules on one judge's pools."""
@@ -98,31 +128,24 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         "distance": "places from the boundary",
         **calibration.UNITS,
     }
-    protocol: ClassVar[str]
-    """Whether verdicts are cached: frozen or stochastic."""
+    panel_size = {"below": {"ncols": 4, "fontsize": 9}}
 
     pools: int = 1000
-    rule: tuple[str, ...] = DEFAULT_RULES
+    rule: Annotated[tuple[str, ...], check_rules] = DEFAULT_RULES
     """Acquisition rules. The others are compared with top_k_aware, which must be among them."""
     budget: tuple[int, ...] = (60, 120, 200, 320)
     """Budgets of the table, in verdicts. Runs end at the largest."""
 
     def check(self):
         super().check()
-        check_judge(self, self.protocol)
-        if self.discrimination is not None:
-            check_positive("discrimination", self.discrimination)
-        check_count("n_items", self.n_items, least=4)
         check_increasing("budget", self.budget)
-        check_rules(self.rule)
         if not self.refits or len(set(self.refits)) < len(self.refits):
             raise ValueError("refit_every must list at least one value, and none twice")
-        design = design_of(self.n_items)
         for r in self.refits:
-            for loop in self.loops(self.rule, self.k, r, self.protocol):
-                check_run(design, loop, reports(self.budget, r))
-        scenario: dict[str, Any] = {"k": self.k, "rho": [0.0], "covariate": "binary"}
-        pools.check_balance(str(self.pool), self.n_items, self.max_correlation, **scenario)
+            loops = self.loops(self.rule, self.k, r, self.protocol)
+            check_runs(self.n_items, loops, self.budget)
+        pool = str(self.pool), self.n_items, self.max_correlation
+        pools.check_balance(*pool, k=self.k, rho=[0.0], covariate="binary")
 
     @property
     def refits(self) -> tuple[int, ...]:
@@ -131,18 +154,18 @@ class Active(MapPrior, RunSettings, JudgeSettings):
 
     def cases(self, rule: str) -> list[Case]:
         """Judges and models that a rule is run with, the settings' judge first."""
-        raise NotImplementedError
+        return [self.case()]
 
-    def reported(self, refit_every: int) -> np.ndarray:
+    def reported(self, refit_every: int) -> list[int]:
         """Budgets whose recall is kept: the whole curve with cached verdicts, else those of the
         table, which do not depend on R."""
         whole = self.protocol == "frozen"
-        return reports(self.budget, refit_every) if whole else np.array(self.budget)
+        return reports(self.budget, refit_every).tolist() if whole else [*self.budget]
 
     def experiment(self, loop, key, condition):
         """Run one rule on one pool; the condition holds the case and the acquisition seed."""
         condition, steps = twins.displaced(key, condition)
-        pool = pools_of(self)(stream(key, "pool"))
+        pool = self.draw(stream(key, "pool"))
         answers = twins.answers(key, pool, condition)
         out = {"targets": twins.observed(answers, pool, self.k, self.prior), "steps": steps}
         if self.protocol != "frozen":
@@ -153,73 +176,57 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         task = task_of(pool, answers, condition, self.prior)
         run_key = jax.random.fold_in(stream(key, "acquisition"), condition["seed"])
         trace = run(run_key, task, loop, self.budget)
-        kept = self.reported(loop.refit_every)
-        at = np.searchsorted(reports(self.budget, loop.refit_every), kept)
-        share = allocation(self.budget, self.k, trace.queries, pool.quality)
         return out | {
-            "recall": trace.recall[at],
+            "recall": recall_at(self.reported(loop.refit_every), trace, loop.refit_every),
             "status": trace.status.max(),
-            "allocation": share,
+            "allocation": allocation(self.budget, self.k, trace.queries, pool.quality),
         }
 
     def groups(self):
         """The seeds of a rule and a case; and of a twin as calibrated, two displaced ones with one
         acquisition seed."""
-        cases = [(rule, case) for rule in self.rule for case in self.cases(rule)]
-        found = []
-        for r in self.refits:
-            loops = self.loops(self.rule, self.k, r, self.protocol)
-            programs = shared(self.experiment, loops)
-            for rule, case in cases:
-                runs = [[(seed, 0.0) for seed in range(self.n_seeds)]]
-                if case.name == self.judge:
-                    runs.append([(0, way) for way in twins.DISPLACED])
-                for of_group in runs:
-                    name = f"{self.protocol}-{len(found)}-{r}-{rule}"
-                    found.append(self.group(name, rule, r, case, of_group, *programs[rule]))
-        return found
-
-    def group(
-        self,
-        name: str,
-        rule: str,
-        refit_every: int,
-        case: Case,
-        runs: Sequence[tuple[int, float]],
-        experiment: Experiment,
-        number: np.int32,
-    ) -> Group:
-        """Runs of one rule and case: acquisition seeds and displacements."""
-        seeds, ways = zip(*runs, strict=True)
-        n = len(runs)
-        judge = judges.conditions([case.judge] * n)
-        judge |= {"pair_noise": np.full(n, case.pair_noise), "displaced": np.array(ways)}
-        constant = {"protocol": self.protocol, "rule": rule, "refit_every": refit_every}
-        constant |= {"judge": case.name, "model": case.model}
-        labels = {name: [value] * n for name, value in constant.items()}
-        labels |= {SEEDS: seeds, **judge}
-        conditions = judge | {
-            "rule": number,
-            "argmax": np.full(n, float(self.oracle == "argmax")),
-            "aware": np.full(n, float(case.model == "bias_aware")),
-            "seed": np.array(seeds),
-        }
+        groups = []
         distances = range(max(self.k, self.n_items - self.k))
-        axes = {
-            "recall": {"budget": self.reported(refit_every).tolist()},
-            "allocation": {"table_budget": self.budget, "distance": distances},
-            **calibration.AXES,
-        }
-        return Group(
-            name,
-            experiment,
-            conditions,
-            labels,
-            self.n_items,
-            self.pools,
-            axes,
-            fits=len(reports(self.budget, refit_every)),
-        )
+        for r in self.refits:
+            programs = shared(self.experiment, self.loops(self.rule, self.k, r, self.protocol))
+            axes = {
+                "recall": {"budget": self.reported(r)},
+                "allocation": {"table_budget": self.budget, "distance": distances},
+                **calibration.AXES,
+            }
+            for rule, case, seeds, ways in self.runs():
+                experiment, number = programs[rule]
+                n = len(ways)
+                judge = judges.conditions([case.judge] * n)
+                judge |= {"pair_noise": np.full(n, case.pair_noise), "displaced": np.array(ways)}
+                constant = {"protocol": self.protocol, "rule": rule, "refit_every": r}
+                constant |= {"judge": case.name, "model": case.model}
+                conditions = judge | {
+                    "rule": number,
+                    "argmax": np.full(n, float(self.oracle == "argmax")),
+                    "aware": np.full(n, float(case.model == "bias_aware")),
+                    "seed": np.array(seeds),
+                }
+                group = Group(
+                    f"{self.protocol}-{len(groups)}-{r}-{rule}",
+                    experiment,
+                    conditions,
+                    {**{name: [v] * n for name, v in constant.items()}, SEEDS: seeds, **judge},
+                    self.n_items,
+                    self.pools,
+                    axes,
+                    fits=len(reports(self.budget, r)),
+                )
+                groups.append(group)
+        return groups
+
+    def runs(self) -> Iterator[tuple[str, Case, Sequence[int], Sequence[float]]]:
+        """Rule, case, acquisition seeds and displacements of each group."""
+        for rule in self.rule:
+            for case in self.cases(rule):
+                yield rule, case, range(self.n_seeds), [0.0] * self.n_seeds
+                if case.name == self.judge:
+                    yield rule, case, [0] * len(twins.DISPLACED), twins.DISPLACED
 
     # --- the table
 
@@ -230,9 +237,13 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         add_means(t, "recall", recall, SHARE)
         for base, same in references(recall):
             for names in families().values():
-                self.compare(recall, base, same, names, t)
-        for base, same in references(recall):
-            self.ahead(recall["value"], base["value"], same, t)
+                rules = [name for name in names if name != REFERENCE]
+                # Without the labels of the reference, those of the rules remain.
+                delta = where(recall, rule=rules, **same) - base.reset_coords(drop=True)
+                if delta.sizes["condition"]:
+                    self.compare(delta, len(rules), t)
+        for base, same in references(recall["value"]):
+            self.ahead(where(recall["value"], rule=families()["baselines"], **same), base, t)
         share = ds["allocation"].sel(distance=0).rename(table_budget="budget")
         add_means(t, "share_at_boundary", self.opened(share, ds), SHARE)
 
@@ -241,33 +252,20 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         judges' calibration."""
         return calibration.opened_by_seed(values, ds, self.n_seeds)
 
-    def compare(
-        self,
-        recall: xr.Dataset,
-        base: xr.Dataset,
-        same: dict[str, Any],
-        names: Sequence[str],
-        t: Table,
-    ) -> None:
-        """Compare a family of rules with the reference, for the same judge, model and refits. Tests
-        are corrected at each budget within the family, as far as it was run. A small study has as
-        many acquisition seeds a pool as this one, a replicate of the paper's study as many as that.
-        The paper's p-values, corrected for a whole family, stand beside those of a whole family
-        alone.
+    def compare(self, opened: xr.Dataset, n_rules: int, t: Table) -> None:
+        """Compare a family of rules, of n_rules, with the reference, for the same judge, model and
+        refits. Tests are corrected at each budget within the family, as far as it was run. A small
+        study has as many acquisition seeds a pool as this one, a replicate of the paper's study as
+        many as that. The paper's p-values, corrected for a whole family, stand beside those of a
+        whole family alone.
 
         A replicate has the paper's pools, but at most our number of acquisition seeds: exact
         p-values depend on ties between recalls, which means over another number of seeds would not
         have.
         """
-        of_family = {"rule": [name for name in names if name != REFERENCE], **same}
-        family = where(recall, **of_family)
-        if not family.sizes["condition"]:
-            return
-        # Without the labels of the reference, those of the rules remain.
-        opened = family - base.reset_coords(drop=True)
         add_means(t, "delta", opened, SIGNED)
         delta = opened["value"]
-        beside = "p_holm" if len(of_family["rule"]) == len(delta) else ""
+        beside = "p_holm" if len(delta) == n_rules else ""
         for budget in delta["budget"].values:
             at_budget = delta.sel(budget=budget)
             by_pool = at_budget.values.astype(float)
@@ -285,17 +283,14 @@ class Active(MapPrior, RunSettings, JudgeSettings):
                 t.add("p_holm", p[f], studies=studies, beside=beside, **row)
                 t.add("power_at_10_pools", power[f], **row)
 
-    def ahead(
-        self, recall: xr.DataArray, base: xr.DataArray, same: dict[str, Any], t: Table
-    ) -> None:
+    def ahead(self, baselines: xr.DataArray, base: xr.DataArray, t: Table) -> None:
         """Share of studies of the paper's size in which the reference's difference from each of the
         paper's rules is significant: a claim."""
-        baselines = where(recall, rule=families()["baselines"], **same)
         if len(baselines) < len(families()["baselines"]) or self.pools < 5 * SMALL_STUDY:
             return
         size = twins.known()[self.judge].pools if self.judge else SMALL_STUDY
         delta = baselines - base.reset_coords(drop=True)
-        for budget in recall["budget"].values:
+        for budget in delta["budget"].values:
             pools = delta.sel(budget=budget).values.mean(1)
             p = stats.small_study_p(pools, size=size, seed=t.seed)
             row = {"n_pools": pools.shape[-1], "budget": budget, **scalars(base, t.columns)}
@@ -308,9 +303,14 @@ class Active(MapPrior, RunSettings, JudgeSettings):
 
     def headline(self, table):
         """Rows to print: recall and differences at one budget, and quantities without a budget."""
-        everywhere = ~table.quantity.isin([*AT_ONE_BUDGET, "share_at_boundary"])
-        at_one = table.quantity.isin(AT_ONE_BUDGET) & (table.budget == self.budget_of_tests)
-        return table[everywhere | at_one]
+        shown = table[table.quantity != "share_at_boundary"]
+        at_one = shown.quantity.isin(AT_ONE_BUDGET)
+        return shown[~at_one | (shown.budget == self.budget_of_tests)]
+
+    def labels(self, title: str) -> tuple[str, str, str]:
+        """Of a panel of recall against the budget."""
+        found = f"share of the true top {self.k} found\n(bands: 95 % over {self.pools:,} pools)"
+        return "verdicts asked for in a pool", found, title
 
     def lines(self, rules: Sequence[str], **labels: Any) -> list[Line]:
         """Lines of those of the rules that were run, each in its style."""
@@ -336,7 +336,7 @@ def shared(
     return found
 
 
-def references(recall: xr.Dataset) -> Iterator[tuple[xr.Dataset, dict[str, Any]]]:
+def references(recall: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
     """The runs of the reference, with the labels of the runs that each is compared with."""
     for at in np.flatnonzero(recall["rule"].values == REFERENCE):
         base = recall.isel(condition=at)
@@ -359,10 +359,20 @@ def allocation(
     return jnp.stack(rows)
 
 
-def task_of(pool: Pool, answers: Array, condition: Condition, prior: Prior) -> Task:
-    """The task with the bias-aware model, or with the naive one where the condition says so."""
+def recall_at(budgets: Sequence[int], trace: Trace, refit_every: int) -> Float[Array, " budgets"]:
+    """Recall of a run of one judge at its budgets."""
+    return trace.recall[np.searchsorted(reports(budgets, refit_every), budgets)]
+
+
+def variant_of(condition: Condition) -> Variant:
+    """The bias-aware model, or the naive one where the condition says so."""
     free = condition["aware"] > 0
-    return Task.build(pool, answers, variant=Variant(free[None], free), prior=prior)
+    return Variant(free[None], free)
+
+
+def task_of(pool: Pool, answers: Array, condition: Condition, prior: Prior) -> Task:
+    """The task with the model of the condition."""
+    return Task.build(pool, answers, variant=variant_of(condition), prior=prior)
 
 
 def task_of_two(
@@ -415,19 +425,3 @@ def at_best_budget(recall: Float[np.ndarray, "... T P"]) -> Float[np.ndarray, ".
         best = recall[..., 1 - half :: 2].mean(-1).argmax(-1)[..., None, None]
         out[..., half::2] = np.take_along_axis(recall[..., half::2], best, -2)[..., 0, :]
     return out
-
-
-def check_rules(rules: Sequence[str]) -> None:
-    """Raise `ValueError` for an unknown rule, one named twice, or no reference among them."""
-    for rule in rules:
-        panel_rules.resolve(rule)
-    if REFERENCE not in rules:
-        raise ValueError(f"rule must include {REFERENCE}, with which the others are compared")
-    if len(set(rules)) < len(rules):
-        raise ValueError(f"rule lists a name twice: {' '.join(rules)}")
-
-
-def design_of(n_items: int) -> Design:
-    """A design of this size to check runs with, made without compiling anything."""
-    x, items = np.zeros((n_items, 1)), np.ones(n_items, bool)
-    return Design(jnp.asarray(x), None, jnp.asarray(items), n_items)

@@ -3,10 +3,9 @@ judge of our own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import jax.numpy as jnp
 from jaxtyping import Array, Key
@@ -14,7 +13,7 @@ from jaxtyping import Array, Key
 from jbt import twins
 from jbt.experiments.declare import Sweep
 from jbt.simulation import pools
-from jbt.types import Judge, Pool, check_word
+from jbt.types import Judge, Pool, check_count, check_positive, check_word
 
 BANK = "statement_bank"
 NUMBERS = ("bias", "position", "discrimination", "interaction", "pair_noise")
@@ -45,6 +44,11 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeSettings(Sweep):
+    """A judge, its pools, and the protocol by which it answers."""
+
+    protocol: ClassVar[str]
+    """Whether verdicts are cached: frozen or stochastic."""
+
     judge: str | None = None
     """One of the paper's judges. Its twin (`jbt.twins`) is simulated on pools like the paper's
     (--pool statement_bank --max-correlation 0.12, with quality in statements); other options
@@ -61,7 +65,7 @@ class JudgeSettings(Sweep):
     this number in (0, 1]. By default they are drawn once; with --judge the paper's 0.12 holds."""
     bias: float | None = None
     """True bias c* (logits for x = 1 over x = 0). By default 1.5, or the twin's."""
-    discrimination: float | None = None
+    discrimination: Annotated[float | None, check_positive] = None
     """Factor on quality in the judge's logits. By default 1, or the twin's."""
     position: float | None = None
     """True position bias kappa* (logits in favour of the item shown first). By default 0.35, or the
@@ -77,7 +81,7 @@ class JudgeSettings(Sweep):
     sd: float | None = None
     """Standard deviation of quality (logits), by default 1.25. With --judge quality is the number
     of statements, and has their standard deviation."""
-    n_items: int = 30
+    n_items: Annotated[int, partial(check_count, least=4)] = 30
     """Number of items of a pool, half of them with x = 1."""
     k: int = 5
     """Size of the top k."""
@@ -109,30 +113,29 @@ class JudgeSettings(Sweep):
         noise = values.pop("pair_noise")
         return Case(name, Judge.of(**values), pair_noise=noise)
 
+    def check(self):
+        super().check()
+        pools.check_kind(str(self.pool))
+        check_word("oracle", self.oracle, twins.ORACLES)
+        if self.pool != BANK and self.sd is None:
+            raise ValueError(
+                f"sd must be given with --judge {self.judge} --pool {self.pool}: its twin takes "
+                "quality for a number of statements, whose standard deviation is 4.07 in the "
+                "paper's pools"
+            )
+        if self.pair_noise is not None and self.pair_noise < 0:
+            raise ValueError(f"pair_noise must be at least 0, got {self.pair_noise}")
+        if self.pair_noise and self.oracle == "draws" and self.protocol == "frozen":
+            raise ValueError("pair_noise needs --oracle argmax: frozen draws have none")
 
-def pools_of(s: JudgeSettings) -> Callable[[Key[Array, ""]], Pool]:
-    """Function that draws a pool from its key."""
-    return partial(
-        pools.POOLS[str(s.pool)],
-        n_items=s.n_items,
-        k=s.k,
-        sd=s.sd,
-        rho=jnp.zeros(()),
-        covariate="binary",
-        max_correlation=s.max_correlation,
-    )
-
-
-def check_judge(s: JudgeSettings, protocol: str) -> None:
-    """Raise `ValueError` for a judge that does not go with its pools."""
-    pools.check_kind(str(s.pool))
-    check_word("oracle", s.oracle, twins.ORACLES)
-    if s.pool != BANK and s.sd is None:
-        raise ValueError(
-            f"sd must be given with --judge {s.judge} --pool {s.pool}: its twin takes quality for "
-            f"a number of statements, whose standard deviation is 4.07 in the paper's pools"
+    def draw(self, key: Key[Array, ""]) -> Pool:
+        """A pool."""
+        return pools.POOLS[str(self.pool)](
+            key,
+            n_items=self.n_items,
+            k=self.k,
+            sd=self.sd,
+            rho=jnp.zeros(()),
+            covariate="binary",
+            max_correlation=self.max_correlation,
         )
-    if s.pair_noise is not None and s.pair_noise < 0:
-        raise ValueError(f"pair_noise must be at least 0, got {s.pair_noise}")
-    if s.pair_noise and s.oracle == "draws" and protocol == "frozen":
-        raise ValueError("pair_noise needs --oracle argmax: frozen draws have none")

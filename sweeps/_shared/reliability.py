@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -9,9 +11,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jbt import stats
-from jbt.experiments.labelled_arrays import rows_of
+from jbt.experiments.labelled_arrays import rows_of, where
+from jbt.experiments.plots import Line, Panel
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
 
     from jbt.experiments.table import Table
@@ -72,3 +76,29 @@ def add_bins(
         for q, name in enumerate(names):
             interval = stats.percentiles(resampled[:, i, q], n_units=n_pools)
             t.add(name, estimates[i, q], interval, n_pools, **rows[row], **columns)
+
+
+def of_bins(
+    table: pd.DataFrame,
+    names: tuple[str, str],
+    lines: Sequence[Line],
+    labels: tuple[str, str, str],
+    **options: Any,
+) -> Panel:
+    """Each bin's share that is true against its mean probability, beside the diagonal.
+
+    Args:
+      names: of the two quantities, the probability first.
+      lines: series of the table.
+      options: of the panel.
+    """
+    p, true = names
+    return Panel(
+        lambda _: where(table, quantity=p).estimate.values,
+        {"quantity": true},
+        [replace(line, style={"fmt": "o-", "ms": 3}, joined=False) for line in lines],
+        labels,
+        before=lambda ax: ax.plot([0, 1], [0, 1], color="black", linewidth=0.8),
+        table=table,
+        **options,
+    )

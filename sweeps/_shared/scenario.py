@@ -74,8 +74,8 @@ class Scenario(PoolKind, MapPrior):
 
     def check_balance(self, rho: Sequence[float], covariate: pools.CovariateKind) -> None:
         """Raise `ValueError` if `max_correlation` cannot be met at these correlations."""
-        where = {"k": self.k, "rho": rho, "covariate": covariate}
-        pools.check_balance(self.pool, self.n_items, self.max_correlation, **where)
+        pool = self.pool, self.n_items, self.max_correlation
+        pools.check_balance(*pool, k=self.k, rho=rho, covariate=covariate)
 
     def draw(
         self, key: Key[Array, ""], condition: Condition, covariate: pools.CovariateKind
@@ -113,6 +113,12 @@ class Correlated(Scenario):
         check_increasing("rho", self.rho)
         self.check_pools()
         self.check_balance(self.rho, self.covariate)
+
+
+def check_between(name: str, value: float) -> None:
+    """Check that a number lies between 0 and 1, and is neither."""
+    if not 0 < value < 1:
+        raise ValueError(f"{name} must lie between 0 and 1, got {value:g}")
 
 
 def every_verdict(key: Key[Array, ""], pool: Pool, judge: Judge) -> Comparisons:

@@ -22,19 +22,17 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jbt import estimators, stats
-from jbt.acquisition import rules
-from jbt.acquisition.views import View
+from jbt.acquisition import Loop, Task, View, init, rules
+from jbt.acquisition.loop import look
 from jbt.experiments.declare import Group, Sweep, cases, check_increasing, check_listed
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import CYCLE, Line, Panel
-from jbt.kernel import model
-from jbt.kernel.laplace import laplace
 from jbt.kernel.membership import DRAWS, antithetic_normals, counted, membership, sobol_normals
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import stream
 from jbt.types import Judge
 
-from ._shared.reliability import BINS, add_bins, binned
+from ._shared.reliability import BINS, add_bins, binned, of_bins
 from ._shared.scenario import Scenario
 
 TRUTHS = {
@@ -130,13 +128,20 @@ class Membership(Scenario, Sweep):
         growth = condition["interaction"]
         judge = Judge((condition["bias"] + bias)[None], position, interaction=growth)
         oracle = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
-        all_pairs = pairs.every_pair(pool)
-        shown = pairs.spread_evenly(stream(key, "comparisons"), all_pairs, condition["budget"])
-        comparisons, prior = judges.reveal(oracle, shown), self.prior
-        fit = estimators.bias_aware(comparisons, pool.design, prior)
-        design = pool.design.centred()
-        variant = model.variant("bias_aware", design)
-        posterior = laplace(fit.parameters, comparisons, design, prior, variant)
+        every = pairs.every_pair(pool)
+        shown = pairs.spread_evenly(stream(key, "comparisons"), every, condition["budget"])
+        comparisons = judges.reveal(oracle, shown)
+        fit = estimators.bias_aware(comparisons, pool.design, self.prior)
+        task, loop = Task.build(pool, oracle, prior=self.prior), Loop(k=self.k)
+        state = dataclasses.replace(
+            init(key, task, loop),
+            comparisons=comparisons,
+            parameters=fit.parameters,
+            priority=jnp.arange(self.n_items, dtype=shown.dtype),
+        )
+        view = look(state, task, loop)
+        assert isinstance(view, View)  # there is one judge
+        posterior = view.posterior
 
         # As in a run of the loop, pools share a table of normals and each rearranges it.
         n_parameters = len(posterior.root)
@@ -157,18 +162,7 @@ class Membership(Scenario, Sweep):
 
         exact = chances("conditional", REFERENCE, seed=1)
         p = jnp.stack([chances(*estimate) for estimate in self.estimates])
-        view = View(
-            design=design,
-            posterior=posterior,
-            covariance=posterior.covariance(),
-            membership=exact,
-            probability=jax.nn.sigmoid(model.logits_of(fit.parameters, design, comparisons)),
-            shown=shown,
-            wins=comparisons.wins,
-            available=(all_pairs > 0) & (shown == 0),
-            priority=jnp.arange(self.n_items, dtype=p.dtype),
-            k=self.k,
-        )
+        view = dataclasses.replace(view, membership=exact)
         inside = view.is_top(pool.quality)
         return {
             **jax.vmap(lambda estimate: reliability(estimate, inside))(p),
@@ -207,9 +201,8 @@ class Membership(Scenario, Sweep):
         ]
 
     def table(self, ds, t):
-        for (truth, budget), (i, (name, n_samples)) in product(
-            product(self.truth, self.budget), enumerate(self.estimates)
-        ):
+        estimates = enumerate(self.estimates)
+        for truth, budget, (i, (name, n_samples)) in product(self.truth, self.budget, estimates):
             row = {"truth": truth, "budget": budget, "membership": name, "n_samples": n_samples}
             part = where(ds, truth=truth, budget=budget).isel(condition=0, estimate=i)
             square = part["square_error"].values
@@ -230,23 +223,18 @@ class Membership(Scenario, Sweep):
     def panels(self, table):
         """Share inside the top k against membership, after few verdicts and after all."""
         lines = [
-            Line({"truth": truth}, label, colour, {"fmt": "o-", "ms": 3}, joined=False)
+            Line({"truth": truth}, label, colour)
             for (truth, label), colour in zip(TRUTHS.items(), CYCLE, strict=False)
         ]
 
         def panel(budget: int, title: str) -> Panel:
             of = {"membership": "counted", "n_samples": DRAWS["counted"], "budget": budget}
-            return Panel(
-                lambda _: where(table, **of, quantity="estimated").estimate.values,
-                {**of, "quantity": "inside"},
-                lines,
-                (
-                    "probability of being in the top k, by the model",
-                    f"share truly in the top {self.k} (bars: 95 %)",
-                    f"{title}\n({budget} verdicts)",
-                ),
-                before=lambda ax: ax.plot([0, 1], [0, 1], color="black", linewidth=0.8),
+            labels = (
+                "probability of being in the top k, by the model",
+                f"share truly in the top {self.k} (bars: 95 %)",
+                f"{title}\n({budget} verdicts)",
             )
+            return of_bins(where(table, **of), ("estimated", "inside"), lines, labels)
 
         return [
             panel(self.budget[len(self.budget) // 3], "Wrong only where quality goes with length"),

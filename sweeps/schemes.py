@@ -67,13 +67,8 @@ JUDGES = {
     "prefers length": Judge.of(1.5),
     "prefers both": Judge.of(1.5, position=1.5),
 }
-STYLES = {
-    "fair": ("blue", -0.15),
-    "prefers the first": ("green", -0.05),
-    "prefers length": ("orange", 0.05),
-    "prefers both": ("vermilion", 0.15),
-}
-"""Judge -> colour and shift in the figure."""
+COLOURS = ("blue", "green", "orange", "vermilion")
+"""Of the judges in the figure."""
 QUANTITIES = ("recall", "quality", "length", "place")
 
 
@@ -137,12 +132,12 @@ class Schemes(Scenario, Sweep):
         place = jnp.linspace(0, 1, self.n_items, dtype=x.dtype)
         known = jnp.stack([pool.quality, x, place])
         known = known - known.mean(1, keepdims=True)
+        most = -(-self.budget[-1] // (self.n_items * (self.n_items - 1) // 2))
         found, statuses = [], []
         for name, scheme in SCHEMES.items():
             of_scheme = stream(key, name)
             n = jnp.floor(condition["budget"] / scheme.verdicts)
             compared = pairs.spread_evenly(jax.random.fold_in(of_scheme, 0), listed, n)
-            most = -(-self.budget[-1] // int(self.n_items * (self.n_items - 1) / 2))
             counts = told(jax.random.fold_in(of_scheme, 1), scheme, chance, compared, most)
             fit = MODELS[scheme.model](counts, pool.design, self.prior)
             theta = fit.parameters.theta
@@ -170,13 +165,13 @@ class Schemes(Scenario, Sweep):
     def panels(self, table):
         budget = self.budget[len(self.budget) // 2]
         lines = [
-            Line({"judge": judge}, judge, colour, {"fmt": "o"}, joined=False, shift=shift)
-            for judge, (colour, shift) in STYLES.items()
+            Line({"judge": judge}, judge, colour, {"fmt": "o"}, joined=False, shift=0.1 * i - 0.15)
+            for i, (judge, colour) in enumerate(zip(JUDGES, COLOURS, strict=True))
         ]
 
         def panel(quantity: str, axis: str, title: str, **more: Any) -> Panel:
             return Panel(
-                lambda rows: rows.scheme.map([*SCHEMES].index),
+                "scheme",
                 {"quantity": quantity, "budget": budget},
                 lines,
                 ("", f"{axis} (bars: 95 %)", title),

@@ -79,16 +79,3 @@ def test_judges_who_err_together_are_one(tmp_path):
     np.testing.assert_array_equal(first, found[found.correlation == 1.0].estimate)
     covered = only(found, quantity="covered", n_judges=9, correlation=0.0)
     assert 0.9 < covered.estimate < 0.99
-
-
-@pytest.mark.parametrize(
-    ("kind", "settings", "message"),
-    [
-        (Schemes, {"budget": (100, 50)}, "budget must increase"),
-        (CorrelatedJudges, {"correlation": (0.0, 1.5)}, "correlation must be at most 1"),
-        (CorrelatedJudges, {"correlation": tuple(np.arange(8) / 10)}, "at most 7 numbers"),
-    ],
-)
-def test_wrong_settings_are_refused(kind, settings, message):
-    with pytest.raises(ValueError, match=message):
-        kind(**settings).decided().check()

@@ -9,10 +9,10 @@ and covariate, with one that draws it.
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from itertools import product
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,14 +28,10 @@ from jbt.kernel import metrics
 from jbt.kernel.fit import fit_map
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, stream
-from jbt.types import Comparisons, Pool, Status, Variant
+from jbt.types import Comparisons, Pool, Status
 
+from ._shared.active import recall_at, variant_of
 from ._shared.scenario import MapPrior
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-    from jbt.experiments.table import Table
 
 N_ITEMS, K, REFIT_EVERY = 30, 5, 8
 ALL = N_ITEMS * (N_ITEMS - 1)
@@ -69,8 +65,8 @@ class Cell(NamedTuple):
     design: str
 
 
-METHOD = ("model", "rule", "design")
-"""Labels of a method."""
+COUNTING = {"model": "naive", "rule": "all", "design": "unpaired"}
+"""Labels of the method that counts wins in every verdict, with which the others are compared."""
 SHOWN = {
     ("naive", "all", "unpaired"): ("black", "naive"),
     ("bias_aware", "all", "unpaired"): ("blue", "one bias for all answers"),
@@ -137,9 +133,7 @@ class VaryingBias(MapPrior, Sweep):
         },
         "paper": {"pools": 10},
     }
-    units = {
-        "interaction": "pure number",
-    }
+    units = {"interaction": "pure number"}
     panel_size = {"width": 4.6, "height": 4.2, "below": {"ncols": 2, "fontsize": 9}}
 
     pools: int = 400
@@ -202,8 +196,7 @@ class VaryingBias(MapPrior, Sweep):
         recall = jnp.full(len(self.budget) + 1, jnp.nan, jnp.float32)
         if rule == "all":
             verdicts = verdicts_of(key, pool, condition)
-            free = condition["aware"] > 0
-            masked = partial(fit_map, variant=Variant(free[None], free))
+            masked = partial(fit_map, variant=variant_of(condition))
             fit = FITS.get(models[0], masked)(verdicts, pool.design, self.prior)
             found, status = metrics.top_k_recall(fit.parameters.theta, pool.quality, K), fit.status
             recall = recall.at[-1].set(found)
@@ -218,40 +211,33 @@ class VaryingBias(MapPrior, Sweep):
         self, rule: str, key: Key[Array, ""], pool: Pool, condition: Condition
     ) -> tuple[Array, Array]:
         """Recall at each budget, and status, of the active loop with the bias-aware model."""
-        at = np.searchsorted(reports(self.budget, REFIT_EVERY), self.budget)
         task = Task.build(pool, twins.answers(key, pool, condition), prior=self.prior)
         loop = Loop(rule, K, REFIT_EVERY, "frozen")
         trace = run(stream(key, "acquisition"), task, loop, self.budget)
-        return trace.recall[at], trace.status.max()
+        return recall_at(self.budget, trace, REFIT_EVERY), trace.status.max()
 
     def table(self, ds, t):
+        """Recall of each method, its gain over counting wins in every verdict, and the correlation
+        at which that ends."""
         for kind in self.pool:
             of_kind = where(ds, pool_kind=kind)
-            counting = where(of_kind, model="naive", rule="all", design="unpaired")
-            counting = counting["recall"].sel(budget=ALL, drop=True).drop_vars(METHOD)
-            keys = zip(*(of_kind[name].values for name in METHOD), strict=True)
-            for key in dict.fromkeys(keys):
-                labels = dict(zip(METHOD, map(str, key), strict=True))
-                of = where(of_kind, **labels).drop_vars([*METHOD, "pool_kind"])
-                self.rows(of, counting, {"pool": kind, **labels}, t)
-
-    def rows(
-        self, of: xr.Dataset, counting: xr.DataArray, labels: dict[str, Any], t: Table
-    ) -> None:
-        """Add the rows of one method: recall, its gain over counting wins in every verdict, the
-        correlation at which that ends."""
-        model, rule, design = (labels[name] for name in METHOD)
-        recall = of["recall"].sel(budget=[ALL] if rule == "all" else list(self.budget))
-        t.means("recall", recall, **labels)
-        if (model, design) != ("naive", "unpaired"):
-            benefit = recall - counting
-            t.means("benefit", benefit, **labels)
-            if len(KINDS[labels["pool"]]) > 1:
-                for gamma, budget in itertools.product(self.interaction, recall.budget.values):
-                    line = where(benefit, interaction=gamma).sel(budget=budget, drop=True)
-                    line = line.swap_dims(condition="rho").drop_vars("interaction")
-                    at = {"interaction": gamma, "budget": budget, "judge": "default", **labels}
-                    t.crossing(line, **at)
+            counting = where(of_kind["recall"], **COUNTING).sel(budget=ALL, drop=True)
+            counting = counting.drop_vars(COUNTING)
+            methods = zip(*(of_kind[name].values.tolist() for name in COUNTING), strict=True)
+            for method in dict.fromkeys(methods):
+                labels = dict(zip(COUNTING, method, strict=True))
+                budgets = [ALL] if labels["rule"] == "all" else list(self.budget)
+                recall = where(of_kind["recall"], **labels).sel(budget=budgets)
+                t.means("recall", recall, pool=kind)
+                if labels == COUNTING:
+                    continue
+                benefit = recall - counting
+                t.means("benefit", benefit, pool=kind)
+                if len(KINDS[kind]) > 1:
+                    for gamma, budget in product(self.interaction, budgets):
+                        line = where(benefit, interaction=gamma).sel(budget=budget)
+                        at = {"interaction": gamma, "judge": "default", "pool": kind, **labels}
+                        t.crossing(line.swap_dims(condition="rho"), **at)
 
     def headline(self, table):
         """Rows to print: recall on uncorrelated pools, and crossings."""
@@ -262,7 +248,7 @@ class VaryingBias(MapPrior, Sweep):
         """Recall of every verdict, and of the rule at its largest budget, against the growth."""
 
         def line(key: tuple[str, ...], colour: str, label: str) -> Line:
-            labels: dict[str, Any] = dict(zip(METHOD, key, strict=True))
+            labels: dict[str, Any] = dict(zip(COUNTING, key, strict=True))
             if labels["rule"] != "all":
                 labels["budget"] = self.budget[-1]
                 label += f", {self.budget[-1]} verdicts"

@@ -105,7 +105,9 @@ class PriorSensitivity(Profiled):
         tuple[Literal["unpaired", "paired"], ...], partial(check_listed, known=DESIGNS)
     ] = DESIGNS
     """Each content shown once, or with x = 0 and with x = 1."""
-    judge: tuple[str, ...] = tuple(judges.JUDGES)
+    judge: Annotated[tuple[str, ...], partial(check_listed, known=[*judges.JUDGES])] = tuple(
+        judges.JUDGES
+    )
     """Judges: the paper's open ones, its unbiased control, and one that prefers the first shown."""
     lam: Annotated[tuple[float, ...], partial(check_increasing, needed=LAM)] = (
         0.2,
@@ -133,7 +135,6 @@ class PriorSensitivity(Profiled):
 
     def check(self):
         super().check()
-        check_listed("judge", self.judge, list(judges.JUDGES))
         check_top(self.k, self.n_contents)
         most = self.n_contents * (self.n_contents - 1)
         if not 1 <= self.budget <= most:
@@ -240,7 +241,7 @@ class PriorSensitivity(Profiled):
         change = benefit.isel(prior=others) - benefit.isel(prior=paper, drop=True)
         t.means("benefit_change", change, STUDY)
         learned = where(ds["tau2"], prior=[*LEARNED][:-1])
-        t.means("log_tau2", learned.copy(data=np.log(learned.values)))
+        t.means("log_tau2", np.log(learned))
         t.means("profile_range", ds["profile_range"], **PAPER._asdict())
         for prior in ("normal", *LEARNED):
             t.means("c_spread", where(c, prior=prior).reduce(np.ptp, "prior"), prior=prior)
@@ -257,13 +258,14 @@ class PriorSensitivity(Profiled):
         right."""
         ends = {prior: max(self.lam_b) * 4 ** (i + 1) for i, prior in enumerate(LEARNED)}
         ticks = {v: f"{v:g}" for v in self.lam_b} | {ends[p]: LEARNED[p] for p in LEARNED}
+        normal, learned = {"prior": "normal"}, {"prior": list(LEARNED)}
         lines = []
         for judge, colour in zip(self.judge, CYCLE, strict=False):
-            rows, learned = {"judge": judge}, {"prior": list(LEARNED)}
-            faint = {"shade": 0.12}
-            lines.append(Line(rows | {"prior": "normal"}, NAMES[judge], colour, faint))
-            style = {"capsize": 0}
-            lines.append(Line(rows | learned, "", colour, style, joined=False))
+            of = {"judge": judge}
+            lines += [
+                Line(of | normal, NAMES[judge], colour, {"shade": 0.12}),
+                Line(of | learned, "", colour, {"capsize": 0}, joined=False),
+            ]
 
         def scale(quantity, ax):
             rows = where(table, quantity=quantity, lam=LAM)  # one scale for both designs

@@ -26,10 +26,9 @@ bootstrap of the fit to first order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -45,10 +44,6 @@ from jbt.types import Design, Fit, Prior, Rows, Variant
 
 from ._shared.recorded import RENDERINGS, TANH, VARIATION, WORDS, Board, read_board
 from ._shared.scenario import MapPrior
-
-if TYPE_CHECKING:
-    import xarray as xr
-
 
 NOTHING, BOTH = "nothing", "both"
 """Sources of c beside the covariates."""
@@ -166,38 +161,36 @@ class AlpacaEval(MapPrior, RecordedSweep):
             for quantity, rate in zip(RATES, published[:, v], strict=True):
                 t.add(quantity, rate, content=content[v])
 
-        def ability(q: np.ndarray, v: Any) -> np.ndarray:
-            return q[..., v] - q[..., baseline]
+        families = [b for b in np.unique(base) if (base == b).sum() > 1]
 
-        # Functions of qualities [..., V], with the version that they are about.
-        of_versions: list[tuple[str, Any, Callable[[np.ndarray], Any]]] = []
-        for b in np.unique(base):
-            if len(v := np.flatnonzero(base == b)) > 1:
-                of_versions.append(("spread", b, lambda q, v=v: np.ptp(q[..., v], axis=-1)))
-        for v in models:
-            of_versions.append(("expected_win_rate", v, lambda q, v=v: expit(ability(q, v))))
+        def win_rate(q: np.ndarray, v: Any) -> np.ndarray:
+            return expit(q[..., v] - q[..., baseline])
+
+        def of_versions(q: np.ndarray) -> dict[tuple[str, Any], np.ndarray]:
+            """Quantity and version -> number [...] for qualities [..., V]."""
+            spreads = {("spread", b): np.ptp(q[..., base == b], axis=-1) for b in families}
+            return spreads | {("expected_win_rate", v): win_rate(q, v) for v in models}
+
         for source in raw["c_from"].values:
-            at = raw.sel(c_from=source)
-
-            def drawn(name: str, at: xr.Dataset = at) -> np.ndarray:
-                """Resampled changes of an estimate."""
-                values = at[f"{name}_influence"].transpose(..., "prompt").values
-                return n * stats.bootstrap_means(values, seed=self.seed)
-
+            at, row = raw.sel(c_from=source), {"n_pools": n, "c_from": source}
+            influences = (
+                at[f"{name}_influence"].transpose(..., "prompt") for name in ("c", "theta")
+            )
+            moved = [n * stats.bootstrap_means(v.values, seed=self.seed) for v in influences]
             c, theta = float(at["c"]), at["theta"].values
             if source != NOTHING:
-                t.add("c", c, stats.percentiles(c + drawn("c")), n, c_from=source)
-                t.add("profile_range", float(at["profile_range"]), n_pools=n, c_from=source)
-            draws = theta + drawn("theta")
-            for quantity, v, of in of_versions:
-                interval = stats.percentiles(of(draws))
-                t.add(quantity, float(of(theta)), interval, n, c_from=source, content=content[v])
+                t.add("c", c, stats.percentiles(c + moved[0]), **row)
+                t.add("profile_range", float(at["profile_range"]), **row)
+            draws = of_versions(theta + moved[1])
+            for (quantity, v), number in of_versions(theta).items():
+                interval = stats.percentiles(draws[quantity, v])
+                t.add(quantity, float(number), interval, content=content[v], **row)
             # No interval: both come from the same verdicts, and only one could be resampled.
             controlled = published[1, models]
             correlation: Any = spearmanr(theta[models], controlled)[0]
-            t.add("spearman_length_controlled", float(correlation), n_pools=n, c_from=source)
-            away = np.abs(expit(ability(theta, models)) - controlled).mean()
-            t.add("distance_length_controlled", float(away), n_pools=n, c_from=source)
+            t.add("spearman_length_controlled", float(correlation), **row)
+            away = np.abs(win_rate(theta, models) - controlled).mean()
+            t.add("distance_length_controlled", float(away), **row)
 
     def headline(self, table):
         return table[~table.quantity.isin([*RATES, "expected_win_rate"])]
@@ -233,9 +226,9 @@ class AlpacaEval(MapPrior, RecordedSweep):
                 "c_from",
                 {"quantity": "spread", **shown},
                 [
-                    Line({"content": family}, family, colour, joined=False, shift=0.1 * i)
-                    for i, (family, colour) in enumerate(
-                        zip(families, ("green", "purple"), strict=False)
+                    Line({"content": family}, family, colour, joined=False, shift=shift)
+                    for family, colour, shift in zip(
+                        families, ("green", "purple"), (0.0, 0.1), strict=False
                     )
                 ],
                 (

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -71,18 +71,13 @@ class LLMBar(RecordedSweep):
         "format": "markdown markers (first minus second)",
     }
 
-    folds: int = 5
+    folds: Annotated[int, partial(check_count, least=2)] = 5
     """Parts of the pairs, each corrected by weights learned from the others (count)."""
-    n_seeds: int = 10
+    n_seeds: Annotated[int, check_count] = 10
     """Divisions into folds, over which agreement is averaged within each pair (count)."""
     lam: float = 1.0
     """Precision of the normal prior on the weights (pure number; features in units of their root
     mean square)."""
-
-    def check(self):
-        super().check()
-        check_count("folds", self.folds, least=2)
-        check_count("n_seeds", self.n_seeds, least=1)
 
     def groups(self):
         recorded = read(self, ("words", "markdown"))
@@ -116,16 +111,13 @@ class LLMBar(RecordedSweep):
                 t.means(quantity, part[quantity], subset=subset)
         for training in TRAINING:
             together = [[name] for name in subsets] if training == "subset" else [subsets]
-            corrected = self.corrected(raw, together)
-            for features, agreement in corrected.items():
-                quantities = {
-                    "agreement_corrected": agreement,
-                    "gain": agreement - raw["agreement"],
-                }
-                for subset, (quantity, values) in product(subsets, quantities.items()):
-                    part = values.isel(pool=np.flatnonzero(raw["subset"] == subset))
-                    row = {"training": training, "features": features, "lam": self.lam}
-                    t.means(quantity, part, subset=subset, **row)
+            for features, agreement in self.corrected(raw, together).items():
+                gain = agreement - raw["agreement"]
+                row = {"training": training, "features": features, "lam": self.lam}
+                for subset in subsets:
+                    row["subset"] = subset
+                    t.means("agreement_corrected", where(agreement, subset=subset), **row)
+                    t.means("gain", where(gain, subset=subset), **row)
         t.paper_alone()
 
     def corrected(self, raw: xr.Dataset, together: list[list[str]]) -> dict[str, xr.DataArray]:

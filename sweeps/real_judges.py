@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,16 +21,11 @@ from jaxtyping import Array, Float
 from jbt import estimators, identifiability, stats
 from jbt.experiments.declare import Group, RecordedSweep
 from jbt.experiments.plots import CYCLE, Line, Panel
-from jbt.kernel import metrics, model
-from jbt.kernel.fit import fit_map
-from jbt.types import Comparisons, Design, Parameters, Prior, Rows, Verdicts
+from jbt.kernel import metrics
+from jbt.types import Comparisons, Design, Fit, Prior, Rows, Verdicts
 
 from ._shared.recorded import Answers, read
 from ._shared.scenario import MapPrior
-
-if TYPE_CHECKING:
-    import xarray as xr
-
 
 ITEM_MODELS = ("naive", "bias_aware", "bias_known")
 TIED_MODELS = ("naive", "bias_aware")
@@ -101,12 +96,13 @@ class RealJudges(MapPrior, RecordedSweep):
 
         rows, of = rows_of_all(recorded.answers)
         elsewhere = jnp.asarray(of) != question.number
-        shown, wins = (v[:, judge] * elsewhere for v in (rows.shown, rows.wins))
-        others = dataclasses.replace(rows, shown=shown, wins=wins)
+        counts = {name: getattr(rows, name)[:, judge] * elsewhere for name in ("shown", "wins")}
+        others = dataclasses.replace(rows, **counts)
         models = Design.of_contents(len(recorded.contents), 1)
         tied, evidence_tied = analysis(others, models, self.prior)
-        known = estimators.with_bias(verdicts, design, self.prior, tied.c[1])
-        theta = jnp.concatenate([by_item.theta, known.parameters.theta[None]])
+        known = estimators.with_bias(verdicts, design, self.prior, tied[1].parameters.c)
+        theta = jnp.stack([fit.parameters.theta for fit in (*by_item, known)])
+        tied_theta = jnp.stack([fit.parameters.theta for fit in tied])
 
         def agreement(quality: Float[Array, " N"]) -> Float[Array, ""]:
             return agreement_with(better, quality[:, None] - quality)
@@ -120,32 +116,28 @@ class RealJudges(MapPrior, RecordedSweep):
             **{f"{name}_tied": value for name, value in evidence_tied.items()},
             "agreement_verdicts": agreement_with(better, won - won.T),
             "agreement": jax.vmap(agreement)(theta),
-            "agreement_tied": jax.vmap(agreement)(tied.theta[:, question.content]),
+            "agreement_tied": jax.vmap(agreement)(tied_theta[:, question.content]),
             "humans_prefer_longer": agreement(words),
             "judge_prefers_longer": (labelled * longer * won).sum() / (labelled * won).sum(),
             "status_known": known.status,
         }
 
     def table(self, ds, t):
-        def without_one(quantity: str, values: xr.DataArray, **at: Any) -> None:
-            estimate, *interval = stats.jackknife_interval(values.values)
-            t.add(quantity, estimate, interval, values.size, design="tied", **at)
-
         for quantity in ("humans_prefer_longer", "judge_prefers_longer"):
             t.means(quantity, ds[quantity])
         for quantity in ("kappa", "c", "profile_range"):
             t.means(quantity, ds[quantity], model="bias_aware", design="item")
         for judge in ds["judge"].values:
-            one, aware = ds.sel(judge=judge), {"judge": judge, "model": "bias_aware"}
+            one, n = ds.sel(judge=judge), ds.sizes["pool"]
             most = float(one["profile_range"].max())
             t.add("profile_range_max", most, judge=judge, design="item")
+            row = {"judge": judge, "model": "bias_aware", "design": "tied"}
             for quantity in ("kappa", "c"):
-                without_one(quantity, one[f"{quantity}_tied"], **aware)
-            evidence, n = float(one["profile_range_tied"].mean()), one.sizes["pool"] - 1
-            t.add("profile_range", evidence, n_pools=n, design="tied", **aware)
+                mean, *interval = stats.jackknife_interval(one[f"{quantity}_tied"].values)
+                t.add(quantity, mean, interval, n, **row)
+            t.add("profile_range", float(one["profile_range_tied"].mean()), n_pools=n - 1, **row)
         t.means("agreement", ds["agreement_verdicts"], model="verdicts")
-        tied = ds["agreement_tied"].rename(model_tied="model")
-        designs = {"item": ds["agreement"], "tied": tied}
+        designs = {"item": ds["agreement"], "tied": ds["agreement_tied"].rename(model_tied="model")}
         for design, agreement in designs.items():
             t.means("agreement", agreement, design=design)
         for design, agreement in designs.items():
@@ -155,9 +147,9 @@ class RealJudges(MapPrior, RecordedSweep):
     def panels(self, table):
         judges = list(table.judge.dropna().unique())
         lines = [
-            Line({"judge": judge}, judge, CYCLE[j % len(CYCLE)], joined=False, shift=shift)
+            Line({"judge": judge}, judge, CYCLE[j % len(CYCLE)], joined=False, shift=0.15 * place)
             for j, judge in enumerate(judges)
-            for shift in [0.15 * (j - (len(judges) - 1) / 2)]
+            for place in [j - (len(judges) - 1) / 2]
         ]
 
         def panel(columns: list[str], names: dict[tuple[str, str], str], **options: Any) -> Panel:
@@ -197,19 +189,16 @@ class RealJudges(MapPrior, RecordedSweep):
 
 def analysis(
     verdicts: Verdicts, design: Design, prior: Prior
-) -> tuple[Parameters, dict[str, Float[Array, ""]]]:
-    """Naive and bias-aware MAP, stacked along a first axis, and the evidence of the verdicts about
-    c."""
-    variants = [model.variant(name, design) for name in TIED_MODELS]
-    both = jax.tree.map(lambda *leaves: jnp.stack(leaves), *variants)
-    fits = jax.vmap(lambda variant: fit_map(verdicts, design, prior, variant))(both)
-    c, kappa = fits.parameters.c[1, 0], fits.parameters.kappa[1]
-    profile = identifiability.profile(verdicts, design, identifiability.grid_around(c))
-    return fits.parameters, {
-        "c": c,
-        "kappa": kappa,
+) -> tuple[list[Fit], dict[str, Float[Array, ""]]]:
+    """The fits of `TIED_MODELS`, and the evidence of the verdicts about c."""
+    fits = [estimators.ESTIMATORS[name](verdicts, design, prior) for name in TIED_MODELS]
+    aware = fits[1].parameters
+    profile = identifiability.profile(verdicts, design, identifiability.grid_around(aware.c[0]))
+    return fits, {
+        "c": aware.c[0],
+        "kappa": aware.kappa,
         "profile_range": profile.range(),
-        "status": fits.status.max(),
+        "status": jnp.maximum(*(fit.status for fit in fits)),
         "status_profile": profile.status.max(),
     }
 

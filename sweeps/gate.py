@@ -30,9 +30,8 @@ import pandas as pd
 import xarray as xr
 from jaxtyping import Array, Key
 
-from jbt import estimators, gate, twins
-from jbt.estimators.reference import Rankings
-from jbt.experiments.declare import Group, Sweep, check_increasing, check_listed
+from jbt import gate, twins
+from jbt.experiments.declare import Group, Sweep, cases, check_increasing, check_listed
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import RHO_LABEL, Line, Panel
 from jbt.experiments.table import Table
@@ -44,6 +43,7 @@ from jbt.types import Design, Pool, check_count
 from ._shared import gate_rows
 from ._shared.gate_rows import HARMED, TESTS
 from ._shared.judge import BANK
+from ._shared.rankings import both_rankings
 from ._shared.scenario import Correlated, VaryingBias
 
 NOISES = ("fresh", "stored", "length")
@@ -206,20 +206,15 @@ class Gate(Correlated, VaryingBias, Sweep):
         comparisons = judges.reveal(verdicts, pairs.every_pair(pool))
         if self.legitimate == "covariate":
             pool = with_another_covariate(key, pool, condition)
-        fits = {
-            name: estimator(comparisons, pool.design, self.prior)
-            for name, estimator in estimators.ESTIMATORS.items()
-        }
-        naive, bias_aware = (fits[name].parameters.theta for name in ("naive", "bias_aware"))
-        rankings = Rankings(pool, naive, bias_aware, self.k)
+        rankings, out = both_rankings(pool, comparisons, self.prior, self.k)
         noise = Noise(*(condition[kind] for kind in NOISES))
-        out = dict(vars(gate.trial(stream(key, "labels"), rankings, self.rules, noise)))
+        out |= vars(gate.trial(stream(key, "labels"), rankings, self.rules, noise))
         if self.many:
             rules = replace(self.rules, n_anchors=self.many, sets=self.many_sets)
             trial = gate.trial(stream(key, "many labels"), rankings, rules, noise)
             out["many_enable_rate"] = trial.enable_rate
             out["many_labels_used"] = trial.labels_used
-        return out | {f"status_{name}": fit.status for name, fit in fits.items()}
+        return out
 
     def drawn(self, key: Key[Array, ""], condition: Condition) -> Pool:
         """The pool with the covariate that sways the judge."""
@@ -240,17 +235,18 @@ class Gate(Correlated, VaryingBias, Sweep):
             of_judge = judges.conditions([judges.GATED[c.judge] for c in cells])
             of_judge |= dict.fromkeys(("pair_noise", "argmax"), np.zeros(len(cells)))
         of_judge["interaction"] = of_judge["interaction"] + self.interaction
-        for kind in NOISES:
-            of_judge[kind] = np.array([c.noise * (c.noise_kind == kind) for c in cells])
-        of_judge["rho"] = np.array([c.rho for c in cells])
-        labels = {name: [getattr(c, name) for c in cells] for name in Cell._fields}
+        noises = {kind: lambda c, kind=kind: c.noise * (c.noise_kind == kind) for kind in NOISES}
+        conditions = cases(cells, **noises)
+        conditions["conditions"] |= of_judge
         of_rules = {"labels": LABELS, "decision": self.decisions}
-        few, many = (of_rules | {name: getattr(self, name)} for name in ("n_anchors", "many"))
-        axes = {"enable_rate": few, "labels_used": few}
-        if self.many:
-            axes |= {"many_enable_rate": many, "many_labels_used": many}
-        numbers = of_judge, labels, self.n_items, self.pools
-        return [Group("gate", self.experiment, *numbers, axes=axes, fits=20)]
+        axes = {
+            prefix + metric: of_rules | {name: getattr(self, name)}
+            for prefix, name in (("", "n_anchors"), ("many_", "many"))
+            for metric in ("enable_rate", "labels_used")
+            if getattr(self, name)
+        }
+        sizes = {"n_items": self.n_items, "pools": self.pools}
+        return [Group("gate", self.experiment, **conditions, **sizes, axes=axes, fits=20)]
 
     # --- from the saved results
 
@@ -258,9 +254,13 @@ class Gate(Correlated, VaryingBias, Sweep):
         rule, alpha = zip(*self.rules.names, strict=True)
         of_decision = {"rule": list(rule), "alpha": np.array(alpha, float)}
         ds = ds.assign_coords({name: ("decision", v) for name, v in of_decision.items()})
-        by_rho = {rho: gate_rows.at_rho(ds, rho) for rho in self.rho}
-        both = [part[["naive_recall", "bias_aware_recall"]] for part in by_rho.values()]
-        add_recalls(xr.concat(both, "rho").assign_coords(rho=[*by_rho]), t)
+        by_rho = {}
+        for rho in self.rho:
+            part = where(ds, noise_kind="none", rho=rho).swap_dims(condition="judge")
+            by_rho[rho] = with_choices(part.drop_vars(["noise_kind", "noise", "rho"]))
+        for name, rho in product(("naive", "bias_aware", "oracle", "best"), by_rho):
+            recall = by_rho[rho][f"{name}_recall"]
+            gate_rows.add_means(t, f"{name}_recall", recall, judge=ALL, rho=rho, pool_class=ALL)
         for rho, part in by_rho.items():
             self.add_consequences(part, t, judge=ALL, rho=rho)
         for judge, (rho, part) in product(self.judge, by_rho.items()):
@@ -325,26 +325,27 @@ class Gate(Correlated, VaryingBias, Sweep):
         everyone = {"judge": ALL, "pool_class": "all"}
         enabled = {"labels": "pairs", "rule": "at_least"}
         recalls = [
-            along(label, colour, ls, quantity=f"{name}_recall")
-            for name, label, colour, ls in (
-                ("naive", "never corrected", "black", ":"),
-                ("bias_aware", "always corrected", "black", "--"),
-                ("best", "the better of both, in each pool", "purple", "-"),
-            )
+            along("never corrected", "black", ":", quantity="naive_recall"),
+            along("always corrected", "black", "--", quantity="bias_aware_recall"),
+            along("the better of both, in each pool", "purple", quantity="best_recall"),
         ]
         rates = where(table, quantity="enable_rate")
         setting = ["judge", "pool_class", "labels", "rule", "alpha", "n_anchors"]
         largest = rates.loc[rates.groupby(setting, dropna=False).estimate.idxmax()]
         sign = {"rule": "sign", "alpha": a}
+
+        def harm(labels: str, harmed: str, name: str = "", ls: str = "-", rule: Any = sign) -> Line:
+            kind, colour = KINDS[labels]
+            rows = {"labels": labels, "pool_class": harmed, **rule}
+            return Line(rows, name or kind, colour, {"ls": ls})
+
+        in_order, in_recall = HARMED
         harms = [
-            Line({"labels": k, "pool_class": name, **rule}, label, KINDS[k][1], {"ls": ls})
-            for k, name, ls, label, rule in (
-                ("pairs", HARMED[0], "-", KINDS["pairs"][0], sign),
-                ("disputed", HARMED[0], "-", KINDS["disputed"][0], sign),
-                ("members", HARMED[1], "-", KINDS["members"][0], sign),
-                ("disputed", HARMED[1], ":", "disputed pairs, where recall falls", sign),
-                ("pairs", HARMED[0], "--", PAPERS, {"rule": "at_least"}),
-            )
+            harm("pairs", in_order),
+            harm("disputed", in_order),
+            harm("members", in_recall),
+            harm("disputed", in_recall, "disputed pairs, where recall falls", ":"),
+            harm("pairs", in_order, PAPERS, "--", {"rule": "at_least"}),
         ]
 
         def to_zero(ax):
@@ -390,19 +391,13 @@ class Gate(Correlated, VaryingBias, Sweep):
         ]
 
 
-def add_recalls(both: xr.Dataset, t: Table) -> None:
-    """Add recall of both models and of perfect choices between them, mean over judges."""
-    naive, aware = both["naive_recall"], both["bias_aware_recall"]
-    # The correction for every judge and correlation where it raises the mean, else not.
+def with_choices(part: xr.Dataset) -> xr.Dataset:
+    """The results of a correlation with recall of perfect choices between both models: the
+    correction for every judge where it raises the mean, and the better of both in each pool."""
+    naive, aware = part["naive_recall"], part["bias_aware_recall"]
     raised = (aware - naive).mean("pool") > 0
-    recalls = {
-        "naive_recall": naive,
-        "bias_aware_recall": aware,
-        "oracle_recall": xr.where(raised, aware, naive),
-        "best_recall": np.maximum(naive, aware),
-    }
-    for quantity, recall in recalls.items():
-        gate_rows.add_means(t, quantity, recall, judge=ALL, pool_class="all")
+    oracle, best = xr.where(raised, aware, naive), np.maximum(naive, aware)
+    return part.assign(oracle_recall=oracle, best_recall=best)
 
 
 def add_tests(part: xr.Dataset, classes: Sequence[str], t: Table, **columns: Any) -> None:

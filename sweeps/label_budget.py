@@ -31,7 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from jbt import estimators, gate
+from jbt import gate
 from jbt.estimators import reference
 from jbt.estimators.reference import PLACEMENTS, Rankings
 from jbt.experiments.declare import Group, Sweep, cases, check_increasing, check_listed
@@ -42,6 +42,7 @@ from jbt.simulation.simulate import stream
 from jbt.types import Comparisons, ScalarLike, check_positive, check_word
 
 from ._shared.adjudicate import TURNS, adjudicate, labelled
+from ._shared.rankings import both_rankings
 from ._shared.scenario import Correlated, VaryingBias, every_verdict
 
 if TYPE_CHECKING:
@@ -153,9 +154,7 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
         pool, judge = self.draw(key, condition, self.covariate), judges.GATED[self.judge]
         design, cheap = pool.design, every_verdict(key, pool, self.growing(judge))
         critical = gate.critical_values(self.alpha, self.n_labels[-1])
-        fits = {name: fit(cheap, design, self.prior) for name, fit in estimators.ESTIMATORS.items()}
-        thetas = [fit.parameters.theta for fit in fits.values()]
-        r = Rankings(pool, thetas[0], thetas[1], self.k)
+        r, out = both_rankings(pool, cheap, self.prior, self.k)
         order = jax.random.permutation(stream(key, "ties"), design.n_contents)
         t = gate.tops(r, order)
 
@@ -163,8 +162,7 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
             return gate.recall(top, t.good, self.k)
 
         naive, aware = recall(t.naive), recall(t.bias_aware)
-        out = {"naive_recall": naive, "bias_aware_recall": aware}
-        out |= {f"status_{name}": fit.status for name, fit in fits.items()}
+        out |= {"naive_recall": naive, "bias_aware_recall": aware}
         noise = condition["noise"]
         numbers = jnp.asarray(np.array(self.n_labels), design.dtype)
 
@@ -177,8 +175,7 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
             pairs_key = stream(key, "pairs")
             return jax.vmap(lambda n: pair_labels(pairs_key, r, placement, n, noise))(numbers)
 
-        by_labels = {labels: asked(placement) for labels, placement in PLACED.items()}
-        counts = jax.tree.map(lambda *v: jnp.stack(v), *by_labels.values())
+        counts = jax.tree.map(lambda *v: jnp.stack(v), *map(asked, PLACED.values()))
 
         def fused(counts: Comparisons) -> tuple[Array, Array]:
             panel = reference.beside(cheap, counts, self.label_discrimination)
@@ -187,14 +184,14 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
             return recall(top), fit.status
 
         recalls, status = jax.vmap(jax.vmap(fused))(counts)
+        right, wrong = jax.vmap(jax.vmap(lambda c: discordant(c, r)))(counts)
+        used = counts.shown.sum((2, 3))
         for i, labels in enumerate(PLACED):
             name = f"fuse_correlated_{labels}"
-            out[f"{name}_recall"], out[f"status_{name}"] = recalls[i], status[i]
-            out[f"{name}_used"] = by_labels[labels].shown.sum((1, 2))
-        for labels in ("pairs", "disputed"):
-            of_pairs = by_labels[labels]
-            right, wrong = jax.vmap(lambda c: discordant(c, r))(of_pairs)
-            gates(labels, right, wrong, of_pairs.shown.sum((1, 2)))
+            out[f"{name}_recall"], out[f"{name}_used"] = recalls[i], used[i]
+            out[f"status_{name}"] = status[i]
+            if labels in USES["gate_sign"]:
+                gates(labels, right[i], wrong[i], used[i])
 
         # One label a content for all methods, right or wrong.
         wrong = jax.random.uniform(stream(key, "noise"), t.good.shape, design.dtype) < noise
@@ -243,11 +240,15 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
         key = ["method", "labels", "n_labels"]
         at = where(table, rho=rho)
         used = where(at, noise=noise, quantity="labels_used").set_index(key).estimate
-        lines = []
-        for name, (colour, ls, label) in LINES.items():
-            rows = dict(zip(key, EACH[name], strict=False))
-            style = {"linestyle": ls, "marker": ".", "shade": 0.12}
-            lines.append(Line(rows, label, colour, style))
+        lines = [
+            Line(
+                dict(zip(key, EACH[name], strict=False)),
+                label,
+                colour,
+                {"linestyle": ls, "marker": ".", "shade": 0.12},
+            )
+            for name, (colour, ls, label) in LINES.items()
+        ]
 
         def alone(ax):
             for method, ls, label in (

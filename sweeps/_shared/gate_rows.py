@@ -10,7 +10,6 @@ import numpy as np
 import xarray as xr
 
 from jbt import stats
-from jbt.experiments.labelled_arrays import where
 from jbt.experiments.table import Studies, Table
 from jbt.gate import LABELS
 
@@ -147,9 +146,3 @@ def add_power(t: Table, part: xr.Dataset, power: float, **columns: Any) -> None:
             row = {"rule": rule, "labels": labels, "alpha": alpha, **columns}
             interval = prices.of_resamples(needed[1:], n)
             t.add("labels_needed", needed[0], interval, n, **row)
-
-
-def at_rho(ds: xr.Dataset, rho: float) -> xr.Dataset:
-    """Conditions of all judges with true labels at a correlation, by judge."""
-    part = where(ds, noise_kind="none", rho=rho).swap_dims(condition="judge")
-    return part.drop_vars(["noise_kind", "noise", "rho"])

@@ -60,42 +60,43 @@ class Twins:
     def read(
         cls, ds: xr.Dataset, judges: Sequence[Published], t: Table, n_pools: int, n_displaced: int
     ) -> Twins:
-        """Those in results, which may hold more pools than asked for, those of other groups."""
-        results = where(ds, displaced=0.0).isel(pool=slice(n_pools))
-        ways = [where(ds, displaced=way) for way in twins.DISPLACED]
-        ways = [way.isel(pool=slice(n_displaced)) for way in ways]
+        """Those in results, which may hold more judges and more pools than asked for."""
+        names = [p.name for p in judges]
+        results, *ways = (
+            where(ds, judge=names, displaced=way).isel(pool=slice(n_displaced if way else n_pools))
+            for way in (0.0, *twins.DISPLACED)
+        )
         return cls(t, judges, results, ways, calibration.errors(results, ways, judges))
-
-    def of(self, places: Sequence[int]) -> Twins:
-        """The twins of these judges."""
-        parts = [ds.isel(condition=list(places)) for ds in (self.results, *self.displaced)]
-        judges, errors = [self.judges[i] for i in places], [self.errors[i] for i in places]
-        return Twins(self.t, judges, parts[0], parts[1:], errors)
 
     @property
     def counts(self) -> list[int]:
         """Pools of each judge in the paper."""
         return [p.pools for p in self.judges]
 
+    def opened(self, name: str, **at: Any) -> xr.Dataset:
+        """A number at those of the labels that it has, beside the same with the calibration's
+        error; see `calibration.opened`."""
+        number, *ways = (
+            ds[name].sel({dim: label for dim, label in at.items() if dim in ds[name].dims})
+            for ds in (self.results, *self.displaced)
+        )
+        of_ways = (way.transpose("condition", ..., "pool").values.astype(float) for way in ways)
+        errors = list(zip(self.errors, *of_ways, strict=True))
+        return calibration.opened(number.transpose("condition", ..., "pool"), errors)
+
     def values(self, name: str, **at: Any) -> np.ndarray:
         """[J, P] numbers."""
-        values = _number(self.results, name, at).transpose("condition", "pool")
-        return values.values.astype(float)
+        return self.opened(name, **at)["value"].values.astype(float)
 
     def carried(self, name: str, **at: Any) -> Carried:
         """Numbers [condition, ..., pool] that studies are drawn from."""
-        parts = [_number(ds, name, at) for ds in (self.results, *self.displaced)]
-        number, *ways = (part.transpose("condition", ..., "pool") for part in parts)
-        of_ways = [way.values.astype(float) for way in ways]
-        within = SIGNED if name.startswith(("benefit", "corr")) else SHARE
-        errors = list(zip(self.errors, *of_ways, strict=True))
-        return calibration.drawn_from(calibration.opened(number, errors), within)
+        return calibration.drawn_from(self.opened(name, **at), _within(name))
 
     def means(self, name: str, *, interval: Any = None, **at: Any) -> None:
         """Add means over pools. Its columns are in `at`, its labels where it has them."""
         columns = {n: v for n, v in at.items() if not isinstance(v, list)} | BANK
-        values, carried = _number(self.results, name, at), self.carried(name, **at)
-        self.t.means(name, values, carried=carried, interval=interval, **columns)
+        numbers = self.opened(name, **at), _within(name)
+        calibration.add_means(self.t, name, *numbers, interval=interval, **columns)
 
     def reduced(
         self,
@@ -124,27 +125,31 @@ class Twins:
         self.t.add(quantity, estimate, interval, n, studies=of_studies, **columns)
 
 
-def _number(ds: xr.Dataset, name: str, at: dict[str, Any]) -> xr.DataArray:
-    """A number at those of the labels that it has."""
-    return ds[name].sel({dim: label for dim, label in at.items() if dim in ds[name].dims})
+def _within(name: str) -> tuple[float, float]:
+    """The least and the largest possible number."""
+    return SIGNED if name.startswith(("benefit", "corr")) else SHARE
 
 
 def fill(ds: xr.Dataset, s: Judges, t: Table) -> None:
     """Add every row of the table."""
     naive = ds["recall"].sel(model="naive", drop=True)
-    ds, judges = ds.assign(benefit=ds["recall"] - naive), s.targets
-    group = Twins.read(where(ds, n_items=30), judges, t, s.pools, s.displaced_pools)
+    ds = ds.assign(benefit=ds["recall"] - naive)
+
+    def read(judges: Sequence[Published]) -> Twins:
+        return Twins.read(where(ds, n_items=30), judges, t, s.pools, s.displaced_pools)
+
+    group, others = read(s.targets), [p for p in s.targets if p.name != SECOND]
     judge_rows(group)
     probes(group, s.n_probes)
     units(group)
-    large(ds.isel(condition=np.flatnonzero(ds["n_items"].values != 30)), group, s.large_pools)
-    biased = [i for i, p in enumerate(judges) if p.group == "biased" and p.name != SECOND]
+    large(ds, group, s.large_pools)
+    biased = [p for p in others if p.group == "biased"]
     if len(biased) == N_BIASED:
-        biased_means(group.of(biased))
-        significance.fill(group.of(biased))
-    competent = [i for i, p in enumerate(judges) if p.group != "weak" and p.name != SECOND]
+        biased_means(read(biased))
+        significance.fill(read(biased))
+    competent = [p for p in others if p.group != "weak"]
     if len(competent) == N_COMPETENT:
-        correlations(group.of(competent))
+        correlations(read(competent))
     honesty(group, s)
 
 
@@ -199,10 +204,10 @@ def _uncertain(flips: np.ndarray, shares: np.ndarray) -> np.ndarray:
 
 def large(ds: xr.Dataset, group: Twins, n_pools: int) -> None:
     """Add rows of larger pools, which are not the pools behind the targets."""
+    ds = ds.isel(condition=np.flatnonzero(ds["n_items"].values != 30))
     if not ds.sizes["condition"]:
         return
-    (name,) = set(ds["judge"].values.tolist())
-    (at,) = [i for i, p in enumerate(group.judges) if p.name == name]
+    at = [p.name for p in group.judges].index(ds["judge"].values[0])
     found = Twins.read(ds, [group.judges[at]], group.t, n_pools, n_pools)
     # Targets of the same judge in other pools than these.
     next_pools = np.arange(found.results.sizes["pool"]) + 1

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,11 +27,6 @@ from jbt.simulation.simulate import stream
 from jbt.types import Judge, Prior, Status, check_count, check_positive
 
 from .paired import COLUMNS, LAM, LAM_B, Profiled
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-    from jbt.experiments.table import Table
 
 MODELS = ("naive", "bias_aware", "measured")
 """measured: c by maximum likelihood, or by MAP where none exists, then quality given that c."""
@@ -112,8 +107,8 @@ class PartialPairing(Profiled):
         if not self.n_twice and not self.recall_n_twice:
             raise ValueError("n_twice and recall_n_twice are both empty: nothing to do")
         for name in ("n_twice", "recall_n_twice"):
-            values = getattr(self, name)
-            check_increasing(name, values, least=1, most=self.n_contents, length=0)
+            of_contents = {"least": 1, "most": self.n_contents}
+            check_increasing(name, getattr(self, name), **of_contents, length=0)
         check_listed("comparisons", self.comparisons, list(pairs.WITHIN_SHARE))
         pools.check_rho(self.rho, "continuous")
         check_top(self.k, self.n_contents)
@@ -130,11 +125,8 @@ class PartialPairing(Profiled):
         estimate = identifiability.estimate_bias(comparisons, pool.design)
         given = comparisons, pool.design, Prior(LAM, LAM_B)
         known = jax.tree.map(lambda leaf: leaf[None], estimate)
-        fits = (
-            estimators.naive(*given),
-            estimators.bias_aware(*given),
-            estimators.measured(*given, known),
-        )
+        either = estimators.naive(*given), estimators.bias_aware(*given)
+        fits = *either, estimators.measured(*given, known)
         recall = [metrics.top_k_recall(f.parameters.theta, pool.quality, self.k) for f in fits]
         return {
             "mle": estimate.status,
@@ -160,45 +152,37 @@ class PartialPairing(Profiled):
             within_share=lambda cell: pairs.WITHIN_SHARE[cell.comparisons],
             budget=lambda cell: float(cell.budget),
         )
-        axes, n, p = {"recall": {"model": MODELS}}, 2 * self.n_contents, self.pools
-        return [
-            Group("designs", self.experiment, **conditions, n_items=n, pools=p, axes=axes, fits=8)
-        ]
+        sizes = {"n_items": 2 * self.n_contents, "pools": self.pools, "fits": 8}
+        axes = {"recall": {"model": MODELS}}
+        return [Group("designs", self.experiment, **conditions, **sizes, axes=axes)]
 
     def table(self, ds, t):
         same = {"judge": "default", "n_contents": self.n_contents, "protocol": "stochastic"}
+        # Widths and coverage are means over the pools in which an estimate exists.
         for comparisons, budget in product(self.comparisons, self.budget) if self.n_twice else ():
             cell = {"comparisons": comparisons, "budget": budget, "rho": self.rho[0]}
-            part = where(ds, n_twice=self.n_twice, **cell)
-            self.add_intervals(part, t, cell, {**same, "design": "paired"})
+            part, columns = where(ds, n_twice=self.n_twice, **cell), {**same, "design": "paired"}
+            exists, width = part["mle"] == Status.CONVERGED, part["c_interval_width"]
+            t.means("c_interval_width", width, **columns)
+            t.shares("c_interval_coverage", part["covered"].where(exists), **columns)
+            t.shares("mle_exists", exists.astype(float), **columns)
+            sure = width.where(exists.mean("pool") >= SURE).values
+            at, *interval = needed(np.array(self.n_twice), sure, 2 * self.half_width, self.seed)
+            known = int(np.isfinite(width.values).sum(1).min())
+            t.add("n_twice_needed", at, interval, known, **columns, **cell)
         for budget, (m, comparisons) in product(self.budget, self.designs):
-            at = where(ds, budget=budget, rho=self.rho)
-            recall = where(at, n_twice=m, comparisons=comparisons)["recall"]
-            recall = recall.swap_dims(condition="rho")
-            counting = where(at, n_twice=0)["recall"].sel(model="naive").values
+            at = where(ds, budget=budget, rho=self.rho)["recall"]
+            recall = where(at, n_twice=m, comparisons=comparisons).swap_dims(condition="rho")
+            counting = where(at, n_twice=0).sel(model="naive").values
             columns = {**same, "design": "paired" if m else "unpaired", "lam": LAM, "lam_b": LAM_B}
-            of_all = {"n_twice": m, "comparisons": comparisons, "budget": budget}
+            cell = {"n_twice": m, "comparisons": comparisons, "budget": budget}
             for model in MODELS if m else MODELS[:2]:  # with none twice c is not identified
                 recalls = recall.sel(model=model)
                 t.means("recall", recalls, **columns)
                 if (m, model) != (0, "naive"):
                     t.means("benefit", recalls - counting, **columns)
                 if model != "naive":
-                    t.crossing(recalls - counting, **columns, **of_all)
-
-    def add_intervals(
-        self, part: xr.Dataset, t: Table, cell: dict[str, Any], columns: dict[str, Any]
-    ) -> None:
-        """Add widths of the interval of c in each design, and the contents rendered twice that a
-        width takes. Widths and coverage are means over the pools in which an estimate exists."""
-        exists, width = part["mle"] == Status.CONVERGED, part["c_interval_width"]
-        t.means("c_interval_width", width, **columns)
-        t.shares("c_interval_coverage", part["covered"].where(exists), **columns)
-        t.shares("mle_exists", exists.astype(float), **columns)
-        sure = width.where(exists.mean("pool") >= SURE).values
-        at, *interval = needed(np.array(self.n_twice), sure, 2 * self.half_width, self.seed)
-        known = int(np.isfinite(width.values).sum(1).min())
-        t.add("n_twice_needed", at, interval, known, **columns, **cell)
+                    t.crossing(recalls - counting, **columns, **cell)
 
     def headline(self, table):
         """The contents needed and the crossings."""

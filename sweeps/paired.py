@@ -35,7 +35,7 @@ from jbt.experiments.plots import CYCLE, Line, Panel
 from jbt.identifiability import BiasEstimate, NullSpace
 from jbt.simulation import judges, pairs, pools, theory
 from jbt.simulation.simulate import stream
-from jbt.types import Comparisons, Design, Judge, Parameters, Pool, Prior, Status
+from jbt.types import Comparisons, Design, Fit, Judge, Pool, Prior, Status
 
 from ._shared.judge import BANK
 from ._shared.scenario import VaryingBias
@@ -189,25 +189,22 @@ class Paired(Profiled):
     def evidence(self, comparisons: Comparisons, design: Design) -> dict[str, Array]:
         """Evidence about c in one analysis, and estimates of c under each prior."""
 
-        def of_prior(prior: Array) -> tuple[Parameters, Array]:
-            fit = estimators.bias_aware(comparisons, design, Prior(prior[0], prior[1]))
-            return fit.parameters, fit.status
+        def of_prior(prior: Array) -> Fit:
+            return estimators.bias_aware(comparisons, design, Prior(prior[0], prior[1]))
 
-        parameters, status = jax.vmap(of_prior)(jnp.asarray(self.priors))
-        c = parameters.c[:, 0]
-        mode = jax.tree.map(lambda v: v[0], parameters)
+        fits = jax.vmap(of_prior)(jnp.asarray(self.priors))
+        c = fits.parameters.c[:, 0]
         estimate = identifiability.estimate_bias(comparisons, design)
         exists = estimate.status == Status.CONVERGED
         around_map = identifiability.grid_around(c[0])
         # The profile is concave: around its maximum, three of the nine points have the range of
         # all.
         top = jnp.where(exists, estimate.c, c[0])
-        around_mle = identifiability.grid_around(top, points=3)
-        grid = jnp.concatenate([around_map, around_mle])
+        grid = jnp.concatenate([around_map, identifiability.grid_around(top, points=3)])
         profile = identifiability.profile(comparisons, design, grid)
-        phi = design.of_items(mode.theta) + design.covariates[:, 0] * c[0]
         at_map = jax.tree.map(lambda v: v[: len(around_map)], profile)
-        at_mle = jax.tree.map(lambda v: v[len(around_map) :], profile).range()
+        at_mle = jax.tree.map(lambda v: v[len(around_map) :], profile)
+        phi = design.of_items(fits.parameters.theta[0]) + design.covariates[:, 0] * c[0]
 
         def uncentred(phi: Array) -> Array:
             return theory.map_bias(phi, design.covariates, LAM, LAM_B, centred=False)[0]
@@ -215,7 +212,7 @@ class Paired(Profiled):
         return {
             "c_map": c,
             "profile_range": at_map.range(),
-            "profile_range_mle_centred": jnp.asarray(jnp.where(exists, at_mle, jnp.nan)),
+            "profile_range_mle_centred": jnp.where(exists, at_mle.range(), jnp.nan),
             "profile_drop": drop(at_map.log_likelihood),
             "c_uncentred": uncentred(phi - phi.mean()),
             "c_uncentred_first": uncentred(phi - phi[0]),
@@ -224,7 +221,7 @@ class Paired(Profiled):
             "c_interval_width": estimate.high - estimate.low,
             "rank": identifiability.rank(design, comparisons.shown),
             "n_columns": jnp.asarray(design.content_mask().sum() + design.n_covariates + 1),
-            "status_map": status.max(),
+            "status_map": fits.status.max(),
             "status_profile": profile.status.max(),
         }
 
@@ -303,13 +300,13 @@ class Paired(Profiled):
             add("c_map_minus_mle", away, lam=lam, lam_b=LAM_B)
             add("c_map_minus_mle_absolute", abs(away), lam=lam, lam_b=LAM_B)
         end = 1 + len(self.lam)
-        moved = {
-            name: c.isel(prior=over).reduce(np.ptp, "prior")
-            for name, over in (("lam", slice(1, end)), ("lam_b", slice(end, None)))
-        }
-        add("c_sensitivity_lam_b", moved["lam_b"], lam=LAM)
-        add("c_sensitivity_lam", moved["lam"], lam_b=LAM_B)
-        for name, sensitivity in moved.items():
+        of_lam, of_lam_b = (
+            c.isel(prior=varied).reduce(np.ptp, "prior")
+            for varied in (slice(1, end), slice(end, None))
+        )
+        add("c_sensitivity_lam_b", of_lam_b, lam=LAM)
+        add("c_sensitivity_lam", of_lam, lam_b=LAM_B)
+        for name, sensitivity in (("lam", of_lam), ("lam_b", of_lam_b)):
             # How many times less the paired estimate depends on the prior.
             unpaired, paired = sensitivity.mean("condition").transpose("design", "pool").values
             t.ratio(f"c_sensitivity_{name}_ratio", unpaired, paired, judge="all", **size)

@@ -26,7 +26,7 @@ from jaxtyping import Array, Key
 
 from jbt import estimators, stats
 from jbt.estimators import reference
-from jbt.estimators.reference import PLACEMENTS, Rankings
+from jbt.estimators.reference import PLACEMENTS
 from jbt.experiments.declare import Group, Sweep, cases, check_increasing, check_listed
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import CYCLE, RHO_LABEL, Line, Panel
@@ -35,11 +35,10 @@ from jbt.simulation import judges
 from jbt.simulation.simulate import Condition, stream
 from jbt.types import Judge, Pool, check_positive
 
+from ._shared.rankings import both_rankings
 from ._shared.scenario import Correlated, VaryingBias, every_verdict
 
 if TYPE_CHECKING:
-    import xarray as xr
-
     from jbt.experiments.table import Table
 
 JOINT = ("joint", "correlated")
@@ -62,19 +61,21 @@ BOUNDARY = "boundary"
 """Placement while a factor of the reference is varied."""
 PRIORS = {"joint": "the paper's prior", "correlated": "prior with correlation"}
 """Model of both judges -> its name in the figure."""
-DEFAULT = dict(zip(LABELS, (0.0, 0.0, 2.0, 0.0, 2.0), strict=True))
 
 
 class Cell(NamedTuple):
     """A condition."""
 
-    reference_bias: float
-    reference_position: float
-    reference_discrimination: float
-    noise: float
-    assumed_discrimination: float
     rho: float
     placement: str
+    reference_bias: float = 0.0
+    reference_position: float = 0.0
+    reference_discrimination: float = 2.0
+    noise: float = 0.0
+    assumed_discrimination: float = 2.0
+
+
+DEFAULT = Cell._field_defaults
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,18 +224,12 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         pool, prior = self.draw(key, condition, self.covariate), self.prior
         cheap = Judge(jnp.full(1, self.bias), self.position, interaction=self.interaction)
         comparisons = every_verdict(key, pool, cheap)
-        out, thetas = {}, []
 
         def recall(theta: Array) -> Array:
             return metrics.top_k_recall(theta, pool.quality, self.k)
 
-        for name in ALONE:
-            fit = estimators.ESTIMATORS[name](comparisons, pool.design, prior)
-            thetas.append(fit.parameters.theta)
-            out[f"{name}_recall"] = recall(thetas[-1])
-            out[f"status_{name}"] = fit.status
-
-        rankings = Rankings(pool, thetas[0], thetas[1], self.k)
+        rankings, out = both_rankings(pool, comparisons, prior, self.k)
+        out |= {f"{name}_recall": recall(getattr(rankings, name)) for name in ALONE}
         allowed = jnp.stack([place(rankings) for place in PLACEMENTS.values()])
         allowed = allowed[condition["placement_index"]]
         answers = reference_answers(key, pool, condition)
@@ -252,7 +247,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
             results = {}
             for name, fit in zip(FITTED, (joint, correlated, mixed), strict=True):
                 results[f"{name}_recall"] = recall(fit.parameters.theta)
-                results[f"{name}_c"] = fit.parameters.c.reshape(-1)[0]
+                results[f"{name}_c"] = fit.parameters.c.ravel()[0]
                 results[f"status_{name}"] = fit.status
             return results
 
@@ -260,15 +255,13 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         return out | jax.vmap(with_reference)(n_reference)
 
     def groups(self):
-        names = list(PLACEMENTS)
         conditions = cases(
             [Cell(rho=rho, **scenario) for scenario, grid in self.scenarios for rho in grid],
-            placement_index=lambda cell: names.index(cell.placement),
+            placement_index=lambda cell: [*PLACEMENTS].index(cell.placement),
         )
         several = [f"status_{name}" for name in FITTED]
         several += [f"{name}_{what}" for name in FITTED for what in ("recall", "c")]
         by_number = {"n_reference": self.n_reference}
-        axes = dict.fromkeys(several, by_number)
         return [
             Group(
                 "two_judges",
@@ -276,17 +269,27 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                 **conditions,
                 n_items=self.n_items,
                 pools=self.pools,
-                axes=axes,
+                axes=dict.fromkeys(several, by_number),
                 fits=2 + 3 * len(self.n_reference),
             )
         ]
 
     def table(self, ds, t):
-        for i, (scenario, _) in enumerate(self.scenarios):
+        scenarios = [scenario for scenario, _ in self.scenarios]
+        # The cheap judge alone does not depend on the reference.
+        alone = where(ds, **scenarios[0]).swap_dims(condition="rho").drop_vars([*scenarios[0]])
+        naive, aware = (alone[f"{model}_recall"] for model in ALONE)
+        models = {"naive": naive, "bias_aware": aware, "perfect_gate": np.maximum(naive, aware)}
+        for model, recall in models.items():
+            row = {"model": model, "n_reference": 0}
+            t.means("recall", recall, **row)
+            if model != "naive":
+                t.means("benefit", recall - naive, **row)
+            if model == "bias_aware":
+                t.crossing(recall - naive, **row)
+        for scenario in scenarios:
             part = where(ds, **scenario).swap_dims(condition="rho")
-            naive, aware = part["naive_recall"], part["bias_aware_recall"]
-            if i == 0:
-                add_alone(part.drop_vars(list(scenario)), t)
+            naive, aware = (part[f"{model}_recall"] for model in ALONE)
             for model in FITTED:
                 recall = part[f"{model}_recall"]
                 t.means("recall", recall, model=model)
@@ -300,9 +303,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
 
     def headline(self, table):
         """Recall of the default reference, its crossings, and all worst margins."""
-        default = np.ones(len(table), bool)
-        for name, value in DEFAULT.items():
-            default &= table[name].isna() | (table[name] == value)
+        default = (table[[*DEFAULT]].isna() | (table[[*DEFAULT]] == DEFAULT)).all(axis=1)
         numbers = table.n_reference.fillna(0).isin([0, 30, 60])
         at = table.rho.isin([self.rho[0], 0.3, 0.5, 0.7, self.rho[-1]])
         recall = (table.quantity == "recall") & default & at
@@ -323,21 +324,18 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
             rows = {**DEFAULT, "placement": place, "model": model, **rows}
             return Line(rows, label, colour, {"linestyle": ls})
 
+        label = "{} verdicts of a reference"
         benefit = [
-            of(f"{n} verdicts of a reference", str(0.6 * (1 - i / len(shown))), n_reference=n)
+            of(label.format(n), str(0.6 * (1 - i / len(shown))), n_reference=n)
             for i, n in enumerate(shown)
         ]
         last: dict[str, Any] = {"n_reference": shown[-1]}
         alone: dict[str, Any] = {"n_reference": 0}
+        gate = {"model": "perfect_gate", **alone}
         benefit += [
             of(f"{shown[-1]}, taken for the cheap judge's", "orange", model="mixed", **last),
             Line({"model": "bias_aware", **alone}, "no reference, corrected", "blue"),
-            Line(
-                {"model": "perfect_gate", **alone},
-                "no reference, perfect gate",
-                "green",
-                {"ls": "--"},
-            ),
+            Line(gate, "no reference, perfect gate", "green", {"ls": "--"}),
         ]
         margins = [
             of(f"{PLACES[place]}, {PRIORS[name]}", colour, ls, placement=place, model=name)
@@ -354,32 +352,24 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         at_rho = where(table, quantity="recall", rho=rho)
         of_kinds = [where(at_rho, **kind).assign(kind=name) for name, kind in kinds.items()]
         references = [
-            Line(
-                {"n_reference": n},
-                f"{n} verdicts of a reference",
-                colour,
-                joined=False,
-                shift=shift,
-            )
+            Line({"n_reference": n}, label.format(n), colour, joined=False, shift=shift)
             for n, colour, shift in zip(numbers[-2:], ("sky", "blue"), (-0.15, 0.15), strict=False)
         ]
 
         def without_reference(ax):
             ax.grid(axis="x", alpha=0.3)
-            for name, ls, label in zip(
-                ALONE, (":", "--"), ("not corrected", "corrected"), strict=True
-            ):
+            for name, ls, corrected in (("naive", ":", "not "), ("bias_aware", "--", "")):
                 value = where(at_rho, **alone, model=name).estimate.iloc[0]
-                ax.axvline(value, color="black", ls=ls, lw=1, label=f"no reference, {label}")
+                style = {"color": "black", "ls": ls, "lw": 1}
+                ax.axvline(value, label=f"no reference, {corrected}corrected", **style)
 
-        correlation = RHO_LABEL
         return [
             Panel(
                 "rho",
                 {"quantity": "benefit"},
                 benefit,
                 (
-                    correlation,
+                    RHO_LABEL,
                     f"share of the true top {self.k} found: minus\nthat without correction (95 %)",
                     "A few verdicts of a modelled reference\ndelay or remove the crossing",
                 ),
@@ -423,7 +413,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                 {"quantity": "c_hat"},
                 biases,
                 (
-                    correlation,
+                    RHO_LABEL,
                     "estimated bias of the cheap judge\n(logits; 95 % over pools)",
                     "A prior with correlation comes near\nthe true bias at every correlation",
                 ),
@@ -443,19 +433,6 @@ def reference_answers(key: Key[Array, ""], pool: Pool, condition: Condition) -> 
     drawn = judges.frozen_draw(stream(key, "reference verdicts"), pool, judge)
     lot = jax.random.uniform(stream(key, "noise"), drawn.shape)
     return drawn ^ (lot < condition["noise"])
-
-
-def add_alone(part: xr.Dataset, t: Table) -> None:
-    """Add rows of the cheap judge alone, which do not depend on the reference."""
-    naive, aware = (part[f"{model}_recall"] for model in ALONE)
-    models = {"naive": naive, "bias_aware": aware, "perfect_gate": np.maximum(naive, aware)}
-    for model, recall in models.items():
-        row = {"model": model, "n_reference": 0}
-        t.means("recall", recall, **row)
-        if model != "naive":
-            t.means("benefit", recall - naive, **row)
-        if model == "bias_aware":
-            t.crossing(recall - naive, **row)
 
 
 def add_worst_margin(ahead: np.ndarray, t: Table, **columns: Any) -> None:

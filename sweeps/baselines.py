@@ -174,9 +174,9 @@ class Baselines(MapPrior, Sweep):
 
         raw = ds.load().transpose("judge", "pool", "content", ...)
         for at, (name, n) in enumerate(self.methods):
-            coords = {"judge": raw["judge"].values, "estimator": name, "n_anchors": n}
             for quantity, values in _metrics(raw.isel(method=at), name not in FITS).items():
-                t.means(quantity, xr.DataArray(values, coords, ("judge", "pool")))
+                rows = xr.DataArray(values, {"judge": raw["judge"]}, ("judge", "pool"))
+                t.means(quantity, rows, estimator=name, n_anchors=n)
 
     def headline(self, table):
         """Rows to print: all but widths."""
@@ -231,23 +231,20 @@ def _metrics(one: xr.Dataset, of_labels: bool) -> dict[str, np.ndarray]:
 
     truth = one["truth"].values
     estimate, rate, variance, degrees, rare = (one[name].values for name in OF_MODELS)
-    enough = np.ones_like(degrees, bool)
+    half = stdtrit(degrees, (1 + LEVEL) / 2) * np.sqrt(variance)
+    low, high = rate - half, rate + half
     if of_labels:
-        enough = degrees + 1 >= FEWEST_LABELLED
-        low, high = stats.effective_share(rate, variance, degrees + 1, rare)
-    else:
-        half = stdtrit(degrees, (1 + LEVEL) / 2) * np.sqrt(variance)
-        low, high = rate - half, rate + half
-    low, high = (np.where(enough, end, np.nan) for end in (low, high))
+        ends = stats.effective_share(rate, variance, degrees + 1, rare)
+        low, high = np.where(degrees + 1 >= FEWEST_LABELLED, ends, np.nan)
     m = estimate.shape[-1]
     above = truth[..., :, None] > truth[..., None, :]
     right = np.sign(estimate[..., :, None] - estimate[..., None, :])
-    of_models = {
-        "coverage": np.where(np.isfinite(low), (low <= truth) & (truth <= high), np.nan),
-        "width": high - low,
-    }
-    defined = {n: np.ma.masked_invalid(v).mean(-1).filled(np.nan) for n, v in of_models.items()}
-    return {"tau": np.where(above, right, 0).sum((-2, -1)) / (m * (m - 1) / 2), **defined}
+    covered = np.where(np.isfinite(low), (low <= truth) & (truth <= high), np.nan)
+    coverage, width = (
+        np.ma.masked_invalid(v).mean(-1).filled(np.nan) for v in (covered, high - low)
+    )
+    tau = np.where(above, right, 0).sum((-2, -1)) / (m * (m - 1) / 2)
+    return {"tau": tau, "coverage": coverage, "width": width}
 
 
 if __name__ == "__main__":

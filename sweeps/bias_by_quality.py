@@ -103,14 +103,12 @@ class BiasByQuality(RecordedSweep):
                 influence = at["influence"].sel(coefficient=name).values
                 draws = float(at[name]) + n * stats.bootstrap_means(influence, seed=self.seed)
                 t.add(name, float(at[name]), stats.percentiles(draws), n, analysis=analysis)
-        at = raw.sel(analysis=ALL)
-        known = np.isfinite(at["quality"].values)
-        quality, own, sd, rarer = (at[name].values[known] for name in OF_MODELS)
-        half = np.where(rarer >= ENOUGH, 1.96 * sd, np.nan)
-        numbers = zip(quality, own, own - half, own + half, strict=True)
-        for content, (a, c, *ends) in zip(at["content"].values[known], numbers, strict=True):
-            t.add("quality", a, n_pools=n, analysis=ALL, content=content)
-            t.add("own_c", c, ends, n, analysis=ALL, content=content)
+        models = raw[[*OF_MODELS]].sel(analysis=ALL).to_dataframe().dropna(subset="quality")
+        for model in models.itertuples():
+            row = {"n_pools": n, "analysis": ALL, "content": model.Index}
+            half = 1.96 * model.own_c_sd if model.rarer >= ENOUGH else np.nan
+            t.add("quality", model.quality, **row)
+            t.add("own_c", model.own_c, (model.own_c - half, model.own_c + half), **row)
 
     def headline(self, table):
         """Rows to print: all but those of single models."""

@@ -88,22 +88,21 @@ def by_seed(values: xr.DataArray, n_seeds: int) -> xr.DataArray:
 
 def opened_by_seed(values: xr.DataArray, ds: xr.Dataset, n_seeds: int) -> xr.Dataset:
     """A metric as `by_seed` returns it, `opened`. The displaced twins have one acquisition seed."""
-    calibrated = by_seed(values, n_seeds)
-    ways = [where(values, displaced=way) for way in twins.DISPLACED]
-    of_judge: dict[str, CalibrationError] = {}
-    for judge in dict.fromkeys(ways[0]["judge"].values.tolist()):
-        one = [where(ds, judge=judge, displaced=way) for way in (0.0, *twins.DISPLACED)]
-        one = [of_way.isel(condition=[0]) for of_way in one]
-        (of_judge[judge],) = errors(one[0], one[1:], [twins.known()[judge]])
+    calibrated, of_twins = by_seed(values, n_seeds), []
     names = [n for n in ("judge", "model", "rule", "refit_every") if n in calibrated.coords]
-    labels, of_ways = (
-        list(zip(*(a[name].values.tolist() for name in names), strict=True))
-        for a in (calibrated, ways[0])
-    )
-    displaced = dict(zip(of_ways, zip(*map(_numpy, ways), strict=True), strict=True))
-    of_twins = [
-        (of_judge[label[0]], *displaced[label]) if label in displaced else None for label in labels
-    ]
+    for condition in zip(*(calibrated[name].values for name in names), strict=True):
+        labels = dict(zip(names, condition, strict=True))
+        ways = [where(values, displaced=way, **labels) for way in twins.DISPLACED]
+        if not ways[0].sizes["condition"]:
+            of_twins.append(None)
+            continue
+        judge = labels["judge"]
+        twin, *displaced = (
+            where(ds, judge=judge, displaced=way).isel(condition=[0])
+            for way in (0.0, *twins.DISPLACED)
+        )
+        (error,) = errors(twin, displaced, [twins.known()[judge]])
+        of_twins.append((error, *(_numpy(way)[0] for way in ways)))
     return opened(calibrated, of_twins)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -19,7 +19,7 @@ import xarray as xr
 
 from jbt import stats, twins
 from jbt.acquisition import RULES, reports, run
-from jbt.experiments.declare import Group, NotNegative, check_increasing, check_listed
+from jbt.experiments.declare import Group, NotNegative, cases, check_increasing, check_listed
 from jbt.experiments.labelled_arrays import SEEDS, where
 from jbt.experiments.plots import COLOURS, CYCLE, Line, Panel
 from jbt.experiments.table import Table
@@ -34,6 +34,16 @@ N_ITEMS, K = 30, 5
 """Size and top set of the pools that twins are calibrated on."""
 MODELS = {"bias_aware": "corrected", "naive": "not corrected"}
 """What is done about a judge's bias, as the figure names it."""
+
+
+class Cell(NamedTuple):
+    """A condition: runs of one rule from one acquisition seed."""
+
+    judge: str
+    model: str
+    acquisition_seed: int
+    displaced: float
+    rule: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +144,7 @@ class Cost(RunSettings):
         pool = draw(stream(key, "pool"), condition)
         answers = twins.answers(key, pool, condition)
         task = task_of(pool, answers, condition, Prior())
-        run_key = jax.random.fold_in(stream(key, "acquisition"), condition["seed"])
+        run_key = jax.random.fold_in(stream(key, "acquisition"), condition[SEEDS])
         trace = run(run_key, task, loop, self.budget)
         of_calibration = {"targets": twins.observed(answers, pool, K), "steps": steps}
         return {"recall": trace.recall, "status": trace.status.max(), **of_calibration}
@@ -143,26 +153,17 @@ class Cost(RunSettings):
         """One group a rule."""
         runs = [(*case, seed, 0.0) for case in self.cases for seed in range(self.n_seeds)]
         runs += [(*case, 0, way) for way in twins.DISPLACED for case in self.cases]
-        names, models, seeds, ways = (list(values) for values in zip(*runs, strict=True))
-        conditions = twins.conditions([twins.twin(judge) for judge in names])
-        conditions["aware"] = np.array([float(model == "bias_aware") for model in models])
-        conditions |= {"seed": np.array(seeds), "displaced": np.array(ways)}
-        labels = {"judge": names, "model": models, "displaced": ways, SEEDS: seeds}
         at = reports(self.budget, self.refit_every).tolist()
-        loops = self.loops(self.rule, K, self.refit_every)
-        return [
-            Group(
-                rule,
-                experiment,
-                {**conditions, "rule": number},
-                {**labels, "rule": [rule] * len(runs)},
-                N_ITEMS,
-                self.pools,
-                axes={"recall": {"budget": at}, **calibration.AXES},
-                fits=len(at),
-            )
-            for rule, (experiment, number) in shared(self.experiment, loops).items()
-        ]
+        sizes = {"n_items": N_ITEMS, "pools": self.pools, "fits": len(at)}
+        axes = {"recall": {"budget": at}, **calibration.AXES}
+        of_judges = twins.conditions([twins.twin(judge) for judge, *_ in runs])
+        loops, groups = self.loops(self.rule, K, self.refit_every), []
+        for rule, (experiment, number) in shared(self.experiment, loops).items():
+            cells = [Cell(*run, rule) for run in runs]
+            conditions = cases(cells, aware=lambda cell: float(cell.model == "bias_aware"))
+            conditions["conditions"] |= {**of_judges, "rule": number}
+            groups.append(Group(rule, experiment, **conditions, **sizes, axes=axes))
+        return groups
 
     def table(self, ds, t):
         self.add_prices(t)
@@ -214,14 +215,13 @@ class Cost(RunSettings):
         whose recall it reports; and each target's cost."""
         row = {**frontier.row, "n_pools": frontier.recall.shape[-1]}
         mean, *interval = stats.mean_interval(at_best_budget(frontier.recall), seed=self.seed)
-
-        studies = frontier.best_of_studies
-        t.add("best_recall", mean, interval, studies=studies, **row)
+        best = {"studies": lambda size, _: frontier.of_studies(size).max(-1)}
+        t.add("best_recall", mean, interval, **best, **row)
         for target in self.target:
-            dollars = frontier.reach(target)
-            interval = prices.of_resamples(dollars[1:], row["n_pools"])
-            studies = partial(frontier.reach, target)
-            t.add("cost_to_reach", dollars[0], interval, studies=studies, target=target, **row)
+            reach = partial(frontier.reach, target)
+            dollars, *resampled = reach()
+            interval = prices.of_resamples(np.array(resampled), row["n_pools"])
+            t.add("cost_to_reach", dollars, interval, studies=reach, target=target, **row)
 
     def add_comparison(self, cheap: Frontier, dear: Frontier, t: Table) -> None:
         """Add how many times cheaper the cheap judge reaches each target than the dear one, without
@@ -344,10 +344,6 @@ class Frontier:
         """[R, T] mean recalls of studies of so many pools."""
         means = stats.study_means(self.carried, seed=self.seed, size=size, same_pools=True)
         return np.clip(means, *SHARE)
-
-    def best_of_studies(self, size: int, _: int | None) -> np.ndarray:
-        """[R] their recalls at the best budget."""
-        return self.of_studies(size).max(-1)
 
 
 SWEEP = Cost

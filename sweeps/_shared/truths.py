@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 from jaxtyping import Array, Bool, Key
 
 from jbt.simulation.simulate import Condition, stream
@@ -70,14 +71,12 @@ def conditions(truths: Sequence[Truth], prior: Prior) -> dict[str, np.ndarray]:
     """Truths as conditions of an experiment, name -> [C]; None as the spread of a draw from the
     prior."""
     spread, bias_sd = (float(np.max(v)) ** -0.5 for v in (prior.lam, prior.lam_b))
-    filled = [replace(t, sd=spread if t.sd is None else t.sd) for t in truths]
-    names = ("sd", "rho", "discrimination", "interaction", "pair_noise", "argmax", "one_order")
-    out = {name: np.array([float(getattr(t, name)) for t in filled]) for name in names}
-    for name in ("bias", "position"):
-        values = [getattr(t, name) for t in truths]
-        out[name] = np.array([0.0 if v is None else v for v in values])
-        out[f"{name}_sd"] = np.array([bias_sd if v is None else 0.0 for v in values])
-    return out | {"aware": np.array([float(t.model == "bias_aware") for t in truths])}
+    frame = pd.DataFrame([vars(t) for t in truths])
+    numbers = frame.drop(columns="model").astype(float)
+    drawn = numbers[["bias", "position"]].isna() * bias_sd
+    numbers = numbers.fillna({"sd": spread, "bias": 0.0, "position": 0.0})
+    numbers = numbers.join(drawn, rsuffix="_sd").assign(aware=frame["model"] == "bias_aware")
+    return {str(name): values.to_numpy(float) for name, values in numbers.items()}
 
 
 def drawn_judge(key: Key[Array, ""], condition: Condition) -> Condition:
@@ -90,6 +89,6 @@ def drawn_judge(key: Key[Array, ""], condition: Condition) -> Condition:
 
 def may_be_asked(key: Key[Array, ""], condition: Condition, n: int) -> Bool[Array, "N N"]:
     """Ordered pairs that the condition allows: all, or one order of each, at random."""
-    upper = jnp.triu(jax.random.bernoulli(stream(key, "order"), shape=(n, n)), 1)
-    one = upper | (jnp.triu(jnp.ones((n, n), bool), 1) & ~upper).T
+    forwards = jax.random.bernoulli(stream(key, "order"), shape=(n, n))
+    one = jnp.triu(forwards, 1) | jnp.tril(~forwards.T, -1)
     return one | (condition["one_order"] == 0)

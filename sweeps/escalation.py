@@ -86,9 +86,7 @@ class Escalation(Correlated, VaryingBias, Sweep):
         },
         "paper": {"pools": 10},  # as its runs of the active loop
     }
-    units = {
-        **dict.fromkeys(("price", "purse"), "verdicts of the cheap judge"),
-    }
+    units = dict.fromkeys(("price", "purse"), "verdicts of the cheap judge")
     panel_size = {"width": 4.6, "height": 4.2, "below": {"ncols": 2, "fontsize": 9}}
 
     pools: int = 300
@@ -155,33 +153,23 @@ class Escalation(Correlated, VaryingBias, Sweep):
         rules = dict.fromkeys(ALONE, "top_k_aware") | {name: name for name in self.strategy}
         loops = {r: Loop(r, self.k, self.refit_every, "frozen") for r in rules.values()}
         programs = shared(self.experiment, list(loops.values()), n_judges=2)
-        by_purse = {"purse": self.purse}
-
-        def group(strategy: str, price: float) -> Group:
-            experiment, number = programs[rules[strategy]]
-            cells = [Cell(strategy, rho, price) for rho in self.rho]
-            conditions = cases(
-                cells,
-                price_cheap=lambda cell: np.inf if cell.strategy == "strong_only" else 1.0,
-                price_reference=lambda cell: np.inf if cell.strategy in CHEAP else cell.price,
-                aware=lambda cell: float(cell.strategy != "cheap_naive"),
-            )
-            conditions["conditions"]["rule"] = number
-            return Group(
-                strategy if np.isnan(price) else f"{strategy}-{price}",
-                experiment,
-                **conditions,
-                n_items=self.n_items,
-                pools=self.pools,
-                axes=dict.fromkeys(("recall", "reference_asked", "status"), by_purse),
-                fits=2 * len(reports(self.most_verdicts, self.refit_every)),
-            )
-
-        return [
-            group(strategy, price)
-            for strategy in rules
-            for price in ((np.nan,) if strategy in CHEAP else self.price)
-        ]
+        sizes = {"n_items": self.n_items, "pools": self.pools}
+        fits = 2 * len(reports(self.most_verdicts, self.refit_every))
+        by_purse, groups = {"purse": self.purse}, []
+        axes = dict.fromkeys(("recall", "reference_asked", "status"), by_purse)
+        for strategy, rule in rules.items():
+            for price in (np.nan,) if strategy in CHEAP else self.price:
+                experiment, number = programs[rule]
+                conditions = cases(
+                    [Cell(strategy, rho, price) for rho in self.rho],
+                    price_cheap=lambda cell: np.inf if cell.strategy == "strong_only" else 1.0,
+                    price_reference=lambda cell: np.inf if cell.strategy in CHEAP else cell.price,
+                    aware=lambda cell: float(cell.strategy != "cheap_naive"),
+                )
+                conditions["conditions"]["rule"] = number
+                name = strategy if np.isnan(price) else f"{strategy}-{price}"
+                groups.append(Group(name, experiment, **conditions, **sizes, axes=axes, fits=fits))
+        return groups
 
     def table(self, ds, t):
         t.means("recall", ds["recall"])

@@ -60,8 +60,6 @@ USES = {
 """Method -> the labels it is tried on."""
 EACH = {f"{m}_{labels}": (m, labels) for m, kinds in USES.items() for labels in kinds}
 """Name among the results -> method and labels."""
-FITTED = tuple(f"fuse_correlated_{labels}" for labels in PLACED)
-"""Those that are fits."""
 LINES = {
     "gate_sign_disputed": ("blue", ":", "gate: a switch, by disputed pairs"),
     "gate_sign_members": ("orange", ":", "gate: a switch, by answers"),
@@ -135,7 +133,7 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
 
     def groups(self):
         several = [f"{name}_{what}" for name in EACH for what in ("recall", "used")]
-        several += [f"status_{name}" for name in FITTED]
+        several += [f"status_fuse_correlated_{labels}" for labels in PLACED]
         by_number = {"n_labels": self.n_labels}
         return [
             Group(

@@ -45,7 +45,7 @@ FEATURES = {
     "length+format": (False, True, True),
 }
 """Whether a correction uses score, length and format; the last is without the judge."""
-SHOWN, WITHOUT_JUDGE = "score+length+format", "length+format"
+SHOWN, WITHOUT_JUDGE = FEATURES
 PAPER_JUDGE = "GPT-4o-mini"
 """The paper's judge. Its verdicts are not published, so its numbers are shown but not tested."""
 

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array
 
 from jbt import estimators, stats
 from jbt.estimators import reference
@@ -32,14 +32,11 @@ from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import CYCLE, RHO_LABEL, Line, Panel
 from jbt.kernel import metrics
 from jbt.simulation import judges
-from jbt.simulation.simulate import Condition, stream
-from jbt.types import Judge, Pool, check_positive
+from jbt.simulation.simulate import stream
+from jbt.types import Judge, check_positive
 
 from ._shared.rankings import both_rankings
 from ._shared.scenario import Correlated, VaryingBias, every_verdict
-
-if TYPE_CHECKING:
-    from jbt.experiments.table import Table
 
 JOINT = ("joint", "correlated")
 """Models of both judges with biases of their own."""
@@ -232,7 +229,14 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         out |= {f"{name}_recall": recall(getattr(rankings, name)) for name in ALONE}
         allowed = jnp.stack([place(rankings) for place in PLACEMENTS.values()])
         allowed = allowed[condition["placement_index"]]
-        answers = reference_answers(key, pool, condition)
+        trusted = Judge(
+            condition["reference_bias"][None],
+            condition["reference_position"],
+            condition["reference_discrimination"],
+        )
+        drawn = judges.frozen_draw(stream(key, "reference verdicts"), pool, trusted)
+        reversed_ = jax.random.uniform(stream(key, "noise"), drawn.shape) < condition["noise"]
+        answers = drawn ^ reversed_
 
         def with_reference(n: Array) -> dict[str, Array]:
             shown = reference.asked(stream(key, "reference pairs"), allowed, n)
@@ -298,8 +302,12 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                 for n in self.n_reference:
                     row, of_n = {**scenario, "model": model}, recall.sel(n_reference=n)
                     t.crossing(of_n - naive, **row)
+                    # Above 0 if both are beaten at every correlation.
                     ahead = np.stack([of_n - naive, of_n - aware])  # [2, rho, pool]
-                    add_worst_margin(ahead, t, n_reference=n, **row)
+                    worst = stats.bootstrap_means(ahead, seed=t.seed).min((1, 2))
+                    n_pools, least = ahead.shape[-1], float(ahead.mean(-1).min())
+                    interval = stats.percentiles(worst, n_units=n_pools)
+                    t.add("worst_margin", least, interval, n_pools, n_reference=n, **row)
 
     def headline(self, table):
         """Recall of the default reference, its crossings, and all worst margins."""
@@ -421,27 +429,6 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                 after=lambda ax: ax.axhline(self.bias, color="black", ls=":", label="truth"),
             ),
         ]
-
-
-def reference_answers(key: Key[Array, ""], pool: Pool, condition: Condition) -> Array:
-    """[N, N] the reference's answer to every ordered pair, True where the first shown wins."""
-    judge = Judge(
-        condition["reference_bias"][None],
-        condition["reference_position"],
-        condition["reference_discrimination"],
-    )
-    drawn = judges.frozen_draw(stream(key, "reference verdicts"), pool, judge)
-    lot = jax.random.uniform(stream(key, "noise"), drawn.shape)
-    return drawn ^ (lot < condition["noise"])
-
-
-def add_worst_margin(ahead: np.ndarray, t: Table, **columns: Any) -> None:
-    """Add the least mean advantage along rho over the better of naive and bias-aware; above 0 if
-    both are beaten at every correlation."""
-    worst = stats.bootstrap_means(ahead, seed=t.seed).min((1, 2))
-    interval = stats.percentiles(worst, n_units=ahead.shape[-1])
-    least = float(ahead.mean(-1).min())
-    t.add("worst_margin", least, interval, ahead.shape[-1], **columns)
 
 
 SWEEP = TwoJudges

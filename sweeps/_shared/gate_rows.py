@@ -3,6 +3,7 @@ and the labels that it takes."""
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
 from typing import Any
 
@@ -88,18 +89,16 @@ def add_study_counts(t: Table, enable: xr.DataArray, sets: int, **columns: Any) 
         "study_false_enables": enable.sum("judge") * sets,
         "study_pools_touched": (enable > 0).sum("judge"),
     }
+    columns["n_pools"] = enable.sizes["pool"]
     for quantity, of_pools in counts.items():
         rows, values = stacked(of_pools.astype(float), t)
         numbers = STUDY * np.stack(stats.mean_interval(values, seed=t.seed), -1)
         for row, pools, (mean, *interval) in zip(rows, values, numbers, strict=True):
             studies = partial(study_sums, pools, t.seed)
-            row |= {**columns, "n_pools": len(pools)}
-            t.add(quantity, mean, interval, studies=studies, **row)
-    rows, values = stacked(counts["study_pools_touched"].astype(float), t)
+            t.add(quantity, mean, interval, studies=studies, **row | columns)
     for row, pools in zip(rows, values, strict=True):
-        studies = partial(study_upper_ends, pools, len(enable["judge"]), t.seed)
-        row |= {**columns, "n_pools": len(pools)}
-        t.add("study_cp_upper", studies(STUDY, None).mean(), studies=studies, **row)
+        studies = partial(study_upper_ends, pools, enable.sizes["judge"], t.seed)
+        t.add("study_cp_upper", studies(STUDY, None).mean(), studies=studies, **row | columns)
 
 
 def study_sums(values: np.ndarray, seed: int, size: int, seeds: int | None) -> np.ndarray:
@@ -126,23 +125,19 @@ def add_power(t: Table, part: xr.Dataset, power: float, **columns: Any) -> None:
         return
     n = int(helped.any("judge").sum())
 
-    def curve(name: str, labels: str, decision: int) -> np.ndarray:
-        """[K, pool] sums over helped pools of the judges, small and large K together."""
-        prefixes = ("", "many_") if f"many_{name}" in part else ("",)
-        of_test = [part[p + name].sel(labels=labels).isel(decision=decision) for p in prefixes]
-        weighted = [(v * helped).mean("judge").transpose(..., "pool").values for v in of_test]
-        return np.concatenate(weighted)
-
-    for at, (rule, alpha) in enumerate(zip(part.rule.values, part.alpha.values, strict=True)):
-        if rule not in TESTS:
-            continue
-        for labels in LABELS:
-            curves = [curve(name, labels, at) for name in ("labels_used", "enable_rate")]
-            rows = np.concatenate([*curves, helped.mean("judge").values[None]])
-            resampled = stats.bootstrap_means(rows, seed=t.seed)
-            means = over_last(np.concatenate([rows.mean(-1)[None], resampled]))
-            bought, enabled = np.split(means, 2, axis=1)
-            needed = prices.first_reached(bought, enabled, power)
-            row = {"rule": rule, "labels": labels, "alpha": alpha, **columns}
-            interval = prices.of_resamples(needed[1:], n)
-            t.add("labels_needed", needed[0], interval, n, **row)
+    # Small numbers of labels and large ones together.
+    names = [p + name for name in ("labels_used", "enable_rate") for p in ("", "many_")]
+    weighted = [(part[name] * helped).mean("judge") for name in names if name in part]
+    tests = np.flatnonzero(np.isin(part["rule"], TESTS))
+    for at, labels in itertools.product(tests, LABELS):
+        of_test = [v.sel(labels=labels).isel(decision=at) for v in weighted]
+        curves = [v.transpose(..., "pool").values for v in of_test]
+        rows = np.concatenate([*curves, helped.mean("judge").values[None]])
+        resampled = stats.bootstrap_means(rows, seed=t.seed)
+        means = over_last(np.concatenate([rows.mean(-1)[None], resampled]))
+        bought, enabled = np.split(means, 2, axis=1)
+        needed = prices.first_reached(bought, enabled, power)
+        rule, alpha = (part[name].values[at] for name in ("rule", "alpha"))
+        row = {"rule": rule, "labels": labels, "alpha": alpha, **columns}
+        interval = prices.of_resamples(needed[1:], n)
+        t.add("labels_needed", needed[0], interval, n, **row)

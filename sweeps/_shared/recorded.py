@@ -11,6 +11,7 @@ import pandas as pd
 
 from jbt.experiments.declare import RecordedSweep
 from jbt.own import tables
+from jbt.own.tables.places import count_within
 from jbt.types import container
 
 
@@ -53,7 +54,8 @@ def read(s: RecordedSweep, covariates: tuple[str, ...]) -> Recorded:
     """
     whole = tables.read(*map(s.file, s.files), covariates=covariates)
     items, verdicts, anchors = whole.items, whole.verdicts, whole.anchors
-    pool, place = items["pool"].to_numpy(), _places(items)
+    pool = items["pool"].to_numpy()
+    place = count_within(pool)
     kept, n = _spaced(len(whole.pools), s.pools), place.max() + 1
     shown, wins = np.zeros((2, len(whole.pools), len(whole.judges), n, n))
     pair = *(verdicts[v] for v in ("pool", "judge")), *(place[verdicts[v]] for v in _SIDES)
@@ -75,11 +77,6 @@ _SIDES = ("first", "second")
 def _spaced(n: int, most: int) -> np.ndarray:
     """Indices of at most `most` of n things, evenly spaced."""
     return np.linspace(0, n - 1, min(n, most)).round().astype(int)
-
-
-def _places(rows: pd.DataFrame) -> np.ndarray:
-    """[rows] number of each row within its pool."""
-    return rows.groupby("pool").cumcount().to_numpy()
 
 
 def _padded(values: np.ndarray, pool: np.ndarray, place: np.ndarray, n_pools: int) -> np.ndarray:
@@ -105,7 +102,6 @@ class Board:
     """[V] number of the first version of the same model."""
     families: dict[str, np.ndarray]
     """Model with several versions -> numbers of the versions."""
-    baseline: int
     first: np.ndarray
     """[G, K] version of the answer listed first."""
     second: np.ndarray
@@ -135,8 +131,8 @@ def read_board(s: RecordedSweep) -> Board:
     kept = _spaced(len(whole.pools), s.pools)
     rows = whole.verdicts[whole.verdicts["pool"].isin(kept)]
     first, second = (rows[side].to_numpy() for side in _SIDES)
-    if len(baselines := np.unique(version[first])) != 1:
-        raise ValueError(f"{verdicts}: first must be one baseline, got {len(baselines)} models")
+    if (n := len(np.unique(version[first]))) != 1:
+        raise ValueError(f"{verdicts}: first must be one baseline, got {n} models")
 
     versions, at, counts = np.unique(version, return_index=True, return_counts=True)
     models = np.array(by_model.contents)[by_model.items["content"].to_numpy()[at]]
@@ -159,7 +155,8 @@ def read_board(s: RecordedSweep) -> Board:
     chars = chars[first] - chars[second]
     differences[TANH] = np.tanh(chars / chars.std())
 
-    prompt, place = np.searchsorted(kept, rows["pool"].to_numpy()), _places(rows)
+    prompt = np.searchsorted(kept, rows["pool"].to_numpy())
+    place = count_within(prompt)
     values = version[first], version[second], rows["p_first"].to_numpy(), np.ones(len(rows))
     of_first, of_second, wins, shown = (_padded(v, prompt, place, len(kept)) for v in values)
     rates = pd.read_csv(leaderboard).set_index("model").reindex([names[v] for v in versions])
@@ -168,7 +165,6 @@ def read_board(s: RecordedSweep) -> Board:
         versions=[names[v] for v in versions],
         model=model,
         families=families,
-        baseline=int(baselines[0]),
         first=of_first,
         second=of_second,
         wins=wins,

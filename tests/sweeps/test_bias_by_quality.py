@@ -38,7 +38,6 @@ def board(seed=0, interaction=0.3, without=None):
         versions=[*"abcd", "baseline"],
         model=np.arange(MODELS + 1),
         families={},
-        baseline=MODELS,
         first=np.full_like(model, MODELS),
         second=model,
         wins=1 - wins,

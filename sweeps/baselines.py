@@ -32,7 +32,7 @@ from jbt.own.leaderboards.intervals import LEVEL
 from jbt.own.leaderboards.prediction_powered import FEWEST_LABELLED
 from jbt.types import check_count
 
-from ._shared.prompt_studies import FITS, draw, pair_sums
+from ._shared.prompt_studies import FITS, draw, mean_chance, pair_sums
 from ._shared.scenario import MapPrior
 
 if TYPE_CHECKING:
@@ -221,8 +221,7 @@ SWEEP = Baselines
 
 
 def _win_rates(theta: Float[Array, " M"]) -> Float[Array, " M"]:
-    chance = jax.nn.sigmoid(theta[:, None] - theta)
-    return (chance.sum(1) - 0.5) / (len(theta) - 1)
+    return mean_chance(jax.nn.sigmoid(theta[:, None] - theta))
 
 
 def _metrics(one: xr.Dataset, of_labels: bool) -> dict[str, np.ndarray]:

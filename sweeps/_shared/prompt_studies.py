@@ -121,8 +121,12 @@ def _win_rate(theta: Array, mean: Array, label_bias: Any, sd_answers: float) -> 
     centre = theta + label_bias * mean
     sd = jnp.sqrt(2 * (sd_answers**2 + (label_bias * WITHIN) ** 2))
     apart = (centre[:, None] - centre)[..., None] + sd * nodes
-    chance = (jax.nn.sigmoid(apart) * (weights / weights.sum())).sum(-1)
-    return (chance.sum(1) - 0.5) / (len(theta) - 1)
+    return mean_chance((jax.nn.sigmoid(apart) * (weights / weights.sum())).sum(-1))
+
+
+def mean_chance(chance: Float[Array, "M M"]) -> Float[Array, " M"]:
+    """Mean over the other models of the chance that a model wins, 1/2 against itself."""
+    return (chance.sum(1) - 0.5) / (len(chance) - 1)
 
 
 def pair_sums(study: Study, n_labels: int, judge: int = 0) -> PairSums:

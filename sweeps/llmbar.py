@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 
 SUBSETS = ("Natural", "Neighbor", "GPTInst", "GPTOut", "Manual")
-TRAINING = {"subset": "of the same subset", "all": "of all subsets"}
-"""Labels that a pair's correction learns from."""
+TRAINING = ("subset", "all")
+"""Labels that a pair's correction learns from: of the same subset, or of all subsets."""
 FEATURES = {
     "score+length+format": (True, True, True),
     "length+format": (False, True, True),

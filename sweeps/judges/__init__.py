@@ -144,10 +144,10 @@ class Judges(Sweep):
             parts[:2] = [("table", *usual, self.pools, (*itself, *ways))]
         groups = []
         for name, chosen, n_items, k, n_pools, steps in parts:
-            simulated = [twin for _ in steps for twin in chosen]
-            displaced = [step for step in steps for _ in chosen]
-            if simulated:
-                conditions = twins.conditions(simulated) | {"displaced": np.array(displaced)}
+            if chosen:
+                simulated = chosen * len(steps)
+                displaced = np.repeat(steps, len(chosen))
+                conditions = twins.conditions(simulated) | {"displaced": displaced}
                 labels = {
                     "judge": [twin.name for twin in simulated],
                     "oracle": [twin.oracle for twin in simulated],
@@ -217,15 +217,13 @@ class Judges(Sweep):
         gain = {"quantity": "benefit", "model": "bias_aware"}
         papers = where(table, **gain).set_index("judge").paper
         recalls = []
-        for model, label, colour, shift in (
-            ("naive", "without correction (fitted to the paper's)", "orange", -0.15),
-            ("bias_aware", "with correction", "blue", 0.15),
+        for model, label, colour, shift, paper in (
+            ("naive", "without correction (fitted to the paper's)", "orange", -0.15, "the paper"),
+            ("bias_aware", "with correction", "blue", 0.15, "_"),
         ):
-            paper = "_" if recalls else "the paper"
-            recalls += [
-                Line({"model": model}, label, colour, joined=False, shift=shift),
-                Line({"model": model}, paper, "black", shift=shift, marker="x"),
-            ]
+            of_model = {"model": model}
+            recalls.append(Line(of_model, label, colour, joined=False, shift=shift))
+            recalls.append(Line(of_model, paper, "black", shift=shift, marker="x"))
         studies = "(bars: 95 % of studies of the paper's size)"
 
         def of_paper(ax):

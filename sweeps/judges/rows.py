@@ -186,13 +186,14 @@ def probes(group: Twins, n_probes: int) -> None:
 def units(group: Twins) -> None:
     """Add the share of uncertain pairs of the judge that was asked twice, in the unit of logits
     in which as many verdicts change as in the paper: frozen verdicts do not identify the unit."""
-    for i, p in enumerate(group.judges):
-        judge = group.results.isel(condition=i)
-        if p.name == FLIPPED and judge["oracle"] == "argmax":
-            metrics = [judge[name] for name in ("unit_flip_rate", "unit_uncertain")]
-            values = [v.transpose("unit", "pool").values.astype(float) for v in metrics]
-            at = {"judge": p.name, "oracle": "argmax", "k": 5}
-            group.reduced("uncertain_at_printed_flips", values, _uncertain, **at)
+    at = {"judge": FLIPPED, "oracle": "argmax"}
+    asked_twice = where(group.results, **at)
+    if asked_twice.sizes["condition"]:
+        metrics = (
+            asked_twice[name].isel(condition=0) for name in ("unit_flip_rate", "unit_uncertain")
+        )
+        values = [v.transpose("unit", "pool").values.astype(float) for v in metrics]
+        group.reduced("uncertain_at_printed_flips", values, _uncertain, k=5, **at)
 
 
 def _uncertain(flips: np.ndarray, shares: np.ndarray) -> np.ndarray:
@@ -251,13 +252,10 @@ def biased_means(group: Twins) -> None:
     counts, seed = group.counts, group.t.seed
 
     def row(quantity: str, name: str, reduce: Reduce, **at: Any) -> None:
-        values = group.values(name, **at)
-        if name == "recall" and at["model"] in INPUTS and at["k"] == 5:
+        values, carried = group.values(name, **at), group.carried(name, **at)
+        studies = study_means(carried.pools.values, counts, seed, carried.blur, carried.within)
+        if name == "recall" and at["model"] in INPUTS and at["k"] == 5:  # the targets are given
             studies = study_means(values, counts, seed)
-        else:
-            carried = group.carried(name, **at)
-            drawn = carried.pools.values, counts, seed, carried.blur, carried.within
-            studies = study_means(*drawn)
         group.reduced(quantity, [values], reduce, [studies], judge=BIASED, **at)
 
     share = np.array(counts) / sum(counts)

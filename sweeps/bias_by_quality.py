@@ -103,7 +103,7 @@ class BiasByQuality(RecordedSweep):
                 influence = at["influence"].sel(coefficient=name).values
                 draws = float(at[name]) + n * stats.bootstrap_means(influence, seed=self.seed)
                 t.add(name, float(at[name]), stats.percentiles(draws), n, analysis=analysis)
-        models = raw[[*OF_MODELS]].sel(analysis=ALL).to_dataframe().dropna(subset="quality")
+        models: Any = raw[[*OF_MODELS]].sel(analysis=ALL).to_dataframe().dropna(subset="quality")
         for model in models.itertuples():
             row = {"n_pools": n, "analysis": ALL, "content": model.Index}
             half = 1.96 * model.own_c_sd if model.rarer >= ENOUGH else np.nan

@@ -154,7 +154,6 @@ class Cost(RunSettings):
         runs = [(*case, seed, 0.0) for case in self.cases for seed in range(self.n_seeds)]
         runs += [(*case, 0, way) for way in twins.DISPLACED for case in self.cases]
         at = reports(self.budget, self.refit_every).tolist()
-        sizes = {"n_items": N_ITEMS, "pools": self.pools, "fits": len(at)}
         axes = {"recall": {"budget": at}, **calibration.AXES}
         of_judges = twins.conditions([twins.twin(judge) for judge, *_ in runs])
         loops, groups = self.loops(self.rule, K, self.refit_every), []
@@ -162,7 +161,17 @@ class Cost(RunSettings):
             cells = [Cell(*run, rule) for run in runs]
             conditions = cases(cells, aware=lambda cell: float(cell.model == "bias_aware"))
             conditions["conditions"] |= {**of_judges, "rule": number}
-            groups.append(Group(rule, experiment, **conditions, **sizes, axes=axes))
+            groups.append(
+                Group(
+                    rule,
+                    experiment,
+                    **conditions,
+                    n_items=N_ITEMS,
+                    pools=self.pools,
+                    axes=axes,
+                    fits=len(at),
+                )
+            )
         return groups
 
     def table(self, ds, t):

@@ -153,10 +153,7 @@ class Escalation(Correlated, VaryingBias, Sweep):
         rules = dict.fromkeys(ALONE, "top_k_aware") | {name: name for name in self.strategy}
         loops = {r: Loop(r, self.k, self.refit_every, "frozen") for r in rules.values()}
         programs = shared(self.experiment, list(loops.values()), n_judges=2)
-        sizes = {"n_items": self.n_items, "pools": self.pools}
-        fits = 2 * len(reports(self.most_verdicts, self.refit_every))
         by_purse, groups = {"purse": self.purse}, []
-        axes = dict.fromkeys(("recall", "reference_asked", "status"), by_purse)
         for strategy, rule in rules.items():
             for price in (np.nan,) if strategy in CHEAP else self.price:
                 experiment, number = programs[rule]
@@ -167,8 +164,17 @@ class Escalation(Correlated, VaryingBias, Sweep):
                     aware=lambda cell: float(cell.strategy != "cheap_naive"),
                 )
                 conditions["conditions"]["rule"] = number
-                name = strategy if np.isnan(price) else f"{strategy}-{price}"
-                groups.append(Group(name, experiment, **conditions, **sizes, axes=axes, fits=fits))
+                groups.append(
+                    Group(
+                        strategy if np.isnan(price) else f"{strategy}-{price}",
+                        experiment,
+                        **conditions,
+                        n_items=self.n_items,
+                        pools=self.pools,
+                        axes=dict.fromkeys(("recall", "reference_asked", "status"), by_purse),
+                        fits=2 * len(reports(self.most_verdicts, self.refit_every)),
+                    )
+                )
         return groups
 
     def table(self, ds, t):

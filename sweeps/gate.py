@@ -245,8 +245,17 @@ class Gate(Correlated, VaryingBias, Sweep):
             for metric in ("enable_rate", "labels_used")
             if getattr(self, name)
         }
-        sizes = {"n_items": self.n_items, "pools": self.pools}
-        return [Group("gate", self.experiment, **conditions, **sizes, axes=axes, fits=20)]
+        return [
+            Group(
+                "gate",
+                self.experiment,
+                **conditions,
+                n_items=self.n_items,
+                pools=self.pools,
+                axes=axes,
+                fits=20,
+            )
+        ]
 
     # --- from the saved results
 

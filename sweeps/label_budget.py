@@ -24,7 +24,7 @@ import dataclasses
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -44,10 +44,6 @@ from jbt.types import Comparisons, ScalarLike, check_positive, check_word
 from ._shared.adjudicate import TURNS, adjudicate, labelled
 from ._shared.rankings import both_rankings
 from ._shared.scenario import Correlated, VaryingBias, every_verdict
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 PLACED = {"pairs": "random", "disputed": "disputed", "boundary": "boundary"}
 """Labels of pairs, and their placement in `PLACEMENTS`."""
@@ -230,32 +226,11 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
     def panels(self, table):
         """Recall against labels bought, `n_labels` or as many as there are: a column of panels for
         the least and the largest correlation, a row for each noise."""
-        ends = {self.rho[0]: "where correction helps", self.rho[-1]: "where correction hurts"}
-        return [self.panel(table, *at, noise) for noise, at in product(self.noise, ends.items())]
-
-    def panel(self, table: pd.DataFrame, rho: float, title: str, noise: float) -> Panel:
-        """One of them."""
-        key = ["method", "labels", "n_labels"]
-        at = where(table, rho=rho)
-        used = where(at, noise=noise, quantity="labels_used").set_index(key).estimate
+        key, style = ["method", "labels", "n_labels"], {"marker": ".", "shade": 0.12}
         lines = [
-            Line(
-                dict(zip(key, EACH[name], strict=False)),
-                label,
-                colour,
-                {"linestyle": ls, "marker": ".", "shade": 0.12},
-            )
+            Line(dict(zip(key, EACH[name], strict=False)), label, colour, {"ls": ls, **style})
             for name, (colour, ls, label) in LINES.items()
         ]
-
-        def alone(ax):
-            for method, ls, label in (
-                ("naive", ":", "no labels, not corrected"),
-                ("best", "-.", "the best that a switch can do"),
-            ):
-                value = where(at, method=method, quantity="recall").estimate.iloc[0]
-                ax.axhline(value, color="black", linestyle=ls, lw=0.8, label=label)
-
         low, high = where(table, quantity="recall").estimate.agg(["min", "max"])
 
         def scale(ax):
@@ -265,21 +240,36 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
             ax.set_xticks(ticks, [str(n) for n in ticks])
             ax.set_xlim(left=-0.2)
 
-        message = "Labels that correct answers beat any switch"
-        message = f"With {noise:.0%} of labels wrong they gain less" if noise else message
-        return Panel(
-            lambda rows: used.reindex(rows.set_index(key).index).values,
-            {"rho": rho, "noise": noise, "quantity": "recall"},
-            lines,
-            (
-                "trusted labels bought (mean)",
-                f"recall of the top {self.k} (bands: 95 %)",
-                f"{message}\n({title}: correlation {rho:g})",
-            ),
-            legend={"fontsize": 8, "loc": "upper left", "bbox_to_anchor": (1, 1)},
-            before=alone,
-            after=scale,
-        )
+        def panel(noise: float, rho: float, title: str) -> Panel:
+            at = where(table, rho=rho)
+            used = where(at, noise=noise, quantity="labels_used").set_index(key).estimate
+
+            def alone(ax):
+                for method, ls, label in (
+                    ("naive", ":", "no labels, not corrected"),
+                    ("best", "-.", "the best that a switch can do"),
+                ):
+                    value = where(at, method=method, quantity="recall").estimate.iloc[0]
+                    ax.axhline(value, color="black", linestyle=ls, lw=0.8, label=label)
+
+            message = "Labels that correct answers beat any switch"
+            message = f"With {noise:.0%} of labels wrong they gain less" if noise else message
+            return Panel(
+                lambda rows: used.reindex(rows.set_index(key).index).values,
+                {"rho": rho, "noise": noise, "quantity": "recall"},
+                lines,
+                (
+                    "trusted labels bought (mean)",
+                    f"recall of the top {self.k} (bands: 95 %)",
+                    f"{message}\n({title}: correlation {rho:g})",
+                ),
+                legend={"fontsize": 8, "loc": "upper left", "bbox_to_anchor": (1, 1)},
+                before=alone,
+                after=scale,
+            )
+
+        ends = {self.rho[0]: "where correction helps", self.rho[-1]: "where correction hurts"}
+        return [panel(noise, *at) for noise, at in product(self.noise, ends.items())]
 
 
 def pair_labels(

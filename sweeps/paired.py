@@ -212,7 +212,7 @@ class Paired(Profiled):
         return {
             "c_map": c,
             "profile_range": at_map.range(),
-            "profile_range_mle_centred": jnp.where(exists, at_mle.range(), jnp.nan),
+            "profile_range_mle_centred": jnp.asarray(jnp.where(exists, at_mle.range(), jnp.nan)),
             "profile_drop": drop(at_map.log_likelihood),
             "c_uncentred": uncentred(phi - phi.mean()),
             "c_uncentred_first": uncentred(phi - phi[0]),

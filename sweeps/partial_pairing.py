@@ -152,9 +152,17 @@ class PartialPairing(Profiled):
             within_share=lambda cell: pairs.WITHIN_SHARE[cell.comparisons],
             budget=lambda cell: float(cell.budget),
         )
-        sizes = {"n_items": 2 * self.n_contents, "pools": self.pools, "fits": 8}
-        axes = {"recall": {"model": MODELS}}
-        return [Group("designs", self.experiment, **conditions, **sizes, axes=axes)]
+        return [
+            Group(
+                "designs",
+                self.experiment,
+                **conditions,
+                n_items=2 * self.n_contents,
+                pools=self.pools,
+                axes={"recall": {"model": MODELS}},
+                fits=8,
+            )
+        ]
 
     def table(self, ds, t):
         same = {"judge": "default", "n_contents": self.n_contents, "protocol": "stochastic"}

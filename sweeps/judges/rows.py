@@ -186,7 +186,7 @@ def probes(group: Twins, n_probes: int) -> None:
 def units(group: Twins) -> None:
     """Add the share of uncertain pairs of the judge that was asked twice, in the unit of logits
     in which as many verdicts change as in the paper: frozen verdicts do not identify the unit."""
-    at = {"judge": FLIPPED, "oracle": "argmax"}
+    at: dict[str, Any] = {"judge": FLIPPED, "oracle": "argmax"}
     asked_twice = where(group.results, **at)
     if asked_twice.sizes["condition"]:
         metrics = (

@@ -73,9 +73,9 @@ def conditions(truths: Sequence[Truth], prior: Prior) -> dict[str, np.ndarray]:
     spread, bias_sd = (float(np.max(v)) ** -0.5 for v in (prior.lam, prior.lam_b))
     frame = pd.DataFrame([vars(t) for t in truths])
     numbers = frame.drop(columns="model").astype(float)
-    drawn = numbers[["bias", "position"]].isna() * bias_sd
+    drawn = numbers[["bias", "position"]].isna().add_suffix("_sd") * bias_sd
     numbers = numbers.fillna({"sd": spread, "bias": 0.0, "position": 0.0})
-    numbers = numbers.join(drawn, rsuffix="_sd").assign(aware=frame["model"] == "bias_aware")
+    numbers = numbers.join(drawn).assign(aware=frame["model"] == "bias_aware")
     return {str(name): values.to_numpy(float) for name, values in numbers.items()}
 
 

@@ -11,36 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jbt.border import plots
-from jbt.border.plots import COLOURS, CYCLE, band, forest, legend_below, new_figure, points
+from jbt.border.plots import COLOURS, CYCLE, band, legend_below, new_figure, points
+from jbt.border.plots import forest as forest
 from jbt.experiments.labelled_arrays import where
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-__all__ = [
-    "COLOURS",
-    "CYCLE",
-    "RHO_LABEL",
-    "RULE_NAMES",
-    "RULE_STYLES",
-    "Line",
-    "Panel",
-    "band",
-    "draw",
-    "facets",
-    "forest",
-    "label_ends",
-    "legend_below",
-    "new_figure",
-    "points",
-    "reference",
-    "rule_name",
-    "rule_style",
-    "save",
-    "sides",
-    "ticks",
-]
 
 RULE_STYLES = {
     "top_k_aware": ("blue", "-"),
@@ -169,15 +146,14 @@ class Panel:
             known = {"colour": series.colour, "label": series.label, **style}
             beside = of_line.place + series.shift
             if series.marker:
-                at = (beside, of_line[series.column])
+                numbers = of_line[series.column]
+                at = (numbers, beside) if self.down else (beside, numbers)
                 colour = COLOURS.get(series.colour, series.colour)
-                at = at[::-1] if self.down else at
-                label = series.label if of_line[series.column].count() else None  # nothing drawn
+                label = series.label if numbers.count() else None  # nothing drawn
                 ax.plot(*at, series.marker, color=colour, label=label, **style)
             elif series.joined:
-                ends = ("estimate", "ci_low", "ci_high")
-                numbers = (series.scale * of_line[c] for c in ends)
-                band(ax, of_line.place, *numbers, **known)
+                ends = series.scale * of_line[["estimate", "ci_low", "ci_high"]]
+                band(ax, of_line.place, *ends.to_numpy().T, **known)
             else:
                 points(ax, of_line, beside, horizontal=self.down, **known)
         if self.after is not None:
@@ -329,8 +305,8 @@ def label_ends(ax: Axes) -> Axes:
     """
     from matplotlib.patheffects import withStroke
 
-    for set_limits in (ax.get_xlim, ax.get_ylim):  # which Matplotlib puts off
-        set_limits()
+    ax.get_xlim()  # sets the limits of both axes, which Matplotlib puts off
+    style: dict[str, Any] = {"xycoords": "axes fraction", "fontsize": LABEL_SIZE, "va": "center"}
     lines = [line for line in ax.get_lines() if not str(line.get_label()).startswith("_")]
     ends = []
     for line in lines:
@@ -346,15 +322,13 @@ def label_ends(ax: Axes) -> Axes:
             str(line.get_label()),
             xy=(x, y),
             xytext=(5, 0),
-            xycoords="axes fraction",
             textcoords="offset points",
             color=line.get_color(),
-            fontsize=LABEL_SIZE,
-            va="center",
             path_effects=[withStroke(linewidth=2, foreground="white")],  # on other lines
+            **style,
         )
     ends.sort(key=lambda end: end[0])
-    rows = ax.get_gridspec().nrows if ax.get_subplotspec() else 1  # type: ignore[union-attr]
+    rows = ax.get_gridspec().nrows  # type: ignore[union-attr]
     height = 0.75 * ax.figure.get_size_inches()[1] / rows  # type: ignore[union-attr]
     at = _apart([y for y, _, _ in ends], 1.25 * LABEL_SIZE / (72 * height))
     for (y, x, line), label_y in zip(ends, at, strict=True):
@@ -362,31 +336,24 @@ def label_ends(ax: Axes) -> Axes:
             str(line.get_label()),
             xy=(x, y),
             xytext=(1.03, label_y),
-            xycoords="axes fraction",
             color=line.get_color(),
-            fontsize=LABEL_SIZE,
-            va="center",
             annotation_clip=False,
             arrowprops={**LEADER, "color": line.get_color()},
+            **style,
         )
     for line in lines:
         line.set_label(f"_{line.get_label()}")  # none is named again, by a legend or here
     return ax
 
 
-def _apart(wanted: list[float], gap: float) -> list[float]:
+def _apart(wanted: Sequence[float], gap: float) -> np.ndarray:
     """Places as near to the wanted ones (ascending) as least squares allow, at least a gap apart:
     isotonic regression of `wanted - i * gap`, kept between 0 and 1 where there is room."""
-    blocks: list[tuple[float, int]] = []  # mean and size of runs that touch
-    for i, value in enumerate(wanted):
-        mean, size = value - i * gap, 1
-        while blocks and blocks[-1][0] >= mean:
-            before, n = blocks.pop()
-            mean, size = (before * n + mean * size) / (n + size), n + size
-        blocks.append((mean, size))
-    flat = [mean for mean, size in blocks for _ in range(size)]
-    top = max(1 - (len(wanted) - 1) * gap, 0)
-    return [min(max(value, 0), top) + i * gap for i, value in enumerate(flat)]
+    from scipy.optimize import isotonic_regression
+
+    steps = gap * np.arange(len(wanted))
+    nearest = isotonic_regression(wanted - steps).x
+    return np.clip(nearest, 0, max(1 - (len(wanted) - 1) * gap, 0)) + steps
 
 
 def save(figure: Figure, path: Path | BytesIO, *, kind: str = "png") -> None:

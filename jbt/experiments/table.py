@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jbt import stats
-from jbt.experiments.labelled_arrays import plain, rows_of, scalars, slabs
+from jbt.experiments.labelled_arrays import plain, rows_of, scalars
 from jbt.experiments.paper import SETTINGS, PaperNumber
 
 if TYPE_CHECKING:
@@ -45,14 +45,12 @@ if TYPE_CHECKING:
     import xarray as xr
 
 NUMBERS = (
-    "estimate",
-    "ci_low",
-    "ci_high",
-    "n_pools",
-    "paper",
-    "replicate_low",
-    "replicate_high",
+    *("estimate", "ci_low", "ci_high", "n_pools"),
+    *("paper", "replicate_low", "replicate_high"),
 )
+
+AT_ONCE = 8_000_000
+"""Numbers that are resampled together; the limit keeps memory from growing with the pools."""
 
 Interval = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 """[rows, P] -> estimate, low, high [rows]."""
@@ -137,12 +135,10 @@ class Table:
         Raises:
           ValueError: a setting that is not a column, a number of the paper without `studies`.
         """
-        leading = self._leading(setting)
-        estimates = dict(
-            zip(NUMBERS, (*map(_finite, (estimate, *interval)), n_pools), strict=False)
-        )
-        row = {**leading, "quantity": quantity, **estimates}
-        numbers = self._numbers(quantity if beside is None else beside, leading)
+        row = self._leading(setting)
+        numbers = self._numbers(quantity if beside is None else beside, row)
+        estimates = (*map(float, (estimate, *interval)), n_pools)
+        row |= {"quantity": quantity, **dict(zip(NUMBERS, estimates, strict=False))}
         self._beside += numbers
         for number in numbers:
             if studies is None:
@@ -151,7 +147,7 @@ class Table:
             low, high = _range(replicates)
             within_reach = reach[0] <= number.value <= reach[1]
             verdict = number.verdict(low, high) if within_reach else None
-            ends = {"replicate_low": _finite(low), "replicate_high": _finite(high)}
+            ends = {"replicate_low": low, "replicate_high": high}
             self._rows.append({**row, **ends, "paper": number.value, "consistent": verdict})
             if verdict in ("yes", "no"):
                 outside = replicates < low - number.rounding
@@ -159,8 +155,7 @@ class Table:
                 self._false_alarms += np.resize(outside, stats.REPLICATES)
         if not numbers:
             if runs is not None and studies is not None:
-                low, high = _range(studies(runs, None))
-                row |= {"replicate_low": _finite(low), "replicate_high": _finite(high)}
+                row["replicate_low"], row["replicate_high"] = _range(studies(runs, None))
             self._rows.append(row)
 
     def _leading(self, setting: dict[str, Any]) -> dict[str, Any]:
@@ -169,8 +164,11 @@ class Table:
         return {name: plain(setting.get(name)) for name in self.columns}
 
     def _numbers(self, quantity: str, leading: dict[str, Any]) -> list[PaperNumber]:
-        numbers = [n for n in self._paper if n.quantity == quantity]
-        return [n for n in numbers if n.stands_beside(leading, self.settings)]
+        return [
+            number
+            for number in self._paper
+            if number.quantity == quantity and number.stands_beside(leading, self.settings)
+        ]
 
     def false_alarms(self) -> np.ndarray:
         """[R] number of `no` so far in each study of the paper's size, if the simulation is true:
@@ -207,85 +205,59 @@ class Table:
           setting: values of columns that are not coordinates, or in place of them.
         """
         interval = interval or partial(stats.mean_interval, seed=self.seed)
-        self._rows_with(interval, quantity, values, setting, runs, carried)
+        rows = list(rows_of(values, self.columns))
+        drawn: list[Studies] = [partial(self._study_means, numbers) for _, numbers in rows]
+        if carried is not None:
+            behind = zip(rows_of(carried.pools, self.columns), np.ravel(carried.blur), strict=True)
+            drawn = [
+                partial(self._study_means, n, carried=carried, blur=blur) for (_, n), blur in behind
+            ]
+        together = math.ceil(AT_ONCE / max((numbers.size for _, numbers in rows), default=1))
+        for begin in range(0, len(rows), together):
+            some = slice(begin, begin + together)
+            pools = np.stack([np.atleast_2d(n).astype(float).mean(0) for _, n in rows[some]])
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Mean of empty slice")  # a row without results
+                numbers = zip(*interval(pools), np.isfinite(pools).sum(-1), strict=True)
+            for (row, _), (mean, *ends, n), studies in zip(
+                rows[some], numbers, drawn[some], strict=True
+            ):
+                row |= setting
+                self.add(quantity, mean, ends, int(n), studies=studies, runs=runs, **row)
+
+    def _study_means(
+        self,
+        by_seed: np.ndarray,
+        size: int,
+        seeds: int | None,
+        carried: Carried | None = None,
+        blur: float = 0.0,
+    ) -> np.ndarray:
+        """Means that studies find, of numbers [P] or [S, P] by seed and pool."""
+        pools = stats.with_seeds(np.atleast_2d(by_seed).astype(float), seeds)
+        means = stats.study_means(pools, seed=self.seed, size=size, same_pools=True)
+        return means if carried is None else carried.drawn(means, blur, self.seed)
 
     def shares(self, quantity: str, values: xr.DataArray, **setting: Any) -> None:
         """Like `means`, for zeros and ones: exact intervals, also where all pools are alike."""
-        self._rows_with(stats.share_interval, quantity, values, setting)
-
-    def _rows_with(
-        self,
-        interval_of: Interval,
-        quantity: str,
-        values: xr.DataArray,
-        setting: dict[str, Any],
-        runs: int | None = None,
-        carried: Any = None,
-    ) -> None:
-        carried_studies = None if carried is None else self._studies_of(carried)
-        for rows in slabs(rows_of(values, self.columns)):
-            pools = np.stack([np.atleast_2d(by_seed).mean(0) for _, by_seed in rows])
-            known = np.isfinite(pools).sum(-1)
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Mean of empty slice")  # a row without results
-                numbers = np.stack(interval_of(pools), axis=-1)
-            for (row, by_seed), (mean, *interval), n in zip(rows, numbers, known, strict=True):
-                if carried_studies:
-                    studies = next(carried_studies)
-                else:
-                    studies = self._study_means(np.atleast_2d(by_seed))
-                self.add(
-                    quantity,
-                    mean,
-                    interval,
-                    int(n),
-                    studies=studies,
-                    runs=runs,
-                    **(row | setting),
-                )
-
-    def _study_means(self, by_seed: np.ndarray) -> Studies:
-        """Numbers [S, P] by seed and pool -> studies' estimates of their mean."""
-
-        def studies(size: int, seeds: int | None) -> np.ndarray:
-            pools = stats.with_seeds(by_seed, seeds)
-            return stats.bootstrap_means(
-                pools, seed=self.seed, size=size, resamples=stats.REPLICATES
-            )
-
-        return studies
-
-    def _studies_of(self, carried: Carried) -> Iterator[Studies]:
-        """The studies of each row in turn."""
-        rows = rows_of(carried.pools, self.columns)
-        for (_, by_seed), blur in zip(rows, np.ravel(carried.blur), strict=True):
-            means = self._study_means(np.atleast_2d(by_seed.astype(float)))
-
-            def studies(
-                size: int, seeds: int | None, means: Studies = means, blur: float = blur
-            ) -> np.ndarray:
-                return carried.drawn(means(size, seeds), blur, self.seed)
-
-            yield studies
+        self.means(quantity, values, interval=stats.share_interval, **setting)
 
     def ratio(self, quantity: str, above: np.ndarray, below: np.ndarray, **setting: Any) -> None:
         """Add the ratio of two means over the same pools, [P] each; pools in which either is NaN
         are left out."""
         known = np.isfinite(above) & np.isfinite(below)
-        both = np.stack([above[known], below[known]])
+        both, n = np.stack([above[known], below[known]]), int(known.sum())
 
         def ratios(means: np.ndarray) -> np.ndarray:
             return means[:, 0] / means[:, 1]
 
         def studies(size: int, seeds: int | None) -> np.ndarray:
-            return ratios(
-                stats.bootstrap_means(both, seed=self.seed, size=size, resamples=stats.REPLICATES)
-            )
+            return ratios(stats.study_means(both, seed=self.seed, size=size, same_pools=True))
 
         resampled = ratios(stats.bootstrap_means(both, seed=self.seed))
-        interval = stats.percentiles(resampled, n_units=int(known.sum()))
+        interval = stats.percentiles(resampled, n_units=n)
         estimate = both[0].mean() / both[1].mean()
-        self.add(quantity, estimate, interval, int(known.sum()), studies=studies, **setting)
+        self.add(quantity, estimate, interval, n, studies=studies, **setting)
 
     def crossing(
         self,
@@ -340,7 +312,9 @@ class Table:
 
         columns = [*self.columns, "quantity", *NUMBERS, "consistent"]
         table = pd.DataFrame(self._rows, columns=columns)
-        return table.astype(dict.fromkeys(NUMBERS, float))
+        numbers = table[list(NUMBERS)].astype(float)
+        table[list(NUMBERS)] = numbers.where(np.isfinite(numbers))
+        return table
 
 
 def _range(estimates: np.ndarray) -> tuple[float, float]:
@@ -349,7 +323,3 @@ def _range(estimates: np.ndarray) -> tuple[float, float]:
     if len(known) < 0.975 * len(estimates):
         return math.nan, math.nan
     return stats.percentiles(known)
-
-
-def _finite(value: Any) -> float:
-    return stats.finite_or_nan(np.asarray(value, float))

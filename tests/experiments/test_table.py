@@ -59,7 +59,7 @@ def test_pools_may_stand_anywhere_and_slabs_change_nothing(monkeypatch):
     values = recalls()
     one, two = (Table(("rule", "budget"), SETTINGS) for _ in range(2))
     one.means("recall", values)
-    monkeypatch.setattr(labelled_arrays, "AT_ONCE", 500)
+    monkeypatch.setattr("jbt.experiments.table.AT_ONCE", 500)
     two.means("recall", values.transpose("pool", "condition", "budget"))
     np.testing.assert_allclose(
         one.frame()[["estimate", "ci_low", "ci_high"]],

@@ -25,10 +25,10 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import inspect
 import math
 import os
 import re
-import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -211,21 +211,25 @@ class Sweep:
         return [] if file is None else read_paper(file, cls.name)
 
     @classmethod
-    def source(cls) -> Path | None:
-        """The Python file of the class; None where it has none, as in a notebook."""
-        file = getattr(sys.modules.get(cls.__module__), "__file__", None)
-        return Path(file).resolve() if file and file.endswith(".py") else None
-
-    @classmethod
     def beside(cls, name: str) -> Path | None:
         """A file beside the module, or beside its package if that is called like the sweep; None
         if there is none."""
-        source = cls.source()
+        source = source_of(cls)
         if source is None:
             return None
         home = source.parent.parent if source.parent.name == cls.name else source.parent
         file = home / name
         return file if file.is_file() else None
+
+
+def source_of(definition: Any) -> Path | None:
+    """The Python file of a class or a function, without what wraps it (`jax.jit`, say); None where
+    it has none, as in a notebook."""
+    try:
+        file = Path(inspect.getsourcefile(inspect.unwrap(definition)) or "").resolve()
+    except (OSError, TypeError):
+        return None
+    return file if file.is_file() and file.suffix == ".py" else None
 
 
 def check_double(name: str, value: str) -> None:
@@ -276,12 +280,9 @@ class RecordedSweep(Sweep):
             folder = Path(root) / self.data_name
         if folder is None or not (folder / name).is_file():
             absent = "" if folder is None else f"{folder / name} does not exist; "
-            where = (
-                f"a folder with these in {self.data_name}/" if self.data_name else "such a folder"
-            )
             raise ValueError(
                 f"no data: {absent}give --data DIR, a folder with {', '.join(self.files)}, "
-                f"or set JBT_DATA to {where}"
+                f"or set JBT_DATA to a folder with these in {self.data_name}/"
             )
         return folder / name
 
@@ -441,16 +442,19 @@ def check_top(k: int, n: int) -> None:
 
 
 def check_groups(groups: Sequence[Group], index: str | None = None) -> None:
-    """Check, before anything is simulated, that there are groups whose names files may have, with
-    conditions and pools, with as many labels as conditions and pools, and with the same labels and
-    coordinates of axes and pools; raise `ValueError` otherwise.
+    """Check, before anything is simulated, that there are groups of different names, which files
+    may have, with conditions and pools, with as many labels as conditions and pools, and with the
+    same labels and coordinates of axes and pools; raise `ValueError` otherwise.
 
     Args:
       index: the label whose values differ between all conditions, if any.
     """
     if not groups:
         raise ValueError("no groups: there is nothing to simulate")
+    if len({group.name for group in groups}) < len(groups):
+        raise ValueError(f"two groups have one name: {', '.join(g.name for g in groups)}")
     first = groups[0]
+    axes: dict[str, list[Any]] = {}
     for group in groups:
         if not group.name or set(group.name) & set("/\\*?["):
             raise ValueError(f"group {group.name!r}: its name cannot be part of a file's name")
@@ -460,12 +464,6 @@ def check_groups(groups: Sequence[Group], index: str | None = None) -> None:
             raise ValueError(f"group {group.name}: pools must be at least 1, got {group.pools}")
         if index is not None and index not in group.labels:
             raise ValueError(f"group {group.name} has no label {index}, the sweep's index")
-    if index is not None:
-        values = [value for group in groups for value in group.labels[index]]
-        if len(set(values)) < len(values):
-            raise ValueError(f"two conditions have one {index}, the sweep's index")
-    axes: dict[str, list[Any]] = {}
-    for group in groups:
         if group.labels.keys() != first.labels.keys():
             raise ValueError(f"groups {first.name} and {group.name} differ in labels")
         several = {n: values for n, values in group.conditions.items() if np.ndim(values)}
@@ -477,10 +475,14 @@ def check_groups(groups: Sequence[Group], index: str | None = None) -> None:
                 )
         if any(len(values) != group.pools for values in group.pool_labels.values()):
             raise ValueError(f"group {group.name}: not one label for each of {group.pools} pools")
-        of_pools = ({name: list(v) for name, v in g.pool_labels.items()} for g in (group, first))
-        if next(of_pools) != next(of_pools):
+        own, firsts = ({name: list(v) for name, v in g.pool_labels.items()} for g in (group, first))
+        if own != firsts:
             raise ValueError(f"groups {first.name} and {group.name} differ in labels of pools")
         for dimensions in group.axes.values():
             for name, values in dimensions.items():
                 if axes.setdefault(name, list(values)) != list(values):
                     raise ValueError(f"groups differ in the coordinates of {name}")
+    if index is not None:
+        values = [value for group in groups for value in group.labels[index]]
+        if len(set(values)) < len(values):
+            raise ValueError(f"two conditions have one {index}, the sweep's index")

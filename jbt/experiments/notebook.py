@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from jbt import runtime
 from jbt.border.report import Result
 from jbt.experiments import store
-from jbt.experiments.declare import Sweep, check_groups
+from jbt.experiments.declare import Sweep
 from jbt.experiments.run import fill, table_of
 from jbt.experiments.work import Work
 
@@ -109,13 +109,11 @@ def run(kind: type[Sweep], **changes: Any) -> Explored:
     Raises:
       ValueError: no such field; settings that make no sense.
     """
-    preset = changes.pop("preset", "full")
     with tempfile.TemporaryDirectory() as out:
-        sweep = kind.at(preset, **changes, out=Path(out)).decided()
+        sweep = kind.at(**changes, out=Path(out)).decided()
         sweep.check()
         runtime.start()
         work, folder = Work(sweep), Path(out) / sweep.name
-        check_groups([*work.groups.values()], sweep.index)
         with store.locked(folder):
             loaded = fill(work, folder, folder / store.RESULTS).results().load()
     return Explored(sweep, loaded, table_of(sweep, loaded))

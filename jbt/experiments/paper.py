@@ -121,32 +121,34 @@ def read_paper(path: Path, sweep: str) -> list[PaperNumber]:
 def _number(row: dict[str, str], setting: dict[str, str]) -> PaperNumber:
     if row["role"] not in ROLES:
         raise ValueError(f"role must be one of {', '.join(ROLES)}, got {row['role']!r}")
-    for name in ("pools", "seeds"):
-        empty = name == "seeds" and not row[name]
-        if not empty and not (row[name].isascii() and row[name].isdigit() and int(row[name])):
-            raise ValueError(f"{name} must be a whole number from 1, got {row[name]!r}")
-    for name in ("paper", "rounding"):
-        if (row[name] or name == "paper") and not _is_finite(row[name]):
-            raise ValueError(f"{name} must be a number, got {row[name]!r}")
+    _finite("paper", row["paper"])
     decimals = len(row["paper"].partition(".")[2])
-    rounding = float(row["rounding"]) if row["rounding"] else 0.5 * 10.0**-decimals
+    rounding = _finite("rounding", row["rounding"] or str(0.5 * 10.0**-decimals))
     if rounding < 0:
         raise ValueError(f"rounding must be at least 0, got {row['rounding']}")
-    seeds = int(row["seeds"]) if row["seeds"] else None
     return PaperNumber(
         row["quantity"],
         setting,
         row["paper"],
-        int(row["pools"]),
-        seeds,
+        _count("pools", row["pools"]),
+        _count("seeds", row["seeds"]) if row["seeds"] else None,
         rounding,
         row["role"],
         row["source"],
     )
 
 
-def _is_finite(text: str) -> bool:
+def _count(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise ValueError(f"{name} must be a whole number from 1, got {text!r}")
+    return int(text)
+
+
+def _finite(name: str, text: str) -> float:
     try:
-        return math.isfinite(float(text))
+        value = float(text)
     except ValueError:
-        return False
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"{name} must be a number, got {text!r}")
+    return value

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import functools
 import hashlib
 import importlib.metadata
-import inspect
 import json
 import platform
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jbt import __version__
 from jbt._moved import MOVED
 from jbt.acquisition import PANEL_RULES, RULES
-from jbt.experiments.declare import NOT_CONFIGURATION, Sweep
+from jbt.experiments.declare import NOT_CONFIGURATION, Sweep, source_of
 from jbt.simulation import judges
 from jbt.simulation.pools import POOLS
 
@@ -29,18 +27,11 @@ VERSIONS = ("jbt", "jax")
 PACKAGE = Path(__file__).resolve().parent.parent
 LAYOUT = 4
 """Layout of the results, part of a configuration too: 4 is a store of zarr."""
-SIMULATES = tuple(
-    PACKAGE / name for name in ("simulation/simulate.py", "runtime.py", "experiments/work.py")
-)
+WORK = PACKAGE / "experiments" / "work.py"
+SIMULATES = (PACKAGE / "simulation" / "simulate.py", PACKAGE / "runtime.py", WORK)
 """Code that every result goes through, whatever its sweep imports."""
 REPORTS = (
-    *(
-        PACKAGE / "experiments" / f"{name}.py"
-        for name in (
-            *("declare", "labelled_arrays", "paper", "plots", "provenance", "run", "store"),
-            *("table", "units"),
-        )
-    ),
+    *(file for file in WORK.parent.glob("*.py") if file != WORK),
     PACKAGE / "_moved.py",
     *(PACKAGE / "border" / f"{name}.py" for name in ("files", "plots", "report")),
     *(PACKAGE / "stats").glob("*.py"),
@@ -66,11 +57,7 @@ def _version(package: str) -> str:
 
 def fields_of(settings: Sweep) -> dict[str, Any]:
     """The part of the configuration that the user chooses: fields, seed, dtype."""
-    fields = {
-        f.name: getattr(settings, f.name)
-        for f in dataclasses.fields(settings)
-        if f.name not in NOT_CONFIGURATION
-    }
+    fields = {n: value for n, value in vars(settings).items() if n not in NOT_CONFIGURATION}
     return json.loads(json.dumps(fields))  # tuples to lists, as they will be read back
 
 
@@ -98,13 +85,13 @@ def code_of(sweep: type[Sweep]) -> dict[str, str]:
       Paths relative to the package's parent folder, sorted; empty where the sweep has no source
       file, as in a notebook.
     """
-    sweep_file = sweep.source()
+    sweep_file = source_of(sweep)
     if sweep_file is None:
         return {}
     # Pools and rules that a script has registered run too, though no sweep imports them.
     rules = *RULES.values(), *PANEL_RULES.values()
     functions = (*POOLS.values(), *(rule.score for rule in rules))
-    registered = {f for f in map(_source, functions) if f and PACKAGE not in f.parents}
+    registered = {f for f in map(source_of, functions) if f and PACKAGE not in f.parents}
     by_file: dict[Path, str] = {}
     waiting = [sweep_file, *registered, *SIMULATES]
     roots: dict[str, Path] = {}
@@ -122,30 +109,14 @@ def code_of(sweep: type[Sweep]) -> dict[str, str]:
             _seen[file] = seen
         by_file[file] = seen.digest
         waiting += seen.imports
-    names = (file.relative_to(_folder(file)).as_posix() for file in by_file)
-    # The experiments are jbt.sweeps in a wheel, and sweeps in a checkout.
-    names = (
-        name.removeprefix("jbt/") if name.startswith("jbt/sweeps/") else name for name in names
-    )
-    digests = dict(zip(names, by_file.values(), strict=True))
+    digests = {_name(file): digest for file, digest in by_file.items()}
     if PACKAGE / "simulation" / "judges.py" in by_file:
         table = judges.DATA.relative_to(PACKAGE.parent).as_posix()
         digests[table] = hashlib.sha256(judges.DATA.read_bytes()).hexdigest()[:16]
     return dict(sorted(digests.items()))
 
 
-def _source(function: Any) -> Path | None:
-    """The Python file of a function, without what wraps it (`jax.jit`, say); None where it has no
-    file, as in a notebook."""
-    try:
-        file = Path(inspect.getsourcefile(inspect.unwrap(function)) or "").resolve()
-    except TypeError:
-        return None
-    return file if file.is_file() and file.suffix == ".py" else None
-
-
-@dataclasses.dataclass(frozen=True)
-class _Seen:
+class _Seen(NamedTuple):
     """A file as this process first saw it after importing it: that code runs, even if the file has
     changed since."""
 
@@ -176,6 +147,13 @@ def _folder(file: Path) -> Path:
     while (folder / "__init__.py").exists():
         folder = folder.parent
     return folder
+
+
+def _name(file: Path) -> str:
+    """Its path relative to the parent folder of its package."""
+    name = file.relative_to(_folder(file)).as_posix()
+    # The experiments are jbt.sweeps in a wheel, and sweeps in a checkout.
+    return name.removeprefix("jbt/") if name.startswith("jbt/sweeps/") else name
 
 
 def _roots(file: Path) -> dict[str, Path]:

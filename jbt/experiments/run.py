@@ -22,7 +22,7 @@ import importlib
 import json
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
@@ -33,8 +33,8 @@ from jbt import runtime
 from jbt.border import files, inputs, terminal
 from jbt.border.exits import exit_code
 from jbt.experiments import provenance, store
-from jbt.experiments.declare import PRESETS, Group, Sweep, check_groups
-from jbt.experiments.store import WHOLE, Store
+from jbt.experiments.declare import PRESETS, Group, Sweep
+from jbt.experiments.store import WHOLE, Chunk, Store
 from jbt.experiments.table import Table
 from jbt.experiments.work import Work, computed, executor_of, is_program_of
 from jbt.simulation.simulate import check_chunking, check_seed
@@ -128,7 +128,12 @@ def run(sweep: Sweep) -> pd.DataFrame | None:
     files.check_writable(sweep.json, overwrite=sweep.overwrite)
     if sweep.redraw:
         saved = store.opened(place)
-        _check_saved(store.saved(saved, sweep), sweep, folder)
+        before, now = map(provenance.fields_of, (store.saved(saved, sweep), sweep))
+        if differ := store.differences(before, now):  # versions may
+            raise ValueError(
+                f"{folder / store.RESULTS} has other settings: {differ}; --redraw alone takes the "
+                "saved ones"
+            )
         with store.locked(folder) as writable:
             if writable:
                 store.discard_torn(folder)
@@ -137,7 +142,6 @@ def run(sweep: Sweep) -> pd.DataFrame | None:
     check_chunking(sweep.chunk, sweep.devices)
     with said_after(PATIENCE_SECONDS, f"{sweep.name}: preparing the conditions"):
         work = Work(sweep)
-    check_groups([*work.groups.values()], sweep.index)
     Table(sweep.columns, sweep, sweep.paper())  # raises now, not after hours, if it must
     with store.locked(folder, part) as writable:
         if writable and not part:
@@ -172,33 +176,18 @@ def fill(work: Work, folder: Path, place: Path | str, part: tuple[int, int] | No
         return results
     if isinstance(place, Path):
         store.check_room(place, results.numbers(missing))
-    left = [
-        (group, results.count([chunk for chunk in missing if chunk.group == name]))
-        for name, group in work.groups.items()
-    ]
-    total = results.count(results.chunks(part or WHOLE))
+    total = store.count(results.chunks(part or WHOLE))
     name = sweep.name if alone else f"{sweep.name} {sweep.part}"
-    print(_intention(name, left), file=sys.stderr)
-    done = {"total": total, "initial": total - results.count(missing), "unit_scale": True}
+    print(_intention(name, work.groups, missing), file=sys.stderr)
+    done = {"total": total, "initial": total - store.count(missing), "unit_scale": True}
     with (
         executor_of(sweep.executor, folder / JOBS) as (executor, at_once, tasks),
         terminal.bar(name=name, unit="pool", **done) as bar,
     ):
-        chunks = [(chunk, results.ids(chunk)) for chunk in missing]
-        for chunk in computed(work, chunks, executor, at_once, tasks):
-            results.write(*chunk)
-            bar.update(results.count([chunk.chunk]))
+        for done_chunk in computed(work, missing, executor, at_once, tasks):
+            results.write(*done_chunk)
+            bar.update(len(done_chunk.chunk.ids))
     return results
-
-
-def _check_saved(saved: Sweep, asked: Sweep, folder: Path) -> None:
-    """Raise `ValueError` unless the saved settings are those asked for; versions may differ."""
-    before, now = map(provenance.fields_of, (saved, asked))
-    if differ := store.differences(before, now):
-        raise ValueError(
-            f"{folder / store.RESULTS} has other settings: {differ}; --redraw alone takes the "
-            "saved ones"
-        )
 
 
 def _part(sweep: Sweep) -> tuple[int, int] | None:
@@ -218,24 +207,21 @@ def _part(sweep: Sweep) -> tuple[int, int] | None:
     return int(index), int(count)
 
 
-def _intention(name: str, left: Sequence[tuple[Group, int]]) -> str:
-    """What a run is about to do, before its first chunk.
-
-    Args:
-      left: groups, and how many pools are left of each.
-    """
-    left, programs = [(group, pools) for group, pools in left if pools], []
-    for group, _ in left:
+def _intention(name: str, groups: Mapping[str, Group], missing: Sequence[Chunk]) -> str:
+    """What a run is about to do, before its first chunk."""
+    left = [groups[group] for group in dict.fromkeys(chunk.group for chunk in missing)]
+    programs: list[Group] = []
+    for group in left:
         if not any(is_program_of(other, group) for other in programs):
             programs.append(group)
-    conditions = sorted({group.n_conditions for group, _ in left})
+    conditions = sorted({group.n_conditions for group in left})
     counts = " or ".join(f"{c:,}" for c in conditions)
-    groups = f" in {len(left)} groups" if len(left) > 1 else ""
+    several = f" in {len(left)} groups" if len(left) > 1 else ""
     s = "s" if conditions != [1] else ""
     compiled = f"{len(programs)} program" + "s" * (len(programs) != 1)
     return (
-        f"{name}: {sum(pools for _, pools in left):,} pools{groups} under {counts} condition{s} "
-        f"each, {compiled} to compile"
+        f"{name}: {store.count(missing):,} pools{several} under {counts} condition{s} each, "
+        f"{compiled} to compile"
     )
 
 
@@ -275,16 +261,12 @@ def _report(sweep: Sweep, results: Store, folder: Path, writable: bool) -> pd.Da
             from jbt.experiments import plots
 
             figure, curves = sweep.figure(dataset, table), sweep.figure_of_curves(table)
-            csv = table.to_csv(index=False, float_format="%.6g")
-            files.write_whole(table_file, lambda p: p.write_text(csv))
+            files.write_whole(table_file, table.to_csv(index=False, float_format="%.6g"))
             files.write_whole(figure_file, partial(plots.save, figure))
             if curves is not None:
                 files.write_whole(folder / store.CURVES, partial(plots.save, curves))
-        failed = {
-            str(name): int((dataset[name] > 0).sum())
-            for name in dataset.data_vars
-            if str(name).startswith("status")
-        }
+        statuses = [name for name in map(str, dataset.data_vars) if name.startswith("status")]
+        failed = {name: int((dataset[name] > 0).sum()) for name in statuses}
     if sweep.json is not None:
         text = table.to_json(orient="records", indent=1) + "\n"
         files.write_together({sweep.json: text}, overwrite=sweep.overwrite)

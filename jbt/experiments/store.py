@@ -19,7 +19,7 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -58,25 +58,12 @@ class Chunk(NamedTuple):
 
     group: str
     number: int
+    ids: range
 
 
-@dataclasses.dataclass(frozen=True)
-class _Arrays:
-    """What the store has of one group."""
-
-    metrics: dict[str, Any]
-    """Metric -> its array [conditions, axes, pools]."""
-    done: Any
-    """[chunks] a note of each chunk; empty where there is none."""
-
-    @property
-    def pools(self) -> int:
-        return next(iter(self.metrics.values())).shape[-1]
-
-    @property
-    def size(self) -> int:
-        """Pools of a chunk (count); the last may have fewer."""
-        return next(iter(self.metrics.values())).chunks[-1]
+def count(chunks: Iterable[Chunk]) -> int:
+    """How many pools there are in some chunks."""
+    return sum(len(chunk.ids) for chunk in chunks)
 
 
 class Store:
@@ -115,12 +102,12 @@ class Store:
                 "--overwrite"
             ) from None
         root = zarr.open_group(self._files, mode="r+")
-        self._groups: dict[str, _Arrays] = {}
+        self._done: dict[str, Any] = {}  # group -> [chunks] a note of each; "" where there is none
+        self._metrics: dict[str, dict[str, Any]] = {}  # ... -> metric -> [conditions, axes, pools]
         for name in self.attrs["groups"]:
             arrays: dict[str, Any] = dict(root[name].arrays())  # type: ignore[union-attr]
-            done = arrays.pop(DONE)
-            metrics = {n: array for n, array in arrays.items() if array.ndim > 1}
-            self._groups[name] = _Arrays(metrics, done)
+            self._done[name] = arrays.pop(DONE)
+            self._metrics[name] = {n: array for n, array in arrays.items() if array.ndim > 1}
 
     def _read(self, key: str) -> bytes | None:
         from zarr.core.buffer import default_buffer_prototype
@@ -129,37 +116,24 @@ class Store:
         content = sync(self._files.get(key, default_buffer_prototype()))
         return None if content is None else content.to_bytes()
 
-    def size(self, group: str) -> int:
-        """Pools of a chunk of a group (count)."""
-        return self._groups[group].size
-
-    def ids(self, chunk: Chunk) -> range:
-        """Ids of a chunk's pools."""
-        arrays = self._groups[chunk.group]
-        begin = chunk.number * arrays.size
-        return range(begin, min(begin + arrays.size, arrays.pools))
-
     def chunks(self, part: tuple[int, int] = WHOLE) -> list[Chunk]:
         """The chunks of part I of N; by default all."""
-        index, count = part
-        return [
-            Chunk(name, number)
-            for name, arrays in self._groups.items()
-            for n in arrays.done.shape
-            for number in range(n * index // count, n * (index + 1) // count)
-        ]
-
-    def count(self, chunks: Sequence[Chunk]) -> int:
-        """How many pools there are in some chunks."""
-        return sum(len(self.ids(chunk)) for chunk in chunks)
+        index, parts = part
+        chunks = []
+        for group, metrics in self._metrics.items():
+            (n,), metric = self._done[group].shape, next(iter(metrics.values()))
+            ids, size = range(metric.shape[-1]), metric.chunks[-1]
+            for number in range(n * index // parts, n * (index + 1) // parts):
+                chunks.append(Chunk(group, number, ids[number * size : (number + 1) * size]))
+        return chunks
 
     def numbers(self, chunks: Sequence[Chunk]) -> int:
         """How many numbers there are in some chunks."""
-        of_a_pool = {
-            name: sum(metric.size for metric in arrays.metrics.values()) // arrays.pools
-            for name, arrays in self._groups.items()
-        }
-        return sum(of_a_pool[chunk.group] * len(self.ids(chunk)) for chunk in chunks)
+        return sum(
+            metric.size // metric.shape[-1] * len(chunk.ids)
+            for chunk in chunks
+            for metric in self._metrics[chunk.group].values()
+        )
 
     def missing(self, part: tuple[int, int] = WHOLE) -> list[Chunk]:
         """The chunks of a part that have not been written.
@@ -167,13 +141,12 @@ class Store:
         Raises:
           ValueError: what says so is damaged.
         """
-        return [chunk for chunk in self.chunks(part) if self._note(chunk) is None]
+        return [chunk for chunk in self.chunks(part) if not self._note(chunk)]
 
-    def _note(self, chunk: Chunk) -> dict[str, Any] | None:
-        """What was noted with a chunk: seconds, device, digest; None if it was not written."""
+    def _note(self, chunk: Chunk) -> dict[str, Any]:
+        """What was noted with a chunk: seconds, device, digest; empty if it was not written."""
         try:
-            text = str(self._groups[chunk.group].done[chunk.number])
-            return json.loads(text) if text else None
+            return json.loads(str(self._done[chunk.group][chunk.number]) or "{}")
         except ValueError as error:
             raise self._damaged(chunk, error) from None
 
@@ -185,21 +158,21 @@ class Store:
         Raises:
           ValueError: it cannot be written, because the disk is full, say; it has other metrics.
         """
-        arrays, ids = self._groups[chunk.group], self.ids(chunk)
-        if differ := numbers.keys() ^ arrays.metrics.keys():
+        metrics, ids = self._metrics[chunk.group], chunk.ids
+        if differ := numbers.keys() ^ metrics.keys():
             raise ValueError(f"{self.place} has other metrics: {', '.join(sorted(differ))}")
         note = {"seconds": round(seconds, 3), "device": device, "digest": self._sum(chunk, numbers)}
         try:
             for name, values in numbers.items():
-                arrays.metrics[name][..., ids.start : ids.stop] = values
-            arrays.done[chunk.number] = json.dumps(note)
+                metrics[name][..., ids.start : ids.stop] = values
+            self._done[chunk.group][chunk.number] = json.dumps(note)
         except OSError as error:
             raise ValueError(f"cannot write {self.place}: {error.strerror or error}") from None
 
     def _sum(self, chunk: Chunk, numbers: Mapping[str, np.ndarray]) -> str:
         """A digest of a chunk's numbers, its pools, and the configuration and code behind them."""
-        metrics = self._groups[chunk.group].metrics
-        about = [self.attrs["config"], self.attrs["code"], chunk.group, str(self.ids(chunk))]
+        metrics = self._metrics[chunk.group]
+        about = [self.attrs["config"], self.attrs["code"], chunk.group, str(chunk.ids)]
         digest = hashlib.sha256("\n".join(about).encode())
         for name in sorted(numbers):
             digest.update(numbers[name].astype(metrics[name].dtype, "C", copy=False).data)
@@ -215,22 +188,20 @@ class Store:
           ValueError: chunks are missing, damaged, or of another run.
         """
         if missing := self.missing():
-            raise ValueError(
-                f"{self.place} is unfinished: {self.count(missing):,} pools are missing"
-            )
+            raise ValueError(f"{self.place} is unfinished: {count(missing):,} pools are missing")
         devices, seconds = set(), 0.0
         for chunk in self.chunks():
-            ids, note = self.ids(chunk), self._note(chunk) or {}
-            metrics = self._groups[chunk.group].metrics
+            note, pools = self._note(chunk), slice(chunk.ids.start, chunk.ids.stop)
             try:
-                numbers = {n: array[..., ids.start : ids.stop] for n, array in metrics.items()}
+                metrics = self._metrics[chunk.group].items()
+                numbers = {name: metric[..., pools] for name, metric in metrics}
                 if note["digest"] != self._sum(chunk, numbers):
                     raise ValueError("their digest is another, or they are of another run")
             except (ValueError, KeyError, TypeError) as error:
                 raise self._damaged(chunk, error) from None
             devices.add(note["device"])
             seconds += note["seconds"]
-        dataset = _joined([self._dataset(name) for name in self._groups])
+        dataset = _joined([self._dataset(name) for name in self._metrics])
         if dataset.nbytes <= IN_MEMORY:  # a table reads the same numbers many times
             dataset.load()
         times = {"device": "; ".join(sorted(devices)), "wall_seconds": round(seconds, 1)}
@@ -242,16 +213,16 @@ class Store:
 
         options: Any = {"engine": "zarr", "cache": False, "drop_variables": [DONE]}
         dataset = xr.open_dataset(self._files, group=group, **options)
-        texts = [name for name, c in dataset.coords.items() if c.dtype.kind == "T"]
-        for name in texts:
-            dataset[name] = dataset[name].copy(data=np.array(dataset[name].values.tolist()))
-        return dataset
+        texts = {name: c for name, c in dataset.coords.items() if c.dtype.kind == "T"}
+        return dataset.assign_coords(
+            {name: c.copy(data=np.array(c.values.tolist())) for name, c in texts.items()}
+        )
 
     def _damaged(self, chunk: Chunk, why: Exception) -> ValueError:
-        ids, note = self.ids(chunk), f"{self.place}/{chunk.group}/{DONE}/c/{chunk.number}"
+        note = f"{self.place}/{chunk.group}/{DONE}/c/{chunk.number}"
         return ValueError(
-            f"{self.place} is damaged: pools {ids.start} to {ids.stop - 1} of {chunk.group} are "
-            f"not as they were written ({why}); delete {note} and give the same command again, "
+            f"{self.place} is damaged: pools {chunk.ids[0]} to {chunk.ids[-1]} of {chunk.group} "
+            f"are not as they were written ({why}); delete {note} and give the same command again, "
             "which computes them, or start afresh with --overwrite"
         )
 
@@ -262,15 +233,12 @@ def _joined(groups: Sequence[xr.Dataset]) -> xr.Dataset:
 
     if len(groups) == 1:
         return groups[0]
-    largest = max(groups, key=lambda ds: ds.sizes["pool"])
-    dimension = next(iter(groups[0].data_vars.values())).dims[0]
-    padded = []
-    for ds in groups:
-        fill = {name: fill_of(metric.dtype) for name, metric in ds.data_vars.items()}
-        padded.append(ds.reindex(pool=largest["pool"], fill_value=fill))
+    metrics = groups[0].data_vars
+    dimension = next(iter(metrics.values())).dims[0]
     labels = [name for name, c in groups[0].coords.items() if dimension in c.dims]
+    fill = {name: fill_of(metric.dtype) for name, metric in metrics.items()}
     options: Any = {"data_vars": "all", "coords": labels, "compat": "override"}
-    return xr.concat(padded, dimension, **options)
+    return xr.concat(groups, dimension, join="outer", fill_value=fill, **options)
 
 
 def create(
@@ -348,17 +316,18 @@ def create(
         zarr.consolidate_metadata(memory)
     written = {key: content.to_bytes() for key, content in contents.items()}
     metadata = json.loads(written.pop(ROOT))
-    files_of_it = {key: _digest(data) for key, data in written.items()}
+    digests = {key: _digest(data) for key, data in written.items()}
     names = [group.name for group in groups]
-    metadata["attributes"] = {**attrs, "groups": names, "files": files_of_it}
+    metadata["attributes"] = {**attrs, "groups": names, "files": digests}
     metadata["attributes"]["digest"] = _digest(json.dumps(metadata).encode())
+    written[ROOT] = json.dumps(metadata).encode()  # the last
     target, buffer = _files_of(place), default_buffer_prototype().buffer
     try:
         with FileLock(folder / MAKING):  # parts that start together may disagree on the size
             if not sync(target.exists(ROOT)):
                 if isinstance(place, Path):  # what is left of a store that was half removed
                     shutil.rmtree(place, ignore_errors=True)
-                for key, data in (*written.items(), (ROOT, json.dumps(metadata).encode())):
+                for key, data in written.items():
                     sync(target.set(key, buffer.from_bytes(data)))
     except OSError as error:
         raise ValueError(f"cannot write {place}: {error.strerror or error}") from None
@@ -518,16 +487,13 @@ def saved(store: Store, asked: S) -> S:
 
 def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """The fields whose values differ, with both values; empty where none differs."""
-    return ", ".join(
-        f"{k} ({saved.get(k)} there, {now.get(k)} now)"
-        for k in sorted(saved.keys() | now.keys())
-        if saved.get(k) != now.get(k)
-    )
+    differ = changed(saved, now)
+    return ", ".join(f"{k} ({saved.get(k)} there, {now.get(k)} now)" for k in differ)
 
 
-def changed(saved: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Files whose digests differ, or which are on one side only."""
-    return sorted(f for f in saved.keys() | now.keys() if saved.get(f) != now.get(f))
+def changed(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Names of fields or files whose values differ, or which are on one side only."""
+    return sorted(k for k in saved.keys() | now.keys() if saved.get(k) != now.get(k))
 
 
 def check_room(folder: Path, numbers: int) -> None:

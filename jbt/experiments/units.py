@@ -7,9 +7,7 @@ from collections.abc import Mapping
 PER_UNIT = "logits per unit of the covariate"
 
 UNITS = {
-    **dict.fromkeys(
-        ("judge", "dataset", "question", "content", "pair", "prompt", "subset"), "name"
-    ),
+    **dict.fromkeys(("judge", "question", "content", "pair", "prompt", "subset"), "name"),
     **dict.fromkeys(("covariate", "link", "truth", "kind"), "kind"),
     **dict.fromkeys(("pool", "seed"), "id"),
     **dict.fromkeys(("k", "items", "contents", "twice", "rank", "columns"), "count"),

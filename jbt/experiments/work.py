@@ -11,10 +11,10 @@ import math
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ import numpy as np
 
 from jbt import runtime
 from jbt.experiments import provenance
-from jbt.experiments.declare import Group, Sweep
+from jbt.experiments.declare import Group, Sweep, check_groups
 from jbt.experiments.store import DONE, Chunk, Shapes
 from jbt.simulation.simulate import Simulation
 
@@ -55,11 +55,14 @@ class Work:
     """The groups of a sweep, and their programs once they are needed."""
 
     def __init__(self, sweep: Sweep) -> None:
+        """
+        Raises:
+          ValueError: its groups do not go together, see `check_groups`.
+        """
         self.sweep = sweep
-        listed = sweep.groups()
-        self.groups = {group.name: group for group in listed}
-        if len(self.groups) < len(listed):
-            raise ValueError(f"two groups have one name: {', '.join(g.name for g in listed)}")
+        groups = sweep.groups()
+        check_groups(groups, sweep.index)
+        self.groups = {group.name: group for group in groups}
         self._simulations: dict[str, Simulation] = {}
 
     def simulation(self, name: str) -> Simulation:
@@ -90,11 +93,11 @@ class Work:
     def sizes(self) -> dict[str, int]:
         """Group -> pools of a chunk (count): whole calls, so that a pool has the same place in a
         call, and hence the same rounding, whoever computes it."""
-        sizes = {}
-        for name, group in self.groups.items():
-            call = self.simulation(name).size
-            sizes[name] = call * max(1, math.ceil(group.pools / MOST_CHUNKS / call))
-        return sizes
+        calls = {name: self.simulation(name).size for name in self.groups}
+        return {
+            name: call * math.ceil(self.groups[name].pools / MOST_CHUNKS / call)
+            for name, call in calls.items()
+        }
 
     def shapes(self) -> Shapes:
         """The metrics; nothing is computed.
@@ -126,17 +129,14 @@ class Work:
                 )
         return {name: (shape, _kept(dtype)) for name, (shape, dtype) in first.items()}
 
-    def compute(self, chunks: Sequence[tuple[Chunk, range]]) -> list[Computed]:
-        """Compute some chunks, with the ids of their pools."""
-        return [self._chunk(chunk, ids) for chunk, ids in chunks]
-
     @runtime.defaults()
-    def _chunk(self, chunk: Chunk, ids: range) -> Computed:
+    def compute(self, chunk: Chunk) -> Computed:
+        """Compute a chunk."""
         begin = time.perf_counter()
         names, simulation = list(self.groups), self.simulation(chunk.group)
         for name in names[: names.index(chunk.group)]:  # they are done with, and take memory
             self._simulations.pop(name, None)
-        calls = [out for _, out in simulation.of(ids).chunks()]
+        calls = [out for _, out in simulation.of(chunk.ids).chunks()]
         numbers = {}
         for name in calls[0]:
             values = np.concatenate([out[name] for out in calls])
@@ -174,16 +174,15 @@ def code_of(sweep: Sweep) -> Code:
     return (("jax", jax.__version__), *provenance.code_of(type(sweep)).items())
 
 
-def compute_elsewhere(
-    sweep: Sweep, code: Code, chunks: Sequence[tuple[Chunk, range]]
-) -> list[Computed]:
+def compute_elsewhere(sweep: Sweep, code: Code, chunks: Sequence[Chunk]) -> list[Computed]:
     """Compute some chunks in a process that knows nothing of the sweep.
 
     Raises:
       ValueError: it runs other code than the process that asks.
     """
     runtime.start()
-    return _work(sweep, code).compute(chunks)
+    work = _work(sweep, code)
+    return [work.compute(chunk) for chunk in chunks]
 
 
 @functools.lru_cache(maxsize=1)
@@ -199,25 +198,16 @@ def _work(sweep: Sweep, code: Code) -> Work:
 # --- who computes
 
 
-class Here(Executor):
-    """Computes in this process, when asked."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
-        future: Future = Future()
-        future.set_result(fn(*args, **kwargs))
-        return future
-
-
 class Slurm(ThreadPoolExecutor):
     """Computes in jobs of SLURM: each thread waits for one."""
 
-    def __init__(self, jobs: int, folder: Path, options: dict[str, Any]) -> None:
-        import submitit
-
+    def __init__(self, slurm: Any, jobs: int) -> None:
+        """
+        Args:
+          slurm: an executor of submitit.
+        """
         super().__init__(jobs)
-        self._jobs: list[Any] = []
-        self._slurm = submitit.AutoExecutor(folder, cluster=options.pop("cluster", "slurm"))
-        self._slurm.update_parameters(**options)
+        self._slurm, self._jobs = slurm, []
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
         job = self._slurm.submit(fn, *args, **kwargs)
@@ -232,22 +222,24 @@ class Slurm(ThreadPoolExecutor):
 
 
 @contextmanager
-def executor_of(text: str | None, folder: Path) -> Iterator[tuple[Executor, int, int | None]]:
+def executor_of(
+    text: str | None, folder: Path
+) -> Iterator[tuple[Executor | None, int, int | None]]:
     """The executor that an option names: None, dask://HOST:PORT, slurm or slurm:NAME=VALUE,...
 
     Args:
       folder: for files of jobs.
 
     Yields:
-      The executor; how many tasks it is given at once; and of how many tasks the work is to consist
-      (None for a task a chunk).
+      The executor, None for this process; how many tasks it is given at once; and of how many tasks
+      the work is to consist (None for a task a chunk).
 
     Raises:
       ValueError: another text, a package that is not installed, or nobody answers.
     """
     kind, _, rest = (text or "").partition(":")
     if not kind:
-        yield Here(), 1, None
+        yield None, 1, None
     elif kind == "dask" and rest.startswith("//"):
         with _needed("dask"):
             from distributed import Client
@@ -270,12 +262,13 @@ def executor_of(text: str | None, folder: Path) -> Iterator[tuple[Executor, int,
         # Else it closes all handlers of logs that are there, and their streams with them.
         os.environ.setdefault("SUBMITIT_LOG_LEVEL", "NOCONFIG")
         with _needed("slurm"):
-            import submitit  # noqa: F401
+            import submitit
         try:
-            executor = Slurm(jobs, folder, options)
+            slurm = submitit.AutoExecutor(folder, cluster=options.pop("cluster", "slurm"))
+            slurm.update_parameters(**options)
         except (RuntimeError, NameError, TypeError, ValueError) as error:
             raise ValueError(f"cannot use {text}: {error}") from None
-        with executor:
+        with Slurm(slurm, jobs) as executor:
             yield executor, jobs, jobs
     else:
         raise ValueError(f"executor must be dask://HOST:PORT or slurm, got {text!r}")
@@ -293,31 +286,30 @@ def _needed(extra: str) -> Iterator[None]:
 
 def computed(
     work: Work,
-    chunks: Sequence[tuple[Chunk, range]],
-    executor: Executor,
+    chunks: Sequence[Chunk],
+    executor: Executor | None,
     at_once: int,
     tasks: int | None,
 ) -> Iterator[Computed]:
     """Compute chunks, in any order.
 
     Args:
-      chunks: with the ids of their pools.
-      at_once, tasks: see `executor_of`.
+      executor, at_once, tasks: see `executor_of`.
 
     Raises:
       ValueError: a chunk cannot be computed, or `ATTEMPTS` workers have died of it.
     """
-    compute: Callable[..., list[Computed]] = work.compute
-    if not isinstance(executor, Here):
-        compute = functools.partial(compute_elsewhere, work.sweep, code_of(work.sweep))
-    share = -(-len(chunks) // tasks) if tasks else 1
-    waiting = iter([chunks[i : i + share] for i in range(0, len(chunks), share)])
-    running: dict[Future, tuple[Sequence[Any], int]] = {}
-    while True:
-        for some in islice(waiting, at_once - len(running)):
-            running[executor.submit(compute, some)] = (some, 1)
-        if not running:
-            return
+    if executor is None:
+        yield from map(work.compute, chunks)
+        return
+    compute = functools.partial(compute_elsewhere, work.sweep, code_of(work.sweep))
+    share = math.ceil(len(chunks) / tasks) if tasks else 1
+    waiting = deque((chunks[i : i + share], 1) for i in range(0, len(chunks), share))
+    running: dict[Future, tuple[Sequence[Chunk], int]] = {}
+    while waiting or running:
+        while waiting and len(running) < at_once:
+            some, attempt = waiting.popleft()
+            running[executor.submit(compute, some)] = (some, attempt)
         for future in wait(running, return_when=FIRST_COMPLETED).done:
             some, attempt = running.pop(future)
             try:
@@ -326,12 +318,11 @@ def computed(
                 raise
             except Exception as error:
                 if attempt == ATTEMPTS:
-                    (group, number), _ = some[0]
                     raise ValueError(
-                        f"workers failed {attempt} times at chunk {number} of {group}, the last "
-                        f"time with: {error}"
+                        f"workers failed {attempt} times at chunk {some[0].number} of "
+                        f"{some[0].group}, the last time with: {error}"
                     ) from error
                 print(
                     f"a worker failed ({error!r}); its chunks are given out again", file=sys.stderr
                 )
-                running[executor.submit(compute, some)] = (some, attempt + 1)
+                waiting.appendleft((some, attempt + 1))

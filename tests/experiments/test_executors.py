@@ -102,7 +102,8 @@ def test_jobs_of_submitit_one_killed(tmp_path, whole):
             (tmp_path / "kill").unlink()
             here = work.Work(sweep)
             (tmp_path / "kill").touch()
-            chunks = [(store.Chunk("many", i), range(i, min(i + 16, 60))) for i in range(0, 60, 16)]
+            pools = range(60)
+            chunks = [store.Chunk("many", i, pools[i : i + 16]) for i in range(0, 60, 16)]
             found = list(work.computed(here, chunks, executor, at_once, tasks))
     assert not (tmp_path / "kill").exists()
     expected = store.opened(whole / store.RESULTS).results()["noise"].values[:64]
@@ -135,7 +136,7 @@ class Dying(Executor):
 
 def test_chunks_are_given_out_again_until_they_kill_too_many(capsys):
     here = work.Work(noise.SWEEP(pools=60, chunk=8, devices=1))
-    chunks = [(store.Chunk("many", 7), range(56, 60)), (store.Chunk("few", 0), range(7))]
+    chunks = [store.Chunk("many", 7, range(56, 60)), store.Chunk("few", 0, range(7))]
     found = list(work.computed(here, chunks, Dying(3), 1, None))
     assert [chunk.numbers["noise"].shape for chunk in found] == [(64, 4), (64, 7)]
     assert capsys.readouterr().err.count("a worker failed") == 3

@@ -200,14 +200,14 @@ def test_parts_share_out_the_chunks(tmp_path, pools, count):
     made = store.Store(place)
     shares = [made.chunks((i, count)) for i in range(count)]
     assert [chunk for share in shares for chunk in share] == made.chunks()
-    assert [i for chunk in made.chunks() for i in made.ids(chunk)] == list(range(pools))
+    assert [i for chunk in made.chunks() for i in chunk.ids] == list(range(pools))
 
 
 def test_a_long_run_has_chunks_of_several_calls(monkeypatch):
     monkeypatch.setattr(work, "MOST_CHUNKS", 10)
     long = work.Work(sweep_of(group("x", [1.0, 2.0], pools=999, axes={}))(chunk=2, devices=1))
     assert long.sizes() == {"x": 100}
-    (out,) = long.compute([(store.Chunk("x", 3), range(300, 399))])
+    out = long.compute(store.Chunk("x", 3, range(300, 399)))
     np.testing.assert_array_equal(out.numbers["flat"], np.repeat([[1.0], [2.0]], 99, 1))
     assert long.simulation("x").size == 2
 
@@ -301,10 +301,10 @@ def test_a_run_interrupted_anywhere_goes_on(begun, tmp_path, monkeypatch):
         file.write_bytes(b"torn")
     computed, compute = [], work.Work.compute
     monkeypatch.setattr(
-        work.Work, "compute", lambda self, some: computed.extend(some) or compute(self, some)
+        work.Work, "compute", lambda self, chunk: computed.append(chunk) or compute(self, chunk)
     )
     assert main(begun) == 0
-    assert computed == [(("x", 2), range(4, 5)), (("y", 0), range(3))]
+    assert computed == [("x", 2, range(4, 5)), ("y", 0, range(3))]
     assert whole(begun)
     assert {path.name for path in (begun / "axes").iterdir()} == FILES
     assert not torn.exists()

@@ -46,15 +46,14 @@ def rows_of(
     inner = [d for d in (SEEDS, "pool") if d in values.dims]
     outer = [d for d in values.dims if d not in inner]
     data = values.transpose(*outer, *inner).values
-    coordinates = {
-        str(name): (c.dims, c.values)
+    settings = values.isel(dict.fromkeys(inner, 0)).transpose(*outer)
+    labels = {
+        str(name): c.broadcast_like(settings).transpose(*outer).values
         for name, c in values.coords.items()
         if name in columns and not set(c.dims) & set(inner)
     }
-    for index in np.ndindex(*data.shape[: len(outer)]):
-        place = dict(zip(outer, index, strict=True))
-        row = {n: v[tuple(place[d] for d in dims)] for n, (dims, v) in coordinates.items()}
-        yield row, data[index]
+    for index in np.ndindex(settings.shape):
+        yield {name: label[index] for name, label in labels.items()}, data[index]
 
 
 def scalars(values: xr.DataArray, columns: Sequence[str]) -> dict[str, Any]:

@@ -208,7 +208,7 @@ def sides(ax: Axes, level: float, above: str, below: str, *, end: str = "right")
     low, high = sorted(ax.get_xlim() if upright else ax.get_ylim())
     if not low <= level <= high:
         return ax
-    place = {"left": 0.02, "bottom": 0.02, "right": 0.98, "top": 0.98}[end]
+    place = 0.02 if end in ("left", "bottom") else 0.98
     beside = ("left", "right") if upright else ("bottom", "top")
     for word, colour, side, step in zip((above, below), SIDES, beside, (4, -4), strict=True):
         ax.annotate(

@@ -181,12 +181,12 @@ def fill(work: Work, folder: Path, place: Path | str, part: tuple[int, int] | No
     print(_intention(name, work.groups, missing), file=sys.stderr)
     done = {"total": total, "initial": total - store.count(missing), "unit_scale": True}
     with (
-        executor_of(sweep.executor, folder / JOBS) as (executor, at_once, tasks),
+        executor_of(sweep.executor, folder / JOBS) as workers,
         terminal.bar(name=name, unit="pool", **done) as bar,
     ):
-        for done_chunk in computed(work, missing, executor, at_once, tasks):
-            results.write(*done_chunk)
-            bar.update(len(done_chunk.chunk.ids))
+        for chunk, *numbers in computed(work, missing, *workers):
+            results.write(chunk, *numbers)
+            bar.update(len(chunk.ids))
     return results
 
 

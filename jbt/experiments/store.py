@@ -340,8 +340,7 @@ def _labels(sweep: Sweep, group: Group) -> xr.Dataset:
     coords: dict[str, Any] = {n: ("condition", list(v)) for n, v in group.labels.items()}
     coords |= {"pool": np.arange(group.pools)}
     coords |= {name: ("pool", list(values)) for name, values in group.pool_labels.items()}
-    for dimensions in group.axes.values():
-        coords |= {name: list(values) for name, values in dimensions.items()}
+    coords |= {name: list(v) for axes in group.axes.values() for name, v in axes.items()}
     dataset = xr.Dataset(coords=coords)
     texts = {n: c.astype(object) for n, c in dataset.coords.items() if c.dtype.kind == "U"}
     dataset = dataset.assign_coords(texts)

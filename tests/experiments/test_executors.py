@@ -98,13 +98,13 @@ def test_jobs_of_submitit_one_killed(tmp_path, whole):
         patch.setenv("NOISE_KILL", str(tmp_path / "kill"))
         patch.setenv("PYTHONPATH", f"{SCRIPT.parents[2]}:{SCRIPT.parents[1]}")
         text = "slurm:cluster=local,jobs=2,timeout_min=5"
-        with work.executor_of(text, tmp_path / "jobs") as (executor, at_once, tasks):
+        with work.executor_of(text, tmp_path / "jobs") as workers:
             (tmp_path / "kill").unlink()
             here = work.Work(sweep)
             (tmp_path / "kill").touch()
             pools = range(60)
             chunks = [store.Chunk("many", i, pools[i : i + 16]) for i in range(0, 60, 16)]
-            found = list(work.computed(here, chunks, executor, at_once, tasks))
+            found = list(work.computed(here, chunks, *workers))
     assert not (tmp_path / "kill").exists()
     expected = store.opened(whole / store.RESULTS).results()["noise"].values[:64]
     assert len(found) == 4
@@ -145,21 +145,15 @@ def test_chunks_are_given_out_again_until_they_kill_too_many(capsys):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("executor", "message"),
     [
-        (["--part=2/2"], "part must be I/N with I from 0 to N - 1, got '2/2'"),
-        (["--part=-1/2"], "part must be I/N"),
-        (["--part=1"], "part must be I/N with I from 0 to N - 1, got '1'"),
-        (["--part=0/2", "--overwrite"], "--overwrite does not go with --part"),
-        (["--part=0/2", "--redraw"], "--redraw does not go with --part"),
-        (["--part=0/2", "--json", "table.json"], "--json does not go with --part"),
-        (["--executor", "spark://here"], "executor must be dask://HOST:PORT or slurm, got 'spark"),
-        (["--executor", "dask:8786"], "executor must be dask://HOST:PORT or slurm"),
-        (["--executor", "slurm:cluster=abacus"], "cannot use slurm:cluster=abacus"),
+        ("spark://here", "executor must be dask://HOST:PORT or slurm, got 'spark"),
+        ("dask:8786", "executor must be dask://HOST:PORT or slurm"),
+        ("slurm:cluster=abacus", "cannot use slurm:cluster=abacus"),
     ],
 )
-def test_wrong_options_end_with_one_line(tmp_path, capsys, options, message):
-    assert noise.SWEEP.main(["--out", str(tmp_path), *LINE, *options]) == 2
+def test_an_executor_that_does_not_exist_ends_with_one_line(tmp_path, capsys, executor, message):
+    assert noise.SWEEP.main(["--out", str(tmp_path), *LINE, "--executor", executor]) == 2
     error = capsys.readouterr().err.splitlines()
     assert message in error[-1]
     assert sum(line.startswith("error") for line in error) == 1

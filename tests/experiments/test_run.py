@@ -99,57 +99,68 @@ def test_redraw_uses_the_saved_results_alone(finished, monkeypatch, capsys):
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
+SMALLER = sweep_of(group("x", [1.0, 2.0]))
+BEYOND = "99999999999999999999"
+REFUSED = {
+    crossing.SWEEP: {
+        "--rho 0.96": "rho must lie within",
+        "--covariate binary --rho 0.8": "0.798",
+        "--rho 0.5 0.1": "increase",
+        "--lam 0": "lam must be finite and above 0",
+        "--lam-b -1": "lam_b",
+        "--sd nan": "sd must",
+        "--rho 0.3": "at least 2 values",
+        "--k 30": "k must lie in 1..29, got 30",
+        "--k 0": "k must lie",
+        "--n-items 1": "n_items must be at least 2",
+        "--pools 0": "pools must be at least 1",
+        "--pools 4294967297": "pools must be at most 4294967296",
+        "--bias inf": "bias must be finite",
+        "--redraw": "nothing to redraw",
+        "--seed -1": "seed must lie in",
+        "--seed 4294967296": "seed must lie in",
+        "--chunk 0": "chunk must be a whole number, at least 1",
+        "--devices 99": "devices must lie in",
+    },
+    crossing_factors.SWEEP: {  # every number is checked by its name
+        "--preset smoke --rho nan": "rho must be finite, got nan",
+        "--preset smoke --rho 2": "rho must lie within -1..1, got 2",
+        "--preset smoke --sd 1e308": "sd must lie within 1e-06..1e+06, got 1e+308",
+        "--preset smoke --collapse-bias nan": "collapse_bias must be finite, got nan",
+        "--preset smoke --collapse-n-items 1000000": "collapse_n_items must be at most 2000, got",
+        "--preset smoke --large-pools -1": "large_pools must be at least 1, got -1",
+        "--preset smoke --pool nonsense": "unknown pool 'nonsense': one of gaussian",
+    },
+    SMALLER: {
+        # numbers beyond measure, before memory is taken
+        f"--pools {BEYOND}": f"pools must be at most 4294967296, got {BEYOND}",
+        f"--seed {BEYOND}": f"seed must lie in 0..2^32-1, got {BEYOND}",
+        f"--devices {BEYOND}": f"devices must be at most 1000000, got {BEYOND}",
+        "--part=2/2": "part must be I/N with I from 0 to N - 1, got '2/2'",
+        "--part=-1/2": "part must be I/N",
+        "--part=1": "part must be I/N with I from 0 to N - 1, got '1'",
+        "--part=0/2 --overwrite": "--overwrite does not go with --part",
+        "--part=0/2 --redraw": "--redraw does not go with --part",
+        "--part=0/2 --json table.json": "--json does not go with --part",
+        "--store results": "store must be a URL",
+        "--store results --redraw": "store must be a URL",
+    },
+}
+
+
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--rho", "0.96"], "rho must lie within"),
-        (["--covariate", "binary", "--rho", "0.8"], "0.798"),
-        (["--rho", "0.5", "0.1"], "increase"),
-        (["--lam", "0"], "lam must be finite and above 0"),
-        (["--lam-b", "-1"], "lam_b"),
-        (["--sd", "nan"], "sd must"),
-        (["--rho", "0.3"], "at least 2 values"),
-        (["--k", "30"], "k must lie in 1..29, got 30"),
-        (["--k", "0"], "k must lie"),
-        (["--n-items", "1"], "n_items must be at least 2"),
-        (["--pools", "0"], "pools must be at least 1"),
-        (["--pools", str(2**32 + 1)], "pools must be at most 4294967296"),
-        (["--bias", "inf"], "bias must be finite"),
-        (["--redraw"], "nothing to redraw"),
-        (["--seed", "-1"], "seed must lie in"),
-        (["--seed", str(2**32)], "seed must lie in"),
-        (["--chunk", "0"], "chunk must be a whole number, at least 1"),
-        (["--devices", "99"], "devices must lie in"),
-    ],
+    ("sweep", "options", "message"),
+    [(sweep, *case) for sweep, cases in REFUSED.items() for case in cases.items()],
 )
-def test_bad_settings_end_with_one_line_and_nothing_written(tmp_path, capsys, options, message):
+def test_wrong_options_end_with_one_line_and_nothing_written(
+    tmp_path, capsys, sweep, options, message
+):
     out = tmp_path / "none"
-    assert run.main(crossing.SWEEP, ["--out", str(out), *options]) == 2
+    assert run.main(sweep, ["--out", str(out), *options.split()]) == 2
     error = capsys.readouterr().err
     assert message in error
     assert len(error.splitlines()) == 1
     assert not out.exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--rho", "nan"], "rho must be finite, got nan"),
-        (["--rho", "2"], "rho must lie within -1..1, got 2"),
-        (["--sd", "1e308"], "sd must lie within 1e-06..1e+06, got 1e+308"),
-        (["--collapse-bias", "nan"], "collapse_bias must be finite, got nan"),
-        (["--collapse-n-items", "1000000"], "collapse_n_items must be at most 2000, got 1000000"),
-        (["--large-pools", "-1"], "large_pools must be at least 1, got -1"),
-        (["--pool", "nonsense"], "unknown pool 'nonsense': one of gaussian"),
-    ],
-)
-def test_every_number_of_a_sweep_is_checked_by_its_name(tmp_path, capsys, options, message):
-    options = ["--preset", "smoke", "--out", str(tmp_path / "none"), *options]
-    assert run.main(crossing_factors.SWEEP, options) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert len(error.splitlines()) == 1
-    assert not (tmp_path / "none").exists()
 
 
 def test_a_number_of_the_paper_without_a_row_is_reported(capsys):
@@ -161,9 +172,6 @@ def test_a_number_of_the_paper_without_a_row_is_reported(capsys):
     assert f"{line} pools=5" in capsys.readouterr().err
     run.table_of(small(pools=6), results)
     assert capsys.readouterr().err == ""
-
-
-SMALLER = sweep_of(group("x", [1.0, 2.0]))
 
 
 @pytest.mark.parametrize(
@@ -199,15 +207,6 @@ def test_a_folder_in_the_place_of_a_file_is_found_at_once(tmp_path, capsys, name
     (tmp_path / "file").write_text("")
     assert run.main(SMALLER, ["--out", str(tmp_path / "file")]) == 2
     assert "cannot write" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("field", ["pools", "seed", "devices"])
-def test_numbers_beyond_measure_are_refused_before_memory_is_taken(tmp_path, capsys, field):
-    value = "99999999999999999999"
-    assert run.main(SMALLER, ["--out", str(tmp_path), f"--{field}", value]) == 2
-    error = capsys.readouterr().err
-    assert field in error
-    assert value in error
 
 
 def test_a_wait_is_said_when_it_is_one(capsys):

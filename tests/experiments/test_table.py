@@ -4,6 +4,7 @@ import math
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -30,6 +31,13 @@ def number(
     return PaperNumber(quantity, pairs, printed, pools, seeds, rounding or half, role)
 
 
+def means(values, *papers, columns=(), **setting):
+    """The table of the means of some recalls."""
+    t = Table(columns, SETTINGS, papers)
+    t.means("recall", values, **setting)
+    return t.frame()
+
+
 def recalls(n=400):
     return xr.DataArray(
         RNG.normal(0.5, 0.1, (2, 3, n)),
@@ -40,9 +48,7 @@ def recalls(n=400):
 
 def test_means_take_their_columns_from_the_coordinates():
     values = recalls()
-    t = Table(("rule", "budget", "judge"), SETTINGS)
-    t.means("recall", values, judge="llama")
-    table = t.frame()
+    table = means(values, columns=("rule", "budget", "judge"), judge="llama")
     names = ["rule", "budget", "judge", "quantity", *NUMBERS, "consistent"]
     assert list(table.columns) == names
     assert table.rule.tolist() == ["a"] * 3 + ["b"] * 3
@@ -57,24 +63,17 @@ def test_means_take_their_columns_from_the_coordinates():
 
 def test_pools_may_stand_anywhere_and_slabs_change_nothing(monkeypatch):
     values = recalls()
-    one, two = (Table(("rule", "budget"), SETTINGS) for _ in range(2))
-    one.means("recall", values)
+    whole = means(values, columns=("rule", "budget"))
     monkeypatch.setattr("jbt.experiments.table.AT_ONCE", 500)
-    two.means("recall", values.transpose("pool", "condition", "budget"))
-    np.testing.assert_allclose(
-        one.frame()[["estimate", "ci_low", "ci_high"]],
-        two.frame()[["estimate", "ci_low", "ci_high"]],
-        rtol=1e-12,
-    )
+    in_slabs = means(values.transpose("pool", "condition", "budget"), columns=("rule", "budget"))
+    pd.testing.assert_frame_equal(whole, in_slabs, rtol=1e-12)
 
 
 def test_missing_results_are_left_out_and_counted():
     values = recalls(50)
     values[0, 0, :20] = np.nan
     values[1, 1] = np.nan
-    t = Table(("rule", "budget"), SETTINGS)
-    t.means("recall", values)
-    table = t.frame()
+    table = means(values, columns=("rule", "budget"))
     assert table.n_pools.tolist() == [30, 50, 50, 50, 0, 50]
     assert table.estimate[0] == pytest.approx(float(values[0, 0, 20:].mean()))
     assert table.loc[4, ["estimate", "ci_low", "ci_high"]].isna().all()
@@ -85,21 +84,16 @@ def test_acquisition_seeds_are_averaged_within_the_pool():
     values = xr.DataArray(
         0.5 + pool + RNG.normal(0, 1e-6, (4, 100)), dims=(labelled_arrays.SEEDS, "pool")
     )
-    t = Table((), SETTINGS)
-    t.means("recall", values)
-    row = t.frame().iloc[0]
+    row = means(values).iloc[0]
     assert row.n_pools == 100
     # The pool is the unit: the interval is that of 100 numbers, not of 400.
     assert row.ci_high - row.ci_low == pytest.approx(4 * 0.1 / 10, rel=0.3)
 
 
 def test_replicates_are_studies_of_the_papers_size():
-    values = recalls(5000)
-    t = Table(("rule", "budget"), SETTINGS, [number(setting="rule=a budget=20", pools=25)])
-    t.means("recall", values)
-    table = t.frame()
-    assert table.paper.notna().sum() == 1
-    row = table[table.paper.notna()].iloc[0]
+    paper = number(setting="rule=a budget=20", pools=25)
+    table = means(recalls(5000), paper, columns=("rule", "budget"))
+    (row,) = table[table.paper.notna()].itertuples()
     assert (row.rule, row.budget, row.paper) == ("a", 20, 0.5)
     # 25 pools of standard deviation 0.1 give means of standard error 0.02; 4,000 of them place a
     # percentile within about a tenth of it.
@@ -124,15 +118,13 @@ def test_replicates_are_studies_of_the_papers_size():
 )
 def test_consistent_as_far_as_the_number_is_printed(printed, role, verdict):
     rounding = 0.01 if role == "derived" else None
-    t = Table((), SETTINGS, [number(printed=printed, rounding=rounding, role=role)])
-    t.means("recall", xr.DataArray(np.full(50, 0.496), dims="pool"))
-    assert t.frame().consistent.tolist() == [verdict]
+    paper = number(printed=printed, rounding=rounding, role=role)
+    table = means(xr.DataArray(np.full(50, 0.496), dims="pool"), paper)
+    assert table.consistent.tolist() == [verdict]
 
 
 def test_two_numbers_for_one_thing_both_stand():
-    t = Table((), SETTINGS, [number(printed="0.45"), number(printed="0.50", pools=40)])
-    t.means("recall", recalls()[0, 0].drop_vars(["rule", "budget", "other"]))
-    table = t.frame()
+    table = means(recalls()[0, 0], number(printed="0.45"), number(printed="0.50", pools=40))
     assert table.paper.tolist() == [0.45, 0.5]
     assert table.estimate.nunique() == 1
     width = table.replicate_high - table.replicate_low
@@ -143,9 +135,7 @@ def test_seeds_of_the_paper_widen_or_narrow_the_replicates():
     values = xr.DataArray(RNG.normal(0.5, 0.1, (4, 3000)), dims=(labelled_arrays.SEEDS, "pool"))
     width = []
     for seeds in (1, 4, 100):
-        t = Table((), SETTINGS, [number(seeds=seeds)])
-        t.means("recall", values)
-        row = t.frame().iloc[0]
+        row = means(values, number(seeds=seeds)).iloc[0]
         width.append(row.replicate_high - row.replicate_low)
     # Nothing but the seeds scatters here: widths are as 1 to 1/2 to 1/10.
     assert width[1] / width[0] == pytest.approx(0.5, abs=0.05)
@@ -182,9 +172,12 @@ def test_crossing_with_fresh_pools_and_with_the_same():
 
 
 def test_ratio_of_means_over_the_same_pools():
-    below = RNG.uniform(1, 2, 500)
+    """Pools without either number are left out."""
+    below = RNG.uniform(1, 2, 502)
+    above = 3 * below
+    below[0] = above[1] = np.nan
     t = Table((), SETTINGS, [number("ratio", "3", pools=20)])
-    t.ratio("ratio", 3 * below, below)
+    t.ratio("ratio", above, below)
     row = t.frame().iloc[0]
     assert (row.estimate, row.ci_low, row.ci_high) == pytest.approx((3, 3, 3))
     assert (row.replicate_low, row.replicate_high) == pytest.approx((3, 3))
@@ -241,9 +234,7 @@ def test_no_range_where_studies_often_find_nothing():
     values = np.full(400, 0.5)
     for missing, verdict in ((1, "yes"), (40, None)):  # of studies of 1 pool, 0.25 % and 10 %
         values[:missing] = np.nan
-        t = Table((), SETTINGS, [number(pools=1)])
-        t.means("recall", xr.DataArray(values, dims="pool"))
-        row = t.frame().iloc[0]
+        row = means(xr.DataArray(values, dims="pool"), number(pools=1)).iloc[0]
         assert row.consistent == verdict
         assert np.isnan(row.replicate_low) == (verdict is None)
 
@@ -258,11 +249,3 @@ def test_nothing_is_said_of_a_crossing_off_the_grid():
     assert table.paper.tolist() == [0.9, 0.3] * 2
     # No study crosses up to 0.4.
     assert table.consistent.fillna("").tolist() == ["", "no"] * 2
-
-
-def test_a_ratio_leaves_out_pools_without_either_number():
-    above, below = np.array([2.0, 4.0, np.nan, 100.0]), np.array([1.0, 2.0, 3.0, np.nan])
-    t = Table((), SETTINGS)
-    t.ratio("ratio", above, below)
-    row = t.frame().iloc[0]
-    assert (row.estimate, row.n_pools) == (2, 2)

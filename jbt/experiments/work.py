@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -108,12 +109,12 @@ class Work:
         first: dict[str, Any] = {}
         for group in self.groups.values():
             metrics = self.simulation(group.name).metrics()
-            coordinates = {name for axes in group.axes.values() for name in axes}
-            taken = {DONE, "pool", *group.labels, *group.pool_labels, *coordinates}
+            coordinates = chain(group.labels, group.pool_labels, *group.axes.values())
+            taken = {DONE, "pool", *coordinates}
             if clash := sorted(taken & metrics.keys()):
                 raise ValueError(f"no metric may be called {', '.join(clash)}: it is a coordinate")
             for name, (shape, _) in metrics.items():
-                declared = tuple(len(c) for c in group.axes.get(name, {}).values())
+                declared = tuple(map(len, group.axes.get(name, {}).values()))
                 if shape != declared:
                     raise ValueError(
                         f"metric {name} has shape {shape} for a pool and condition, its axes have "

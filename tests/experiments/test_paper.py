@@ -7,12 +7,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import xarray as xr
 from support.marks import heavy, nightly
 
 from jbt import stats, twins
 from jbt.acquisition import rules
-from jbt.experiments import paper, run
+from jbt.experiments import paper, run, store
 from jbt.experiments.paper import PaperNumber
 from jbt.simulation import pools
 from jbt.simulation.judges import GATED
@@ -193,20 +192,10 @@ def test_every_number_of_the_paper_finds_a_row(name, monkeypatch):
 
 def table_of_noise(name, sweep, settings):
     """The table of two pools with random results."""
-    groups = settings.groups()
-    labels = {k: [v for g in groups for v in g.labels[k]] for k in groups[0].labels}
-    n, axes = sum(g.n_conditions for g in groups), groups[0].axes
-    rng = np.random.default_rng(0)
-
-    def metric(name):
-        own = axes.get(name, {})
-        values = rng.uniform(0.4, 0.6, (n, *map(len, own.values()), 2))
-        return (("condition", *own, "pool"), values)
-
-    dataset = xr.Dataset(
-        {m: metric(m) for m in METRICS[name]},
-        coords={k: ("condition", v) for k, v in labels.items()}
-        | {k: list(v) for own in axes.values() for k, v in own.items()},
-    )
-    dataset = dataset.swap_dims(condition=sweep.index) if sweep.index else dataset
-    return run.table_of(settings, dataset)
+    groups, rng = settings.groups(), np.random.default_rng(0)
+    datasets = [store._labels(settings, group) for group in groups]
+    for group, ds in zip(groups, datasets, strict=True):
+        for metric in METRICS[name]:
+            dims = [sweep.index or "condition", *group.axes.get(metric, {}), "pool"]
+            ds[metric] = dims, rng.uniform(0.4, 0.6, [ds.sizes[dim] for dim in dims])
+    return run.table_of(settings, store._joined(datasets))

@@ -10,6 +10,8 @@ from matplotlib.colors import to_hex
 from jbt.experiments import plots
 from jbt.experiments.declare import Sweep
 
+EMPTY = pd.DataFrame({"estimate": []})
+
 
 def labels_of(ax):
     return {text.get_text(): text for text in ax.texts}
@@ -72,8 +74,7 @@ def test_a_figure_of_other_settings_says_that_titles_are_of_the_defaults():
             return [plots.Panel(labels=("", "", "Bias 1 hurts"), after=lambda ax: None)]
 
     def note(**changes):
-        table = pd.DataFrame({"estimate": []})
-        return Titled(**changes).figure(None, table).get_suptitle()
+        return Titled(**changes).figure(None, EMPTY).get_suptitle()
 
     assert note() == note(pools=7, seed=3) == ""
     assert "these differ" in note(bias=2.0)
@@ -83,11 +84,8 @@ def test_a_figure_of_other_settings_says_that_titles_are_of_the_defaults():
     ("end", "down", "above"), [("left", False, (0.02, 0.5)), ("top", True, (0.5, 0.98))]
 )
 def test_the_two_sides_of_a_level_are_named_beside_it(end, down, above):
-    rows = pd.DataFrame({"x": [0.0, 1.0], "estimate": [0.2, 0.9]})
-    rows = rows.assign(ci_low=rows.estimate, ci_high=rows.estimate)
-    line = plots.Line({}, "gain", "blue", joined=False)
-    said = {"level": 0.5, "sides": ("helps", "hurts"), "sides_end": end, "down": down}
-    ax = plots.draw([plots.Panel("x", lines=[line], **said)], rows).axes[0]
+    panel = plots.Panel(level=0.5, sides=("helps", "hurts"), sides_end=end, down=down)
+    (ax,) = plots.draw([panel], EMPTY).axes
     found = labels_of(ax)
     assert found["helps"].xy == found["hurts"].xy == above
     assert np.argmax(np.abs(found["helps"].xyann)) == (0 if down else 1)

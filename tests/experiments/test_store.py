@@ -364,9 +364,8 @@ def test_what_two_runs_may_share(begun, capsys, monkeypatch):
     monkeypatch.setattr(store, "PROBE_SECONDS", 0.1)
     folder = begun / "axes"
     with store.locked(folder, (0, 2)):
-        assert "another run is writing to" in refused(begun, capsys)
-        assert "another run is writing to" in refused(begun, capsys, "--overwrite")
-        assert "another run is writing to" in refused(begun, capsys, "--part", "0/2")
+        for options in ([], ["--overwrite"], ["--part", "0/2"]):
+            assert "another run is writing to" in refused(begun, capsys, *options)
         assert main(begun, "--part", "1/2") == 0
     with store.locked(folder):
         assert "another run is writing to" in refused(begun, capsys, "--part", "0/2")
@@ -444,7 +443,6 @@ def test_damage_is_computed_again_as_the_message_says(finished, capsys):
 
 def test_a_chunk_in_another_place_or_of_another_run_is_named(finished, tmp_path, capsys):
     place = finished / "axes" / "results.zarr"
-    first, second = (place / "x" / "flat" / "c" / "0" / name for name in "01")
     notes = [place / "x" / "done" / "c" / name for name in "01"]
     data = [note.read_bytes() for note in notes]
     for note, content in zip(notes, reversed(data), strict=True):
@@ -457,8 +455,6 @@ def test_a_chunk_in_another_place_or_of_another_run_is_named(finished, tmp_path,
     theirs = tmp_path / "other" / "axes" / "results.zarr" / "x" / "done" / "c" / "0"
     shutil.copy(theirs, notes[0])
     assert "or they are of another run" in refused(finished, capsys)
-    assert first.read_bytes()
-    assert second.read_bytes()
 
 
 def test_results_of_an_earlier_layout_are_refused(tmp_path, monkeypatch, capsys):

@@ -36,7 +36,7 @@ from jbt.experiments import provenance, store
 from jbt.experiments.declare import PRESETS, Group, Sweep
 from jbt.experiments.store import WHOLE, Chunk, Store
 from jbt.experiments.table import Table
-from jbt.experiments.work import Work, computed, executor_of, is_program_of
+from jbt.experiments.work import Work, computed, executor_of, program_of
 from jbt.simulation.simulate import check_chunking, check_seed
 
 if TYPE_CHECKING:
@@ -184,9 +184,9 @@ def fill(work: Work, folder: Path, place: Path | str, part: tuple[int, int] | No
         executor_of(sweep.executor, folder / JOBS) as workers,
         terminal.bar(name=name, unit="pool", **done) as bar,
     ):
-        for chunk, *numbers in computed(work, missing, *workers):
-            results.write(chunk, *numbers)
-            bar.update(len(chunk.ids))
+        for made_chunk in computed(work, missing, *workers):
+            results.write(*made_chunk)
+            bar.update(len(made_chunk.chunk.ids))
     return results
 
 
@@ -210,15 +210,12 @@ def _part(sweep: Sweep) -> tuple[int, int] | None:
 def _intention(name: str, groups: Mapping[str, Group], missing: Sequence[Chunk]) -> str:
     """What a run is about to do, before its first chunk."""
     left = [groups[group] for group in dict.fromkeys(chunk.group for chunk in missing)]
-    programs: list[Group] = []
-    for group in left:
-        if not any(is_program_of(other, group) for other in programs):
-            programs.append(group)
+    programs = len(set(map(program_of, left)))
     conditions = sorted({group.n_conditions for group in left})
     counts = " or ".join(f"{c:,}" for c in conditions)
     several = f" in {len(left)} groups" if len(left) > 1 else ""
     s = "s" if conditions != [1] else ""
-    compiled = f"{len(programs)} program" + "s" * (len(programs) != 1)
+    compiled = f"{programs} program" + "s" * (programs != 1)
     return (
         f"{name}: {store.count(missing):,} pools{several} under {counts} condition{s} each, "
         f"{compiled} to compile"

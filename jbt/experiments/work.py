@@ -152,13 +152,13 @@ class Work:
 
 def is_program_of(other: Group, group: Group) -> bool:
     """Whether the program of one group computes the other."""
-    if other.experiment is not group.experiment or other.data is not group.data:
-        return False
-    kinds = [
-        {name: (np.shape(v), np.asarray(v).dtype) for name, v in g.conditions.items()}
-        for g in (other, group)
-    ]
-    return kinds[0] == kinds[1] and other.pools == group.pools
+    return program_of(other) == program_of(group)
+
+
+def program_of(group: Group) -> tuple[Any, ...]:
+    """What the program of a group depends on."""
+    kinds = {(n, np.shape(v), np.asarray(v).dtype) for n, v in group.conditions.items()}
+    return id(group.experiment), id(group.data), group.pools, frozenset(kinds)
 
 
 def _kept(dtype: np.dtype) -> np.dtype:

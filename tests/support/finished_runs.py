@@ -23,6 +23,6 @@ def finished(folder, name, table, preset="full", **changes):
     run.mkdir(parents=True)
     place, shapes = run / store.RESULTS, {"number": ((), one.dtype)}
     store.create(run, place, sweep, [group], shapes, {"one": 1}, config, {})
-    store.Store(place).write(store.Chunk("one", 0), {"number": one[None]}, 1.5, "none")
+    store.Store(place).write(store.Chunk("one", 0, range(1)), {"number": one[None]}, 1.5, "none")
     table.to_csv(run / store.TABLE, index=False)
     return folder

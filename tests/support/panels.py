@@ -62,9 +62,8 @@ class PanelProblem:
         return np.r_[np.full(q.m, q.lam), np.full((q.d + 1) * J, q.lam_b)]
 
     def reference(self) -> tuple[np.ndarray, np.ndarray, float]:
-        free = self.free()
-        known = np.zeros(len(free))
-        return problems.minimum(self.design_matrix(), *self.counts(), self.precision(), free, known)
+        free, problem = self.free(), (self.design_matrix(), *self.counts(), self.precision())
+        return problems.minimum(*problem, free, np.zeros(len(free)))
 
 
 def random_panel(seed: int, *, shared: bool, n_judges: int = J, mixed: bool = False):
@@ -108,13 +107,13 @@ def places(q: PanelProblem) -> np.ndarray:
 def as_batch(panels: list[PanelProblem], *, shared: bool, dtype: str):
     """(panel, design, prior, variant) with a leading axis."""
     _, design, prior, _ = problems.as_batch([q.items for q in panels], shared=shared, dtype=dtype)
-    shown, wins = (
+    fields = [
         np.array([np.stack([getattr(v, name) for v in q.judges], -1) for q in panels])
         for name in ("shown", "wins")
-    )
-    s, sharing = (
+    ]
+    fields += [
         np.array([getattr(q, name) for q in panels]) for name in ("discrimination", "sharing")
-    )
+    ]
     free = np.zeros((len(panels), D + 1, J), bool)
     for of_panel, q in zip(free, panels, strict=True):
         of_panel[: q.items.d], of_panel[-1] = q.free_biases[:-1], q.free_biases[-1]
@@ -123,8 +122,7 @@ def as_batch(panels: list[PanelProblem], *, shared: bool, dtype: str):
     def made(shown, wins, s, sharing, free):
         return Panel(Comparisons(shown, wins), s, sharing), Variant(free[:-1], free[-1])
 
-    counts = (jnp.asarray(v, dtype) for v in (shown, wins, s, sharing))
-    panel, variant = made(*counts, jnp.asarray(free))
+    panel, variant = made(*(jnp.asarray(v, dtype) for v in fields), jnp.asarray(free))
     return panel, design, prior, variant
 
 

@@ -130,20 +130,14 @@ def as_batch(problems: list[Problem], *, shared: bool, dtype: str):
     """(comparisons, design, prior, variant) with a leading axis."""
 
     @jax.vmap
-    def made(shown, wins, x, content, n, d, prior, free_kappa):
+    def made(shown, wins, x, lam, lam_b, content, n, d, free_kappa):
         design = Design(x, content if shared else None, jnp.arange(N) < n, M)
-        return (
-            Comparisons(shown, wins),
-            design,
-            Prior(*prior),
-            Variant(jnp.arange(D) < d, free_kappa),
-        )
+        variant = Variant(jnp.arange(D) < d, free_kappa)
+        return Comparisons(shown, wins), design, Prior(lam, lam_b), variant
 
-    fields = zip(*((q.shown, q.wins, q.x, (q.lam, q.lam_b)) for q in problems), strict=True)
-    shown, wins, x, prior = (jnp.asarray(np.array(v), dtype) for v in fields)
-    whole = zip(*((q.content, q.n, q.d, q.free_kappa) for q in problems), strict=True)
-    content, n, d, free_kappa = (jnp.asarray(np.array(v)) for v in whole)
-    return made(shown, wins, x, content, n, d, prior, free_kappa)
+    names = ("shown", "wins", "x", "lam", "lam_b", "content", "n", "d", "free_kappa")
+    fields = (np.array([getattr(q, name) for q in problems]) for name in names)
+    return made(*(jnp.asarray(v, dtype if v.dtype == float else None) for v in fields))
 
 
 def reference(
@@ -192,16 +186,21 @@ def fate(z: np.ndarray, shown: np.ndarray, wins: np.ndarray, at: int, unit: floa
     verdict less likely; or "exists". `unit`: of the parameter, where the columns' sizes differ."""
     if svd_rank(np.delete(z, at, 1)) == svd_rank(z):
         return "unidentified"
-    undecided = (wins > 0) & (wins < shown)
-    worse = -np.where(wins == shown, 1, -1)[:, None] * z
-    limits = {}
-    if undecided.any():
-        limits |= {"A_eq": z[undecided], "b_eq": np.zeros(undecided.sum())}
-    if not undecided.all():
-        limits |= {"A_ub": worse[~undecided], "b_ub": np.zeros((~undecided).sum())}
     aim = np.eye(z.shape[1])[at] / unit
-    ends = [linprog(sign * aim, bounds=[(-1, 1)] * len(aim), **limits).fun for sign in (1, -1)]
-    return "runs away" if min(ends) < -1e-7 else "exists"
+    ends = [furthest(sign * aim, z, shown, wins) for sign in (1, -1)]
+    return "runs away" if max(ends) > 1e-7 else "exists"
+
+
+def furthest(aim: np.ndarray, z: np.ndarray, shown: np.ndarray, wins: np.ndarray) -> float:
+    """Largest `aim` @ direction over the directions in [-1, 1]^P that make no verdict less likely,
+    by linear programming."""
+    # One more row, of zeros, as SciPy takes no limits without any.
+    decided = np.append((wins == 0) | (wins == shown), [True, False])
+    rows = np.r_[np.where(wins == shown, 1, -1)[:, None] * z, np.zeros((2, len(aim)))]
+    zeros = np.zeros(len(rows))
+    limits = {"A_ub": -rows[decided], "b_ub": zeros[decided]}
+    limits |= {"A_eq": rows[~decided], "b_eq": zeros[~decided]}
+    return -linprog(-aim, bounds=(-1, 1), **limits).fun
 
 
 STATUS = {
@@ -230,7 +229,9 @@ def check_estimate(
     its 95 % intervals, those of the profile being where the likelihood has fallen by 3.84 / 2."""
     nothing, held = np.zeros(len(free)), np.where(free, 0, known)
     b, hessian, top = minimum(z, shown, wins, nothing, free, held)
-    left = information_left(hessian, int(free[:column].sum()))
+    # Directions that are flat or run away have no say: the pseudo-inverse leaves them out.
+    at = int(free[:column].sum())
+    left = 1 / np.linalg.pinv(hessian, rcond=1e-8)[at, at]
     assert_allclose(out.c, b[column], atol=1e-5)
     assert_allclose(out.curvature, left, rtol=1e-4)
     wald = b[column] + 1.959963985 / np.sqrt(left)
@@ -241,14 +242,6 @@ def check_estimate(
         _, _, there = minimum(z, shown, wins, nothing, others, held)
         assert_allclose(2 * (there - top), 3.8414588, atol=1e-5)
     assert out.low < out.c < out.high
-
-
-def information_left(hessian: np.ndarray, at: int) -> float:
-    """Information about one parameter if the others are unknown. Directions that are flat or run
-    away have no say: the pseudo-inverse leaves them out."""
-    rest = np.delete(np.arange(len(hessian)), at)
-    inverse = np.linalg.pinv(hessian[np.ix_(rest, rest)], rcond=1e-8)
-    return hessian[at, at] - hessian[at, rest] @ inverse @ hessian[rest, at]
 
 
 def design_vectors(design: Design) -> np.ndarray:
@@ -265,7 +258,7 @@ def rows_of_counts(comparisons: Comparisons, design: Design) -> tuple[Rows, Desi
     content = jnp.arange(n) if design.content is None else design.content
     first, second = (v.reshape(-1) for v in jnp.indices((n, n)))
     ends = (content[v].astype(jnp.int32) for v in (first, second))
-    counts = (comparisons.shown.reshape(-1), comparisons.wins.reshape(-1))
+    counts = (v.reshape(-1) for v in (comparisons.shown, comparisons.wins))
     rows = Rows(*ends, x[first] - x[second], jnp.ones(n * n, design.dtype), *counts)
     m = design.n_contents
     zeros = jnp.zeros((m, design.n_covariates), design.dtype)

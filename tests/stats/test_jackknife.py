@@ -1,7 +1,5 @@
 """The jackknife of estimates that clusters share: closed form, refits, simulation, invariance."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from numpy.random import default_rng
@@ -11,19 +9,22 @@ from scipy.stats import t
 from jbt.stats.cluster_jackknife import jackknife
 
 
-def regression(rng, g=12, k=3, unequal=True):
-    """Rows of clusters of a linear model with errors of sd 1."""
-    sizes = np.ceil(rng.lognormal(1, 0.8 * unequal, g)).astype(int) + k
+def regression(rng, g=12, k=3):
+    """Rows of clusters of unequal sizes."""
+    sizes = np.ceil(rng.lognormal(1, 0.8, g)).astype(int) + k
     return [rng.normal(size=(n, k)) + rng.normal(size=k) for n in sizes]
 
 
-def of_regression(x, y):
-    """The arguments of `jackknife`, with a prior of precision .5."""
-    informations = np.stack([each.T @ each for each in x])
-    information = informations.sum(0) + 0.5 * np.eye(x[0].shape[1])
+def drawn(rng, x, apart=0.0):
+    """Outcomes of a linear model with errors of sd 1 and a slope of sd `apart` for each cluster,
+    and the arguments of `jackknife`, with a prior of precision .5."""
+    k = x[0].shape[1]
+    y = [rows @ rng.normal(0, apart, k) + rng.normal(size=len(rows)) for rows in x]
+    informations = np.stack([rows.T @ rows for rows in x])
+    information = informations.sum(0) + 0.5 * np.eye(k)
     estimate = np.linalg.solve(information, sum(a.T @ b for a, b in zip(x, y, strict=True)))
     scores = np.stack([a.T @ (b - a @ estimate) for a, b in zip(x, y, strict=True)])
-    return information, scores, informations
+    return np.concatenate(y), (information, scores, informations)
 
 
 @pytest.mark.parametrize("g", [2, 5, 40])
@@ -40,46 +41,39 @@ def test_of_a_mean_it_is_the_usual_standard_error(g):
 def test_it_is_the_spread_of_refits_without_a_cluster():
     rng = default_rng(0)
     x = regression(rng)
-    y = [rng.normal(size=len(each)) for each in x]
-    information, scores, informations = of_regression(x, y)
+    y, given = drawn(rng, x)
+    information, _, informations = given
     along = rng.normal(size=(4, 3))
-    found = jackknife(information, scores, informations, along)
+    found = jackknife(*given, along)
 
-    change, w = [], []
-    for g in range(len(x)):
-        rest = [i for i in range(len(x)) if i != g]
-        left = information - informations[g]
-        moments = sum(x[i].T @ y[i] for i in rest)
-        every = moments + x[g].T @ y[g]
-        change.append(np.linalg.solve(left, moments) - np.linalg.solve(information, every))
-        w.append(np.linalg.solve(left, x[g].T))
-    squares = (np.array(change) @ along.T) ** 2
-    # What the sum of squares is on average under the model, by every row's error.
     rows, known = np.concatenate(x), np.linalg.inv(information)
-    errors = (
-        np.eye(len(rows)) - rows @ known @ rows.T
-    )  # of the residuals; the prior is an error too
+    # Of the residuals, by every row's error; the prior is an error too.
+    errors = np.eye(len(rows)) - rows @ known @ rows.T
     covariance = errors @ errors.T + 0.5 * rows @ known @ known @ rows.T
-    starts = np.cumsum([0, *map(len, x)])
-    spots = [slice(a, b) for a, b in pairwise(starts)]
-    moved = np.stack([along @ w[g] @ covariance[s] for g, s in enumerate(spots)])
-    mean = sum(np.einsum("cn,cn->c", moved[g][:, s], along @ w[g]) for g, s in enumerate(spots))
+    squares = mean = 0
+    ends = np.cumsum([0, *map(len, x)])
+    for start, end, own in zip(ends, ends[1:], informations, strict=False):
+        left, rest, inside = information - own, np.r_[:start, end : len(rows)], slice(start, end)
+        squares += (
+            along @ (np.linalg.solve(left, rows[rest].T @ y[rest]) - known @ rows.T @ y)
+        ) ** 2
+        # What that is on average under the model.
+        moved = along @ np.linalg.solve(left, rows[inside].T)
+        mean += np.einsum("cn,nm,cm->c", moved, covariance[inside, inside], moved)
     scale = np.einsum("ck,kl,cl->c", along, known, along) / mean
-    assert_allclose(found.sd, np.sqrt(squares.sum(0) * scale))
+    assert_allclose(found.sd, np.sqrt(squares * scale))
 
 
 @pytest.mark.heavy
 def test_the_degrees_of_freedom_are_those_of_its_own_variance():
     rng = default_rng(1)
     x, along = regression(rng, g=8), np.eye(3)
-    n_draws, variances = 20_000, []
-    for _ in range(n_draws):
-        y = [rng.normal(size=len(each)) for each in x]
-        information, scores, informations = of_regression(x, y)
-        variances.append(scores)
-    found = jackknife(information, scores, informations, along)
+    n_draws = 20_000
+    draws = [drawn(rng, x)[1] for _ in range(n_draws)]
+    found = jackknife(*draws[0], along)
+    information, _, informations = draws[0]
     left = np.linalg.solve(information - informations, np.broadcast_to(along.T, (8, 3, 3)))
-    change = np.einsum("ngk,gkc->ngc", np.array(variances), left)
+    change = np.einsum("ngk,gkc->ngc", np.array([scores for _, scores, _ in draws]), left)
     squares = (change**2).sum(1)
     simulated = 2 * squares.mean(0) ** 2 / squares.var(0)
     # The variance of a variance has a relative standard error of about sqrt(8 / n) here.
@@ -89,9 +83,7 @@ def test_the_degrees_of_freedom_are_those_of_its_own_variance():
 
 def test_it_does_not_depend_on_the_parametrisation():
     rng = default_rng(2)
-    x = regression(rng)
-    y = [rng.normal(size=len(each)) for each in x]
-    information, scores, informations = of_regression(x, y)
+    _, (_, scores, informations) = drawn(rng, regression(rng))
     informations[0] -= 20 * np.eye(3)[:, :1] * np.eye(3)[:1]  # not a covariance
     information = informations.sum(0) + 0.5 * np.eye(3)
     turn, along = rng.normal(size=(3, 3)), rng.normal(size=(2, 3))
@@ -135,14 +127,11 @@ def test_clusters_that_do_not_differ_at_all_have_the_error_of_the_model():
 
 @pytest.mark.heavy
 def test_the_test_that_clusters_are_alike_holds_its_level():
-    rng, n_draws = default_rng(4), 4000
+    rng, n_draws, along = default_rng(4), 4000, np.eye(2)[:1]
     x = regression(rng, g=15, k=2)
-    alike, unlike = [], []
-    for p, apart in ((alike, 0.0), (unlike, 1.0)):
-        for _ in range(n_draws):
-            own = apart * rng.normal(size=(15, 2))
-            y = [a @ b + rng.normal(size=len(a)) for a, b in zip(x, own, strict=True)]
-            p.append(jackknife(*of_regression(x, y), np.eye(2)[:1]).p_alike()[0])
-    rejected = np.mean(np.array(alike) < 0.05)
-    assert abs(rejected - 0.05) < 0.02 + 4 * np.sqrt(0.05 * 0.95 / n_draws)
-    assert np.mean(np.array(unlike) < 0.05) > 0.5
+    alike, unlike = (
+        np.mean([jackknife(*drawn(rng, x, apart)[1], along).p_alike() < 0.05 for _ in range(n)])
+        for apart, n in ((0.0, n_draws), (1.0, 400))
+    )
+    assert abs(alike - 0.05) < 0.02 + 4 * np.sqrt(0.05 * 0.95 / n_draws)
+    assert unlike > 0.5

@@ -7,23 +7,18 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from jbt.simulation import pairs, pools
-from jbt.types import Design, Pool
 
 DRAWS = 20_000
 
 
 @pytest.fixture
 def pool():
-    quality = jnp.array([1.0, -0.5, 0.2, 0.0])
-    x = jnp.array([[0.0, 1.0], [1.0, -1.0], [2.0, 0.5], [9.0, 9.0]])
-    return Pool(quality, Design(x, None, jnp.array([True, True, True, False]), 4))
+    """Three items and padding."""
+    return pools.gaussian(jax.random.key(0), 4, item_mask=jnp.arange(4) < 3)
 
 
 def test_every_pair_leaves_out_padding_and_the_diagonal(pool):
-    shown = np.asarray(pairs.every_pair(pool))
-    expected = np.zeros((4, 4))
-    expected[:3, :3] = 1 - np.eye(3)
-    assert_array_equal(shown, expected)
+    assert_array_equal(pairs.every_pair(pool), np.pad(1 - np.eye(3), (0, 1)))
 
 
 @pytest.mark.heavy
@@ -49,10 +44,6 @@ def test_choices_of_comparisons(same_key_again):
             assert (counts == np.round(counts)).all()
     none = pools.paired(jax.random.key(0), 5, n_twice=0)
     assert float(pairs.choose(key, none, 40, 0.5).sum()) == 40  # all of it goes across
-    with pytest.raises(ValueError, match=r"within_share must lie in 0\.\.1, got 1\.5"):
-        pairs.choose(key, pool, 100, 1.5)
-    with pytest.raises(ValueError, match=r"within_share must lie in 0\.\.1, got -0\.5"):
-        pairs.expected(pool, 100, -0.5, 1)
 
 
 def test_what_is_left_over_goes_to_every_pair_alike(pool):
@@ -98,6 +89,23 @@ def test_verdicts_are_missing_at_random_with_all_their_showings(same_key_again):
         n = 40 * 39
         assert abs(found.sum() / 2 - share * n) <= 4 * np.sqrt(n * share * (1 - share))
     assert (left[0.3] <= left[0.8]).all()
-    for bad in (0.0, 1.2, float("nan")):
-        with pytest.raises(ValueError, match="completeness must lie above 0 and at most at 1"):
-            pairs.collected(key, shown, bad)
+
+
+KEY = jax.random.key(0)
+REFUSED = [
+    (lambda p: pairs.choose(KEY, p, 100, 1.5), r"within_share must lie in 0\.\.1, got 1\.5"),
+    (lambda p: pairs.expected(p, 100, -0.5, 1), r"within_share must lie in 0\.\.1, got -0\.5"),
+    *(
+        (
+            lambda p, share=share: pairs.collected(KEY, pairs.every_pair(p), share),
+            "completeness must lie above 0 and at most at 1",
+        )
+        for share in (0.0, 1.2, np.nan)
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED)
+def test_what_is_refused(call, message, pool, same_key_again):
+    with pytest.raises(ValueError, match=message):
+        call(pool)

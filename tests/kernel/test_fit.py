@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from support import problems
+from support import panels, problems
+from support.marks import heavy
 from support.problems import D, M
 
 from jbt import runtime
@@ -21,48 +22,53 @@ fit_each = jax.jit(jax.vmap(fit_map))
 mle_once = jax.jit(fit_mle)
 
 
-def fit_batch(shared: bool, dtype: str, seeds: range):
-    qs = [problems.random_problem(s, shared=shared) for s in seeds]
+def fit_batch(kind, shared: bool, dtype: str, seeds: range):
+    qs = [kind.any_problem(s, shared) for s in seeds]
     with runtime.precision(dtype):
-        fit = fit_each(*problems.as_batch(qs, shared=shared, dtype=dtype))
+        fit = fit_each(*kind.as_batch(qs, shared=shared, dtype=dtype))
         return qs, jax.device_get(fit), problems.flat(fit.parameters)
 
 
 @functools.cache
-def optimum(seed: int, shared: bool):
-    return problems.reference(problems.random_problem(seed, shared=shared))
+def optimum(kind, shared: bool, seed: int):
+    return problems.reference(kind.any_problem(seed, shared))
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_map_is_the_optimum_of_the_explicit_design_matrix(shared):
-    qs, fit, betas = fit_batch(shared, "float64", SEEDS)
+@pytest.mark.parametrize(
+    ("kind", "shared"),
+    [(problems, False), (problems, True), (panels, True), heavy(panels, False)],
+)
+def test_map_is_the_optimum_of_the_explicit_design_matrix(kind, shared):
+    qs, fit, betas = fit_batch(kind, shared, "float64", SEEDS)
     assert (fit.status == Status.CONVERGED).all()
     assert fit.grad_norm.max() < 1e-6
-    assert {q.kind for q in qs} == set(problems.KINDS)
+    assert {q.items.kind for q in qs} == set(problems.KINDS)
     for i, q in enumerate(qs):
-        expected = np.zeros(M + D + 1)  # padding and fixed parameters stay at zero
-        expected[problems.places(q)], _, objective = optimum(i, shared)
-        assert_allclose(betas[i], expected, atol=1e-8, err_msg=f"{i} {q.kind}")
+        expected = np.zeros(betas.shape[1])  # padding and fixed parameters stay at zero
+        expected[kind.places(q)], _, objective = optimum(kind, shared, i)
+        assert_allclose(betas[i], expected, atol=1e-8, err_msg=f"{i} {q.items.kind}")
         assert fit.objective[i] == pytest.approx(objective, rel=1e-12)
-        if not shared:  # Eq. 3
+        if kind is problems and not shared:  # Eq. 3
             x = q.x[: q.n, : q.d] - q.x[: q.n, : q.d].mean(0)
             phi = betas[i, : q.n] + x @ betas[i, M : M + q.d]
             c = np.linalg.solve(q.lam * x.T @ x + q.lam_b * np.eye(q.d), q.lam * x.T @ phi)
             assert_allclose(betas[i, M : M + q.d], c, atol=1e-8)
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_float32_is_close_to_float64(shared):
-    qs, fit, betas = fit_batch(shared, "float32", SEEDS)
+@pytest.mark.parametrize(
+    ("kind", "shared"), [(problems, False), (problems, True), heavy(panels, True)]
+)
+def test_float32_is_close_to_float64(kind, shared):
+    qs, fit, betas = fit_batch(kind, shared, "float32", SEEDS)
     assert (fit.status == Status.CONVERGED).all()
     assert betas.dtype == np.float32
     for i, q in enumerate(qs):
-        expected, hessian, _ = optimum(i, shared)
+        expected, hessian, _ = optimum(kind, shared, i)
         most = np.full(len(expected), 1e-4)
-        if min(q.lam, q.lam_b) < 0.1:
+        if min(q.items.lam, q.items.lam_b) < 0.1:
             most[q.free()] = 1e-3 * np.sqrt(np.diagonal(np.linalg.inv(hessian)))
             most[~q.free()] = 0
-        assert (np.abs(betas[i, problems.places(q)] - expected) <= most).all(), (i, q.kind)
+        assert (np.abs(betas[i, kind.places(q)] - expected) <= most).all(), (i, q.items.kind)
 
 
 @pytest.mark.nightly
@@ -72,7 +78,7 @@ def test_no_fit_holds_a_nan_without_a_flag(dtype):
     failed = 0
     for first in range(0, 100_000, 10_000):
         seeds = range(10**6 + first, 10**6 + first + 10_000)
-        _, fit, betas = fit_batch(first % 20_000 == 0, dtype, seeds)
+        _, fit, betas = fit_batch(problems, first % 20_000 == 0, dtype, seeds)
         converged = fit.status == Status.CONVERGED
         assert np.isfinite(betas[converged]).all()
         assert np.isfinite(fit.grad_norm[converged]).all()

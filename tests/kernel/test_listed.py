@@ -7,28 +7,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support.problems import random_rows
 
 from jbt import identifiability
 from jbt.kernel import fit
 from jbt.kernel.listed import Listed
 from jbt.own.leaderboards.problem import Problem, places
-from jbt.types import Design, Prior, Rows, Status, Variant
+from jbt.types import Design, Prior, Status, Variant
 
 M, D, R = 6, 2, 300
 
 
 def drawn(seed, scale=1.0, decided=False):
-    """Rows of six contents, the last never shown; the first content won all its verdicts if
-    `decided`."""
-    rng = np.random.default_rng(seed)
-    first = rng.integers(0, M - 1, R)
-    second = (first + rng.integers(1, M - 1, R)) % (M - 1)
-    share = rng.random(R).round(1)
-    if decided:
-        share = np.where(first == 0, 1.0, np.where(second == 0, 0.0, share))
-    difference, weight = scale * rng.normal(size=(R, D)), rng.integers(0, 3, R)
-    ordered = rng.random(R) < 0.7
-    return Rows.build(first, second, difference, share, weight=weight, ordered=ordered)
+    """Rows of six contents, the last never shown."""
+    return random_rows(seed, M - 1, R, scale=scale, decided=decided)
 
 
 def design_of(rows):
@@ -39,7 +31,8 @@ def design_of(rows):
 
 @jax.jit
 def kernels(rows, prior):
-    found = fit.fit_map(rows, *design_of(rows)[:1], prior, design_of(rows)[1])
+    design, variant = design_of(rows)
+    found = fit.fit_map(rows, design, prior, variant)
     return found.parameters.flat(), found.status
 
 
@@ -81,18 +74,12 @@ def test_the_profile_falls_as_by_its_definition(decided, x64):
     found = problem.fit()
     design, variant = design_of(rows)
     for d in range(D):
-        centre = found.beta[M + d]
-        grid = identifiability.grid_around(jnp.asarray(centre))
-        curve = identifiability.profile(rows, design, grid, covariate=d, variant=variant)
-        inside = found.supremum.beta[M + d]
+        centre, inside = found.beta[M + d], found.supremum.beta[M + d]
         assert abs(inside - centre) < 0.3
-        at_top = identifiability.profile(
-            rows, design, jnp.asarray([inside]), covariate=d, variant=variant
-        )
-        largest = at_top.log_likelihood[0]
-        expected = largest - curve.log_likelihood.min()
-        assert found.profile_range(M + d) == pytest.approx(float(expected), abs=1e-8)
-        assert found.profile_range(M + d) >= float(curve.range()) - 1e-8
+        grid = jnp.append(identifiability.grid_around(jnp.asarray(centre)), inside)
+        curve = identifiability.profile(rows, design, grid, covariate=d, variant=variant)
+        assert curve.log_likelihood.argmax() == len(grid) - 1
+        assert found.profile_range(M + d) == pytest.approx(float(curve.range()), abs=1e-8)
     constant = drawn(2, scale=0.0)
     same = Problem.of(Listed.of(constant, M), [True] * 3, Prior(), at, np.arange(R)).fit()
     assert same.profile_range(M) == pytest.approx(0, abs=1e-9)
@@ -105,9 +92,8 @@ def test_the_supremum_is_that_of_the_kernel(x64):
         top = Listed.of(rows, M).top(free)
         expected = fit.fit_supremum(rows, *design_of(rows))
         assert top.status == expected.status == Status.CONVERGED
-        assert top.rows.log_likelihood(top.logits) == pytest.approx(
-            -float(expected.objective), abs=1e-9
-        )
+        likelihood = top.rows.log_likelihood(top.logits)
+        assert likelihood == pytest.approx(-float(expected.objective), abs=1e-9)
         directions = identifiability.undetermined(top, free)
         assert len(directions) == count
         if decided:  # the first content leaves all others behind

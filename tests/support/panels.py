@@ -61,10 +61,6 @@ class PanelProblem:
         q = self.items
         return np.r_[np.full(q.m, q.lam), np.full((q.d + 1) * J, q.lam_b)]
 
-    def reference(self) -> tuple[np.ndarray, np.ndarray, float]:
-        free, problem = self.free(), (self.design_matrix(), *self.counts(), self.precision())
-        return problems.minimum(*problem, free, np.zeros(len(free)))
-
 
 def random_panel(seed: int, *, shared: bool, n_judges: int = J, mixed: bool = False):
     """Own biases each, some known to be zero; `mixed`: sets of coefficients anyhow combined."""
@@ -88,7 +84,7 @@ def random_panel(seed: int, *, shared: bool, n_judges: int = J, mixed: bool = Fa
 
 
 def any_problem(seed: int, shared: bool | None = None):
-    """Of two judges or three."""
+    """Of two judges or three; contents shared in three of four, unless it is said."""
     shared = seed % 4 > 0 if shared is None else shared
     return random_panel(seed, shared=shared, n_judges=2 + seed % 2, mixed=seed % 3 == 0)
 

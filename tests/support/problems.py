@@ -6,6 +6,7 @@ All problems are padded to N = M = 8, D = 3, so that one compiled kernel serves 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -105,9 +106,22 @@ def random_problem(seed: int, *, shared: bool, lam_range: tuple[float, float] = 
     return Problem(kind, n, m, d, full_content, x, shown, wins, lam, lam_b, bool(rng.integers(2)))
 
 
-def any_problem(seed: int) -> Problem:
-    """Contents shared in two of three."""
-    return random_problem(seed, shared=seed % 3 > 0)
+def random_rows(seed: int, m: int, n: int, *, scale: float = 1.0, decided: bool = False) -> Rows:
+    """Rows on m contents with two covariates: ties and graded shares, weights, unknown orders, and
+    some that compare two renderings of one content. The first content won all its verdicts if
+    `decided`."""
+    rng = np.random.default_rng(seed)
+    first, second = rng.integers(0, m, (2, n))
+    share = rng.random(n).round(1)
+    if decided:
+        share = np.where(first == 0, 1.0, np.where(second == 0, 0.0, share))
+    difference, weight = scale * rng.normal(size=(n, 2)), rng.integers(0, 4, n)
+    return Rows.build(first, second, difference, share, weight=weight, ordered=rng.random(n) < 0.6)
+
+
+def any_problem(seed: int, shared: bool | None = None) -> Problem:
+    """Contents shared in two of three, unless it is said."""
+    return random_problem(seed, shared=seed % 3 > 0 if shared is None else shared)
 
 
 def padded(q: Problem, *, shared: bool = True, dtype: str = "float64"):
@@ -140,17 +154,11 @@ def as_batch(problems: list[Problem], *, shared: bool, dtype: str):
     return made(*(jnp.asarray(v, dtype if v.dtype == float else None) for v in fields))
 
 
-def reference(
-    q: Problem, *, penalised: bool = True, fixed: dict[int, float] | None = None
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """The optimum [m + d + 1] on the explicit design matrix, the Hessian there over what is free,
-    and the objective. `fixed` holds some parameters, column -> value."""
-    known = np.zeros(len(q.free()))
-    free = q.free()
-    for column, value in (fixed or {}).items():
-        known[column], free[column] = value, False
-    precision = q.precision() * penalised
-    return minimum(q.design_matrix(), *q.counts(), precision, free, known)
+def reference(q: Any, *, penalised: bool = True) -> tuple[np.ndarray, np.ndarray, float]:
+    """The optimum [P] of a problem, or of one of a panel, on the explicit design matrix, the
+    Hessian there over what is free, and the objective."""
+    free, precision = q.free(), q.precision() * penalised
+    return minimum(q.design_matrix(), *q.counts(), precision, free, np.zeros(len(free)))
 
 
 def minimum(
@@ -263,3 +271,7 @@ def rows_of_counts(comparisons: Comparisons, design: Design) -> tuple[Rows, Desi
     m = design.n_contents
     zeros = jnp.zeros((m, design.n_covariates), design.dtype)
     return rows, Design(zeros, None, design.content_mask(), m)
+
+
+as_rows = rows_of_counts
+"""As of a panel."""

@@ -52,15 +52,15 @@ def test_two_groups_are_compared_as_by_pearson(shares):
 
 
 def test_the_level_is_kept():
-    """Effects of a group are tested across clusters, whose verdicts depend on each other."""
+    """Of groups of clusters, whose verdicts depend on each other; and effects are found."""
     p, found = (
         np.array(
             [
-                of_mean(drawn(rng, effect)).p_value(indicators(GROUP), rng, CLUSTER)
+                of_mean(drawn(rng, effect)).p_value(indicators(group), rng, CLUSTER)
                 for rng in map(default_rng, range(150))
             ]
         )
-        for effect in (0.0, 1.0)
+        for effect, group in ((0.0, CLUSTER % 6), (1.0, GROUP))
     )
     error = 4 * np.sqrt(0.05 * 0.95 / 150)
     assert (p < 0.05).mean() < 0.05 + error

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,29 +124,20 @@ def permute_rows(world: World, rng: np.random.Generator) -> None:
     world.each(lambda table: table.sample(frac=1, random_state=rng, ignore_index=True))
 
 
-def permute_columns(world: World, rng: np.random.Generator) -> None:
-    world.shuffled = True
+def put(world: World, rng: np.random.Generator, **values: Any) -> None:
+    """Set fields of a world, which say how it is written."""
+    for name, value in values.items():
+        setattr(world, name, value)
 
 
-def add_columns(world: World, rng: np.random.Generator) -> None:
-    world.extra = ("note", "weight")
-
-
-def rename_columns(world: World, rng: np.random.Generator) -> None:
-    world.columns |= dict(zip(ROLES, ("quest", "Richter", "left", "model b", "won"), strict=True))
-
-
-def _rename(kind: str) -> Callable[[World, np.random.Generator], None]:
-    columns = {"item": ("item", "first", "second", "better", "worse")}.get(kind, (kind,))
-
-    def change(world: World, rng: np.random.Generator) -> None:
-        old = (world.verdicts if kind == "judge" else world.items)[kind].unique()
-        new = rng.choice(FRESH[kind], len(old), replace=False).tolist()
-        names = dict(zip(old, new, strict=True))
-        world.each(lambda table: table.replace(dict.fromkeys({*columns} & {*table}, names)))
-        world.names |= names
-
-    return change
+def rename(world: World, rng: np.random.Generator, *, kind: str) -> None:
+    """Give new names to all judges, items or pools."""
+    columns = {"item", "first", "second", "better", "worse"} if kind == "item" else {kind}
+    old = (world.verdicts if kind == "judge" else world.items)[kind].unique()
+    new = rng.choice(FRESH[kind], len(old), replace=False).tolist()
+    names = dict(zip(old, new, strict=True))
+    world.each(lambda table: table.replace(dict.fromkeys(columns & {*table}, names)))
+    world.names |= names
 
 
 def _swapped(table: pd.DataFrame, rows: Any) -> pd.DataFrame:
@@ -171,9 +163,8 @@ def swap_unknown(world: World, rng: np.random.Generator) -> None:
 
 def winner_by_name(world: World, rng: np.random.Generator) -> None:
     v = world.verdicts
-    for side in ("first", "second"):
-        v = v.assign(winner=v["winner"].mask(world.verdicts["winner"] == side, v[side]))
-    world.verdicts = v
+    names = v.apply(lambda row: row.get(row["winner"], row["winner"]), axis=1)
+    world.verdicts = v.assign(winner=names)
 
 
 def winner_by_code(world: World, rng: np.random.Generator) -> None:
@@ -203,12 +194,10 @@ def split_counts(world: World, rng: np.random.Generator) -> None:
 
 def annotate(world: World, rng: np.random.Generator) -> None:
     """Anchors as an annotator fills them in."""
-    a, turn = world.anchors, rng.random(len(world.anchors)) < 0.5
-    first, second = a["better"].mask(turn, a["worse"]), a["worse"].mask(turn, a["better"])
-    better = np.where(turn, "second", "first")
-    world.anchors = pd.DataFrame(
-        {"pool": a["pool"], "first": first, "second": second, "better": better}
-    )
+    turn = rng.random(len(world.anchors)) < 0.5
+    pairs = world.anchors.rename(columns={"better": "first", "worse": "second"})
+    pairs = _swapped(pairs.assign(winner="first"), turn)
+    world.anchors = pairs.rename(columns={"winner": "better"})
 
 
 def scale(world: World, rng: np.random.Generator) -> None:
@@ -217,14 +206,7 @@ def scale(world: World, rng: np.random.Generator) -> None:
     world.items = world.items.assign(words=words.map(repr))
 
 
-def _form(**form: Any) -> Callable[[World, np.random.Generator], None]:
-    def change(world: World, rng: np.random.Generator) -> None:
-        world.form = form
-
-    return change
-
-
-NAMES = {f"{kind}s renamed": _rename(kind) for kind in FRESH}
+NAMES = {f"{kind}s renamed": partial(rename, kind=kind) for kind in FRESH}
 SIDES = {"sides swapped": swap_sides, "unknown orders swapped": swap_unknown}
 WINNERS = {
     "winner by name": winner_by_name,
@@ -233,17 +215,17 @@ WINNERS = {
 }
 COUNTS = {"counts spelled out": spell_out, "counts split": split_counts}
 FORMS = {
-    "Parquet": _form(parquet=True),
-    "BOM, CRLF": _form(encoding="utf-8-sig", lineterminator="\r\n"),
-    "UTF-16, tabs": _form(encoding="utf-16", sep="\t"),
-    "semicolons, packed": _form(sep=";", compression="gzip"),
+    "Parquet": partial(put, form={"parquet": True}),
+    "BOM, CRLF": partial(put, form={"encoding": "utf-8-sig", "lineterminator": "\r\n"}),
+    "UTF-16, tabs": partial(put, form={"encoding": "utf-16", "sep": "\t"}),
+    "semicolons, packed": partial(put, form={"sep": ";", "compression": "gzip"}),
 }
-ROWS = {"rows permuted": permute_rows}
+RENAMED = dict(zip(ROLES, ("quest", "Richter", "left", "model b", "won"), strict=True))
 CHANGES: Mapping[str, Callable[[World, np.random.Generator], None]] = {
-    **ROWS,
-    "columns permuted": permute_columns,
-    "columns added": add_columns,
-    "columns renamed": rename_columns,
+    "rows permuted": permute_rows,
+    "columns permuted": partial(put, shuffled=True),
+    "columns added": partial(put, extra=("note", "weight")),
+    "columns renamed": partial(put, columns=RENAMED),
     **NAMES,
     **SIDES,
     **COUNTS,

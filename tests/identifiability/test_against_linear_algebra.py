@@ -1,5 +1,5 @@
-"""Ranks, null directions and prior-free estimates of random problems of one judge and of several,
-beside singular values, linear programming and a slow optimum."""
+"""Ranks, null directions, profiles and prior-free estimates of random problems of one judge and of
+several, beside singular values, linear programming and a slow optimum."""
 
 import dataclasses
 import itertools
@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from support import panels, problems
 from support.marks import heavy
 from support.problems import svd_rank
@@ -31,7 +31,8 @@ def ranks(verdicts, design, variant):
 @pytest.mark.parametrize(("kind", "count"), [(problems, 18), (panels, 12), heavy(panels, 120)])
 def test_rank_and_directions_agree_with_an_svd(kind, count, x64):
     qs, nullities = [kind.any_problem(seed) for seed in range(count)], set()
-    verdicts, design, _, variant = kind.as_batch(qs, shared=True, dtype="float64")
+    batch = kind.as_batch(qs, shared=True, dtype="float64")
+    verdicts, design, _, variant = batch
     found = ranks(verdicts, design, variant)
     parts = identifiability.unidentified_parts(design, shown_of(verdicts), variant=variant)
     for i, q in enumerate(qs):
@@ -55,8 +56,59 @@ def test_rank_and_directions_agree_with_an_svd(kind, count, x64):
         assert_array_equal(parts["kappa"][i], moved[-1])
         names = identifiability.prior_selected(design, shown, variant=variant)
         assert names == tuple(name for name, of in parts.items() if of[i].any())
+        # Rows of the same verdicts, padded.
+        counts, items, _, its_variant = jax.tree.map(lambda v, i=i: v[i], batch)
+        owner = kind.as_rows(counts, items)[::-1]
+        listed = identifiability.null_space(*owner, variant=its_variant)
+        assert (listed.rank, listed.names) == (rank, space.names)
+        its_directions = listed.directions[:, kind.places(q)]
+        assert_allclose(its_directions, directions, atol=1e-6 * largest.max(initial=0))
+        assert identifiability.prior_selected(*owner, items, variant=its_variant) == names
+        without_phi = identifiability.prior_selected(*owner, variant=its_variant)
+        assert without_phi == tuple(name for name in names if name != "phi")
         nullities.add(space.nullity)
     assert len(nullities) > 2
+
+
+def with_covariates(kind, seed, count):
+    """Problems with covariates; of which, and of which judge, each is asked the coefficient, and
+    where it stands among the problem's parameters."""
+    drawn = (q for q in map(kind.any_problem, itertools.count(seed)) if q.items.d > 0)
+    qs = list(itertools.islice(drawn, count))
+    n_judges = len(qs[0].sharing)
+    covariate = np.arange(count) % np.array([q.items.d for q in qs])
+    judge = np.arange(count) % n_judges
+    columns = [q.items.m for q in qs] + covariate * n_judges + judge
+    return qs, covariate, judge, columns
+
+
+@jax.jit
+@jax.vmap
+def profiles(verdicts, design, variant, covariate, judge, grid):
+    return identifiability.profile(
+        verdicts, design, grid, covariate=covariate, judge=judge, variant=variant
+    )
+
+
+@pytest.mark.parametrize(("kind", "count"), [heavy(problems, 30), heavy(panels, 15)])
+def test_the_profile_is_that_of_slow_fits(kind, count, x64):
+    qs, covariate, judge, columns = with_covariates(kind, 1000, count)
+    assert {q.items.kind for q in qs} == set(problems.KINDS)
+    verdicts, design, _, variant = kind.as_batch(qs, shared=True, dtype="float64")
+    grid = np.array([-1.5, 0.1, 0.8])
+    which = map(jnp.asarray, (covariate, judge, np.tile(grid, (count, 1))))
+    out = profiles(verdicts, design, variant, *which)
+    assert (out.status == Status.CONVERGED).all()
+    for i, q in enumerate(qs):
+        free = q.free() & (np.arange(len(q.free())) != columns[i])
+        for value, found in zip(grid, out.log_likelihood[i], strict=True):
+            known = np.where(np.arange(len(free)) == columns[i], value, 0)
+            problem = (q.design_matrix(), *q.counts(), np.zeros(len(free)))
+            _, _, best = problems.minimum(*problem, free, known)
+            assert -found == pytest.approx(best, abs=1e-8, rel=0)
+    # Flat where the comparisons carry no evidence.
+    ranges = np.ptp(np.asarray(out.log_likelihood), axis=1)
+    assert min((ranges < 1e-9).sum(), (ranges > 1e-3).sum()) > count / 6
 
 
 @jax.jit
@@ -76,11 +128,8 @@ def estimates(verdicts, design, variant, covariate, judge, start):
     ],
 )
 def test_the_estimate_is_that_of_slow_fits_and_exists_where_it_can(kind, seed, count, x64):
-    drawn = (q for q in map(kind.any_problem, itertools.count(seed)) if q.items.d > 0)
-    qs, value = list(itertools.islice(drawn, count)), 0.4
-    n_judges = len(qs[0].sharing)
-    covariate = np.arange(count) % np.array([q.items.d for q in qs])
-    judge = np.arange(count) % n_judges
+    qs, covariate, judge, columns = with_covariates(kind, seed, count)
+    value, n_judges = 0.4, len(qs[0].sharing)
     verdicts, design, _, variant = kind.as_batch(qs, shared=True, dtype="float64")
     # The coefficient is free whatever the variant says of it.
     said = np.array(variant.c).reshape(count, -1, n_judges)
@@ -95,8 +144,7 @@ def test_the_estimate_is_that_of_slow_fits_and_exists_where_it_can(kind, seed, c
     )
     fates, unsettled = [], out.status == Status.NOT_CONVERGED
     assert unsettled.sum() <= (kind is panels and seed != 27000)  # optima at infinity take steps
-    for i, q in enumerate(qs):
-        column = q.items.m + covariate[i] * n_judges + judge[i]
+    for i, (q, column) in enumerate(zip(qs, columns, strict=True)):
         z, (shown, wins), free = q.design_matrix(), q.counts(), q.free()
         free[column] = True
         fates.append(problems.fate(z[:, free], shown, wins, int(free[:column].sum())))

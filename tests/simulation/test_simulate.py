@@ -3,12 +3,14 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from support.marks import heavy, nightly
 
 from jbt.estimators import ESTIMATORS
 from jbt.kernel import metrics
@@ -18,12 +20,17 @@ from jbt.types import Judge, Prior, Status
 from sweeps import crossing, crossing_factors
 
 N = 8
+ONE = {"rho": np.zeros(1)}
 CONDITIONS = {"rho": np.array([0.0, 0.4, 0.8]), "k": np.array([2, 2, 3])}
 
 
-def experiment(key, condition):
+def judged(key, condition):
     pool = pools.gaussian(stream(key, "pool"), N, rho=condition["rho"])
-    oracle = judges.frozen_draw(stream(key, "verdicts"), pool, Judge(jnp.ones(1), 0.0))
+    return pool, judges.frozen_draw(stream(key, "verdicts"), pool, Judge(jnp.ones(1), 0.0))
+
+
+def experiment(key, condition):
+    pool, oracle = judged(key, condition)
     comparisons = judges.reveal(oracle, pairs.every_pair(pool))
     fit = ESTIMATORS["bias_aware"](comparisons, pool.design, Prior())
     recall = metrics.top_k_recall(fit.parameters.theta, pool.quality, condition["k"])
@@ -32,8 +39,7 @@ def experiment(key, condition):
 
 def draws(key, condition):
     """The random part of `experiment`, which compiles quickly."""
-    pool = pools.gaussian(stream(key, "pool"), N, rho=condition["rho"])
-    oracle = judges.frozen_draw(stream(key, "verdicts"), pool, Judge(jnp.ones(1), 0.0))
+    pool, oracle = judged(key, condition)
     return {"quality": pool.quality, "wins": oracle.sum(1)}
 
 
@@ -48,12 +54,13 @@ def test_other_conditions_take_the_same_program():
     for name in expected:
         assert_array_equal(out[name], expected[name])
     assert sim.under(other)._compiled is sim._compiled
-    with pytest.raises(ValueError, match=r"condition rho had \(\(3,.*, now has \(\(2,"):
-        sim.under({"rho": np.zeros(2), "k": CONDITIONS["k"]})
-    with pytest.raises(ValueError, match=r"condition k had .*, now has None"):
-        sim.under({"rho": np.zeros(3)})
-    with pytest.raises(ValueError, match=r"condition rho had .*float32'\), now has .*int32"):
-        sim.under({"rho": np.zeros(3, int), "k": CONDITIONS["k"]})
+    for conditions, message in (
+        (CONDITIONS | {"rho": np.zeros(2)}, r"condition rho had \(\(3,.*, now has \(\(2,"),
+        ({"rho": np.zeros(3)}, r"condition k had .*, now has None"),
+        (CONDITIONS | {"rho": np.zeros(3, int)}, r"rho had .*float32'\), now has .*int32"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            sim.under(conditions)
 
 
 def test_a_number_common_to_all_conditions_is_not_batched():
@@ -102,9 +109,8 @@ SEVERAL = np.arange(11)
 
 
 def theta(pool_ids, chunk, devices):
-    parts = [
-        *simulate.Simulation(experiment, MANY, pool_ids, chunk=chunk, devices=devices).chunks()
-    ]
+    simulation = simulate.Simulation(experiment, MANY, pool_ids, chunk=chunk, devices=devices)
+    parts = [*simulation.chunks()]
     assert max(len(part) for part, _ in parts) == min(chunk, len(pool_ids))
     return np.concatenate([out["theta"] for _, out in parts])
 
@@ -122,8 +128,8 @@ runtime.start(cpu_devices=8)
 import numpy, test_simulate
 numpy.save({str(tmp_path / "theta.npy")!r}, test_simulate.theta(test_simulate.SEVERAL, 1000, 8))
 """
-    here = Path(__file__)
-    environment = {**os.environ, "PYTHONPATH": f"{here.parents[2]}{os.pathsep}{here.parent}"}
+    path = os.pathsep.join(map(str, Path(__file__).parents[:3]))
+    environment = {**os.environ, "PYTHONPATH": path}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
     assert_array_equal(np.load(tmp_path / "theta.npy"), base)
 
@@ -154,10 +160,7 @@ def test_what_does_not_fit_in_any_chunk_is_said_in_one_line(monkeypatch):
 
 @pytest.mark.parametrize(
     ("sweep", "expected_kernels"),
-    [
-        pytest.param(crossing.SWEEP, 1, marks=pytest.mark.heavy),
-        pytest.param(crossing_factors.SWEEP, 2, marks=pytest.mark.nightly),
-    ],
+    [heavy(crossing.SWEEP, 1), nightly(crossing_factors.SWEEP, 2)],
 )
 def test_one_trace_a_static_shape(sweep, expected_kernels):
     """A whole grid of settings and several chunks run on one compilation of each shape."""
@@ -166,12 +169,7 @@ def test_one_trace_a_static_shape(sweep, expected_kernels):
     groups = sweep.at("smoke").groups()
     assert len(groups) == expected_kernels
     for group in groups:
-        traces = []
-
-        def counting(key, condition, group=group, traces=traces):
-            traces.append(1)  # runs when traced only
-            return group.experiment(key, condition)
-
+        counting = Mock(wraps=group.experiment)  # called when traced only
         n_conditions = len(next(iter(group.conditions.values())))
         assert n_conditions >= 3
         ids = range(simulate.CPU_PROBLEMS // n_conditions + 1)  # one more than a batch
@@ -179,7 +177,7 @@ def test_one_trace_a_static_shape(sweep, expected_kernels):
         whole.metrics()  # traced for the shapes, and not again to run
         chunks = list(whole.chunks())
         assert len(chunks) == 2
-        assert len(traces) == 1
+        assert counting.call_count == 1
 
 
 def test_a_call_sees_what_its_experiment_refers_to_now():
@@ -190,7 +188,7 @@ def test_a_call_sees_what_its_experiment_refers_to_now():
         return {"value": number + condition["rho"]}
 
     for number in (1.0, 2.0):
-        out = simulate.simulate(experiment, {"rho": np.zeros(1)}, range(2))
+        out = simulate.simulate(experiment, ONE, range(2))
         assert (out["value"] == number).all()
 
 
@@ -252,9 +250,9 @@ def test_what_an_experiment_must_return(returned, message, monkeypatch):
     ("name", "value"), [("default_prng_impl", "rbg"), ("threefry_partitionable", False)]
 )
 def test_draws_do_not_depend_on_settings_of_jax(name, value):
-    expected = simulate.simulate(draws, {"rho": np.zeros(1)}, range(3))
+    expected = simulate.simulate(draws, ONE, range(3))
     with getattr(jax, name)(value):
-        found = simulate.simulate(draws, {"rho": np.zeros(1)}, range(3))
+        found = simulate.simulate(draws, ONE, range(3))
     for metric, there in expected.items():
         assert_array_equal(found[metric], there)
 
@@ -263,7 +261,7 @@ def test_a_setting_that_changes_draws_and_has_no_scope_is_refused():
     jax.config.update("jax_random_seed_offset", 7)
     try:
         with pytest.raises(ValueError, match="JAX_RANDOM_SEED_OFFSET is 7, which changes draws"):
-            simulate.simulate(draws, {"rho": np.zeros(1)}, range(3))
+            simulate.simulate(draws, ONE, range(3))
     finally:
         jax.config.update("jax_random_seed_offset", 0)
 
@@ -276,7 +274,7 @@ def test_a_pool_that_fails_is_flagged_and_alone():
         fit = ESTIMATORS["naive"](judges.Comparisons(shown, wins), pool.design, Prior())
         return {"status": fit.status, "theta": fit.parameters.theta}
 
-    out = simulate.simulate(sometimes_nan, {"rho": np.zeros(1)}, range(50))
+    out = simulate.simulate(sometimes_nan, ONE, range(50))
     failed = out["status"][:, 0] == Status.NOT_FINITE
     assert 10 < failed.sum() < 40
     assert (out["status"][~failed] == Status.CONVERGED).all()

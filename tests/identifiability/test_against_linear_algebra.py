@@ -56,7 +56,10 @@ def test_rank_and_directions_agree_with_an_svd(kind, count, x64):
         assert_array_equal(parts["kappa"][i], moved[-1])
         names = identifiability.prior_selected(design, shown, variant=variant)
         assert names == tuple(name for name, of in parts.items() if of[i].any())
-        # Rows of the same verdicts, padded.
+        nullities.add(space.nullity)
+        if i >= 12:
+            continue
+        # Rows of the same verdicts, padded; of a few, as each problem takes long.
         counts, items, _, its_variant = jax.tree.map(lambda v, i=i: v[i], batch)
         owner = kind.as_rows(counts, items)[::-1]
         listed = identifiability.null_space(*owner, variant=its_variant)
@@ -66,7 +69,6 @@ def test_rank_and_directions_agree_with_an_svd(kind, count, x64):
         assert identifiability.prior_selected(*owner, items, variant=its_variant) == names
         without_phi = identifiability.prior_selected(*owner, variant=its_variant)
         assert without_phi == tuple(name for name in names if name != "phi")
-        nullities.add(space.nullity)
     assert len(nullities) > 2
 
 

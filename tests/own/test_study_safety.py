@@ -1,7 +1,9 @@
-"""What a study survives: locks, clocks, damage to its journal, forks."""
+"""What a study survives: locks, clocks, damage to its journal, forks, wrong answers."""
 
+import errno
 import json
 import os
+import random
 import re
 import threading
 import time
@@ -17,10 +19,12 @@ from jbt.own.tables import limits
 from jbt.own.tables.sheets import TableError
 from jbt.simulation import memory
 
+ITEMS = pd.DataFrame({"item": ["m0", "m1", "m2", "m3"], "text": "x"})
+USUAL = {"rule": "round_robin", "level": 1.0}
+
 
 def begin(folder):
-    items = pd.DataFrame({"item": ["m0", "m1", "m2", "m3"], "text": "x"})
-    return own.Study.open(folder, items, rule="round_robin", level=1.0)
+    return own.Study.open(folder, ITEMS, **USUAL)
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +107,18 @@ def test_the_first_ask_compiles_while_another_process_asks(copy, monkeypatch):
     assert done == ["compile", ".asking", ".lock"]
 
 
+def test_studies_of_one_folder_are_the_same(copy):
+    study, other = own.Study.open(copy), own.Study.open(copy)
+    assert other.verdicts().equals(study.verdicts())
+    ours, theirs = study.ask(3), other.ask(3)
+    assert not {q.id for q in ours} & {q.id for q in theirs}
+    other.tell(ours[0].id, "first")
+    with pytest.raises(ValueError, match="told before"):
+        study.tell(ours[0].id, "first")
+    assert (study.n_told, study.waiting) == (other.n_told, other.waiting) == (4, 7)
+    assert own.Study.open(copy).look().certainty == pytest.approx(study.look().certainty)
+
+
 def test_threads_that_share_a_study(copy):
     study, errors = own.Study.open(copy), []
 
@@ -154,9 +170,6 @@ def test_a_clock_that_ran_ahead_holds_no_pair(tmp_path, monkeypatch):
         (other,) = own.Study.open(tmp_path).ask()
     assert other.id != query.id
     assert own.Study.open(tmp_path).ask()[0].id not in (query.id, other.id)
-    for lease in (0.0, -1.0, float("inf"), float("nan"), 31 * 86_400.0):
-        with pytest.raises(ValueError, match="at most 2592000 s"):
-            study.ask(lease=lease)
 
 
 # --- the journal
@@ -186,11 +199,24 @@ def test_a_line_that_is_dropped_repeated_or_moved_is_noticed(copy):
             refused(copy, r"was line \d+: lines are missing, repeated")
 
 
-def test_a_line_cut_off_is_named_and_an_edited_one_refused(copy):
+@pytest.mark.heavy
+def test_a_kill_at_any_byte_of_the_last_write_loses_nothing_told(copy):
+    own.Study.open(copy).tell(5, "second", cost=0.25, model="toy 1.0")
+    *kept, last = lines(copy)
+    # Every byte would do; each takes a while.
+    for end in (0, *sorted(random.Random(0).sample(range(1, len(last) - 1), 4)), len(last) - 1):
+        write(copy, [*kept, last[:end]])
+        again = own.Study.open(copy)
+        assert (again.n_told, again.waiting) == (3, 2)
+        assert ["is left out: '{" in note for note in again.notes] == [True] * (end > 0)
+        again.tell(5, "second", cost=0.25)
+        assert all(map(json.loads, lines(copy)))
+        assert own.Study.open(copy).n_told == 4
+    assert (copy / "journal.damaged").read_bytes().count(b"\n") == 5
+
+
+def test_an_edited_line_is_refused(copy):
     *rest, last = whole = lines(copy)
-    write(copy, [*rest, last[:-9]])  # cut off while it was written
-    study = own.Study.open(copy)
-    assert "is left out: '{" in study.notes[0]
     for number, changed in (
         (len(whole), [*rest, b"{broken\n"]),
         # It was told: to leave it out would lose the answer, and ask for it again.
@@ -199,6 +225,35 @@ def test_a_line_cut_off_is_named_and_an_edited_one_refused(copy):
     ):
         write(copy, changed)
         refused(copy, f"line {number} is no record: '{{")
+
+
+def test_a_full_disk_leaves_what_was_told(copy, monkeypatch):
+    study, before, write_bytes, left = own.Study.open(copy), lines(copy), os.write, [7]
+
+    def seven_bytes(descriptor, data):
+        if not left[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        n = write_bytes(descriptor, data[: left[0]])
+        left[0] -= n
+        return n
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", seven_bytes)
+        with pytest.raises(ValueError, match="No space left on device; it is as it was"):
+            study.tell(5, "first")
+    assert lines(copy) == before
+    study.tell(5, "first")
+    assert own.Study.open(copy).n_told == 4
+
+
+def test_a_read_only_folder(copy, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(ValueError, match="Permission denied"):
+        own.Study.open(copy).tell(5, "first")
+    assert own.Study.open(copy).summary().n_verdicts == 3  # reading needs no lock
 
 
 def test_a_journal_without_checksums_is_read_and_goes_on_with_them(copy):
@@ -236,7 +291,57 @@ def test_a_study_too_large_for_the_memory_is_refused_before_it_begins(tmp_path, 
     assert not list(tmp_path.iterdir())
 
 
-# --- answers
+# --- other settings, wrong answers
+
+
+@pytest.mark.heavy
+def test_other_settings_and_tables_are_refused(copy):
+    before = {path.name: path.read_bytes() for path in copy.iterdir()}
+    anytime = {"stop": "anytime", "repeats": "fresh", "budget": 400}
+    for table, settings, message in (
+        (None, {"k": 3, "orders": "rule"}, "other settings: k was 1, is 3; orders was 'both'"),
+        (ITEMS, {**USUAL, "refit_every": 2}, "settings: refit_every was 1, is 2"),
+        # The rule follows from the stop.
+        (ITEMS, anytime, r"(?s)^(?!.*rule was).*stop was 'posterior', is 'anytime'"),
+        (ITEMS[:-1], USUAL, r"other items: \('m3', .* has changed"),
+        (ITEMS.assign(text="y"), USUAL, r"other items: \('m0', .* has changed"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            own.Study.open(copy, table, **settings)
+    assert {path.name: path.read_bytes() for path in copy.iterdir()} == before
+    (copy / "items.csv").write_bytes(before["items.csv"].replace(b"m3", b"m8"))
+    refused(copy, "not the table that the study began with")
+
+
+WRONG = [
+    ({"id": 99, "winner": "first"}, "unknown id 99: no such query was asked"),
+    ({"id": "x", "winner": "first"}, "unknown id 'x'"),
+    ({}, "give one of winner, p_first and error"),
+    ({"winner": "first", "p_first": 1}, "give one of"),
+    ({"winner": "m99"}, "winner is 'm99', allowed: first, second, tie"),
+    ({"p_first": 1.5}, "p_first must lie in 0 to 1, got 1.5"),
+    ({"p_first": float("nan")}, "p_first must lie in 0 to 1"),
+    ({"winner": "tie", "cost": -1}, "cost must lie in 0 to"),
+    ({"winner": "tie", "time": 3}, "time is the study's own"),
+    ({"winner": "tie", "tokens": [1]}, "tokens must be text or a number"),
+]
+
+
+def test_wrong_answers_change_nothing(copy):
+    study, before = own.Study.open(copy), lines(copy)
+    for answer, message in WRONG:
+        with pytest.raises(ValueError, match=message):
+            study.tell_all([{"id": 5, **answer}])
+    with pytest.raises(ValueError, match=r"told twice\nunknown id 7"):
+        study.tell_all([{"id": i, "winner": "first"} for i in (5, 5, 7)])
+    with pytest.raises(ValueError, match="n must be"):
+        study.ask(0)
+    for lease in (0.0, -1.0, float("inf"), float("nan"), 31 * 86_400.0):
+        with pytest.raises(ValueError, match="lease must be above 0 and at most 2592000 s"):
+            study.ask(lease=lease)
+    with pytest.raises(ValueError, match="level must be"):
+        study.sure(0.0)
+    assert (lines(copy), study.n_told) == (before, 3)
 
 
 @pytest.mark.parametrize(

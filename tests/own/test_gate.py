@@ -12,6 +12,7 @@ import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_array_equal
 from pandas.testing import assert_frame_equal
+from scipy.special import expit
 from scipy.stats import binom
 
 from jbt import own
@@ -28,14 +29,18 @@ PAIRS, MEMBERS = "pool,better,worse", "pool,item,member"
 
 def write(folder, sizes, *anchors):
     """Verdicts of nobody in particular on pools of these sizes, and rows of anchors; read."""
-    rows = [f"{pool},i0,i{i},first" for pool, n in sizes.items() for i in range(1, n)]
-    listed = [f"{pool},i{i}" for pool, n in sizes.items() for i in range(n)]
-    columns = {"verdicts": "pool,first,second,winner", "items": "pool,item"}
-    tables = {"verdicts": [columns["verdicts"], *rows], "items": [columns["items"], *listed]}
-    tables |= {"anchors": anchors} if anchors else {}
-    for name, lines in tables.items():
-        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
-    return own.read(*(folder / f"{name}.csv" for name in tables))
+    items = [(pool, f"i{i}") for pool, n in sizes.items() for i in range(n)]
+    items = pd.DataFrame(items, columns=["pool", "item"])
+    verdicts = items[items["item"] != "i0"].assign(first="i0", winner="first")
+    path = folder / "anchors.csv"
+    path.write_text("\n".join(anchors) + "\n")
+    return own.read(verdicts.rename(columns={"item": "second"}), items, path if anchors else None)
+
+
+def disputing(tables):
+    """Two rankings that are opposite everywhere: the bias-aware one by place in the table."""
+    aware = np.arange(len(tables.items), dtype=float)
+    return ranked(tables, -aware, aware)
 
 
 def ranked(tables, naive, aware, k=1):
@@ -159,8 +164,7 @@ def test_a_label_of_two_items_of_one_content_and_of_one_pair_again_count_once(tm
 
 def test_a_pool_s_draw_depends_on_its_name_and_the_seed_alone(tmp_path):
     tables = write(tmp_path, SIZES, PAIRS, *(f"{p},i0,i{i}" for p in SIZES for i in range(1, 3)))
-    n = np.arange(len(tables.items))
-    both = ranked(tables, -n, n)
+    both = disputing(tables)
 
     def drawn_from(rankings, seed=0):
         drawn = one_a_pool(of_pairs(rankings, "pairs", seed)[0], rankings, seed)
@@ -359,8 +363,7 @@ def test_of_two_items_fitted_alone_only_a_changed_order_counts(tmp_path, rule):
 def test_census_enables_where_recall_rises(tmp_path):
     rows = ["p,i0,0", "p,i3,1", "q,i0,1", "q,i3,0", "r,i0,0"]
     tables = write(tmp_path, SIZES, MEMBERS, *rows)
-    estimate = np.arange(len(tables.items), dtype=float)
-    rankings = ranked(tables, -estimate, estimate)
+    rankings = disputing(tables)
     pools, (judge,) = decided(rankings, "census")
     assert [d.decision for d in pools] == [ENABLE, KEEP_OFF, None]
     assert pools[0].reason == "all 2 disputed members labelled: +1 of the truly best are gained"
@@ -418,8 +421,7 @@ def test_the_report_says_what_a_decision_is_about_and_where_few_pools_decide(tmp
     sizes = {"p": 12} | {f"q{g}": 4 for g in range(8)}
     rows = (f"{pool},i0,i1" for pool in sizes)
     tables = write(tmp_path, sizes, PAIRS, *rows)
-    n = np.arange(len(tables.items))
-    pools, judges = deciding.decide(ranked(tables, -n, n), "sign", 0.05, "disputed", 0)
+    pools, judges = deciding.decide(disputing(tables), "sign", 0.05, "disputed", 0)
 
     def answer(pools):
         gate = own.Gate(pools, judges, "disputed", "sign", 0.05, 1, 0, own.Batch.of(tables))
@@ -434,57 +436,63 @@ def test_the_report_says_what_a_decision_is_about_and_where_few_pools_decide(tmp
 # --- the commands
 
 
-def read(folder, *names):
-    tables = own.read(*(folder / f"{name}.csv" for name in names), covariates=["words"])
+@pytest.fixture(scope="module")
+def judged():
+    """Tables of two judges with graded verdicts on 12 pools of 5, of whom one prefers length."""
+    rng, (a, b) = default_rng(3), np.array([*itertools.permutations(range(5), 2)]).T
+    verdicts, items = [], []
+    for pool in (f"q{g}" for g in range(12)):
+        quality, words = rng.normal(size=(2, 5))
+        items.append(pd.DataFrame({"item": range(5), "words": words}).assign(pool=pool))
+        for judge, bias in (("long", 2.0), ("fair", 0.1)):
+            phi = quality + bias * words
+            rows = pd.DataFrame({"first": a, "second": b, "p_first": expit(phi[a] - phi[b])})
+            verdicts.append(rows.assign(pool=pool, judge=judge))
+    return {"verdicts": pd.concat(verdicts), "items": pd.concat(items)}
+
+
+@pytest.fixture
+def saved(judged, tmp_path):
+    """Write the rows of the tables for which a function of the table holds; the options."""
+
+    def save(kept, *anchors):
+        options = ["--covariates", "words"]
+        for name, table in judged.items():
+            path = tmp_path / f"{name}.csv"
+            table[kept(table)].to_csv(path, index=False)
+            options += [f"--{name}", path]
+        if anchors:
+            path = tmp_path / "anchors.csv"
+            path.write_text("\n".join(anchors) + "\n")
+            options += ["--anchors", path]
+        return options
+
+    return save
+
+
+def read(options):
+    """What the commands read of these options, and the models of it."""
+    paths = dict(zip(options[2::2], options[3::2], strict=True))
+    tables = own.read(*paths.values(), covariates=["words"])
     return tables, own.Batch.of(tables, ["words"])
 
 
-TABLES = ("verdicts", "items")
-
-
-@pytest.fixture(scope="module")
-def judged(tmp_path_factory):
-    """Two judges with graded verdicts on 12 pools of 5, of whom one prefers length; a folder."""
-    folder, rng = tmp_path_factory.mktemp("judged"), default_rng(3)
-    verdicts, items = ["pool,judge,first,second,p_first"], ["pool,item,words"]
-    for g in range(12):
-        quality, x = rng.normal(size=5), rng.normal(size=5)
-        items += [f"q{g},i{i},{x[i]:.4f}" for i in range(5)]
-        for judge, bias in (("long", 2.0), ("fair", 0.1)):
-            phi = quality + bias * x
-            for a, b in itertools.permutations(range(5), 2):
-                share = 1 / (1 + np.exp(phi[b] - phi[a]))
-                verdicts.append(f"q{g},{judge},i{a},i{b},{share:.6f}")
-    (folder / "verdicts.csv").write_text("\n".join(verdicts) + "\n")
-    (folder / "items.csv").write_text("\n".join(items) + "\n")
-    return folder
-
-
-def part(judged, folder, kept):
-    """Write the rows of the tables for which `kept` of the row, as text, holds; their options."""
-    for name in TABLES:
-        first, *rows = (judged / f"{name}.csv").read_text().splitlines()
-        (folder / f"{name}.csv").write_text("\n".join([first, *filter(kept, rows)]) + "\n")
-    return [word for name in TABLES for word in (f"--{name}", folder / f"{name}.csv")]
-
-
 @pytest.mark.heavy
-def test_labels_are_planned_filled_in_and_decide(judged, tmp_path, jbt):
-    shared = ["--verdicts", judged / "verdicts.csv", "--items", judged / "items.csv"]
-    shared += ["--covariates", "words"]
+def test_labels_are_planned_filled_in_and_decide(saved, tmp_path, jbt):
+    shared = saved(lambda table: table["pool"] != "")
     ask, file = tmp_path / "ask.csv", tmp_path / "g.json"
     jbt("plan", "labels", *shared, "--out", ask)
-    tables, batch = read(judged, *TABLES)
+    tables, batch = read(shared)
     items = tables.items.assign(aware=Rankings.of(tables, batch, 1).aware[0])
     value = {(tables.pools[row.pool], row.item): row.aware for row in items.itertuples()}
-    filled = pd.read_csv(ask, keep_default_na=False)
-    filled["better"] = [
-        "first" if value[row.pool, row.first] > value[row.pool, row.second] else "second"
-        for row in filled.itertuples()
-    ]
+    filled = pd.read_csv(ask, dtype=str)
+    first, second = (
+        np.array([value[pair] for pair in zip(filled["pool"], filled[side], strict=True)])
+        for side in ("first", "second")
+    )
+    filled["better"] = np.where(first > second, "first", "second")
     filled.to_csv(ask, index=False)
-    argv = [*shared, "--anchors", ask, "--labels", "disputed", "--json", file]
-    jbt("gate", *argv)
+    jbt("gate", *shared, "--anchors", ask, "--labels", "disputed", "--json", file)
     long, fair = json.loads(file.read_text())["judges"]
     assert (long["judge"], long["decision"]) == ("long", ENABLE)
     assert long["n_right"] == long["n_discordant"] >= long["n_used"] == long["n_used_right"]
@@ -493,17 +501,15 @@ def test_labels_are_planned_filled_in_and_decide(judged, tmp_path, jbt):
 
 
 @pytest.mark.heavy
-def test_pools_of_two_are_decided_from_one_c(judged, tmp_path, jbt):
-    shared = part(judged, tmp_path, lambda row: not {"i2", "i3", "i4"} & set(row.split(",")))
-    rows = "".join(f"q{g},i0,i1\n" for g in range(12))
-    (tmp_path / "anchors.csv").write_text(f"{PAIRS}\n{rows}")
-    tables, batch = read(tmp_path, *TABLES, "anchors")
+def test_pools_of_two_are_decided_from_one_c(saved, tmp_path, jbt):
+    labels = [f"q{g},0,1" for g in range(12)]
+    shared = saved(lambda table: ~table.isin([2, 3, 4]).any(axis=1), PAIRS, *labels)
+    tables, batch = read(shared)
     assert pairs_alone(tables)
     alone = own.gate(tables, batch)
     reason = "two items, fitted alone: no covariate can change their order"
     assert set(alone.pools["reason"]) == {reason}
     assert set(alone.pools["n_discordant"]) == {0}
-    shared += ["--covariates", "words", "--anchors", tmp_path / "anchors.csv"]
     said = jbt("gate", *shared, "--json", tmp_path / "g.json")
     assert "one c for each judge, fitted to all pools merged; the prior chose it" in said
     assert "uncorrelated with words over pools" in said
@@ -524,23 +530,22 @@ BAD_OPTIONS = {
 
 
 @pytest.mark.heavy
-def test_one_pool_is_decided_as_its_judge_and_bad_input_ends_with_one_line(judged, tmp_path, jbt):
-    shared = part(judged, tmp_path, lambda row: row.startswith("q0,"))
-    anchors = tmp_path / "anchors.csv"
-    anchors.write_text(f"{PAIRS}\nq0,i0,i1\nq0,i0,i2\nq0,i3,i4\n")
-    found = own.gate(*read(tmp_path, *TABLES, "anchors"))
+def test_one_pool_is_decided_as_its_judge_and_bad_input_ends_with_one_line(saved, tmp_path, jbt):
+    def one_pool(*anchors):
+        return saved(lambda table: table["pool"] == "q0", *anchors)
+
+    shared = one_pool(PAIRS, "q0,0,1", "q0,0,2", "q0,3,4")
+    found = own.gate(*read(shared))
     assert_frame_equal(found.pools.assign(pool=None), found.judges)
     text = found.report("Gate", []).text()
     assert "drawn at random within the pool\n" in text
     assert "pools" not in text
-    covariates = ["--covariates", "words"]
     for options, message in BAD_OPTIONS.items():
-        argv = ["gate", *shared, *covariates, "--anchors", anchors, *options.split()]
-        assert message in jbt(*argv, code=2)
-    for argv, message in ((covariates, "needs trusted labels (--anchors)"), ((), "a covariate")):
-        assert message in jbt("gate", *shared, *argv, code=2)
-    anchors.write_text("pool,first,second,better\nq0,i0,i1,first\nq0,i0,i1,second\nq0,i2,i3,\n")
-    assert jbt("gate", *shared, *covariates, "--anchors", anchors, code=2).endswith(
+        assert message in jbt("gate", *shared, *options.split(), code=2)
+    assert "needs trusted labels (--anchors)" in jbt("gate", *one_pool(), code=2)
+    assert "a covariate" in jbt("gate", *one_pool()[2:], code=2)
+    shared = one_pool("pool,first,second,better", "q0,0,1,first", "q0,0,1,second", "q0,2,3,")
+    assert jbt("gate", *shared, code=2).endswith(
         "there are none: 1 pair labelled both ways: 2 anchors left out; "
         "1 anchor without an answer left out"
     )

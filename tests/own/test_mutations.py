@@ -15,13 +15,32 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.marks import nightly
 
 from jbt import own
 from jbt.own.leaderboards.problem import merge_pools as merge_pools_of
 
 pytestmark = pytest.mark.heavy
 
-MANY = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = 2000
+"""Examples of a search before a release, which draws others each time."""
+
+
+def search(examples, strategy, check):
+    """Call a check with so many examples of a strategy."""
+
+    @settings(
+        max_examples=examples,
+        derandomize=examples < MANY,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    @given(strategy)
+    def searched(drawn):
+        check(drawn)
+
+    searched()
+
 
 HEADER = ["pool", "judge", "first", "second", "winner", "count", "order"]
 ROWS = [
@@ -122,7 +141,7 @@ def mutated(draw, tables: tuple[list[list[str]], ...] = (WINNERS, SHARED)) -> by
     return data
 
 
-def rows_of(data: bytes, needed: set[str]) -> list[list[str]]:
+def rows_of(data: bytes, needed: set[str]) -> list[dict[str, str]]:
     """The rows of a file, read with the csv module, in the first separator that gives the columns
     needed."""
     if data[:2] == b"\x1f\x8b":
@@ -130,21 +149,17 @@ def rows_of(data: bytes, needed: set[str]) -> list[list[str]]:
     wide = data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     text = data.decode("utf-16" if wide else "utf-8-sig")
     for separator in ",\t;":
-        rows = [
-            [field.strip() for field in row]
-            for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator)
-        ]
-        rows = [row for row in rows if any(row)]
-        if needed <= set(rows[0]):
-            return rows
+        cells = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+        header, *rows = filter(any, ([field.strip() for field in row] for row in cells))
+        if needed <= set(header):
+            return [dict(zip(header, row, strict=True)) for row in rows]
     raise AssertionError("no such columns")
 
 
-def twin(data: bytes) -> tuple[list[tuple], Counter, int]:
-    """The valid verdicts, errors of each judge and number of rows, in plain loops."""
-    rows, valid, errors = rows_of(data, {"first", "second"}), [], Counter()
-    for row in rows[1:]:
-        of = dict(zip(rows[0], row, strict=True))
+def twin(rows: list[dict[str, str]]) -> tuple[list[tuple], Counter]:
+    """The valid verdicts and errors of each judge, in plain loops."""
+    valid, errors = [], Counter()
+    for of in rows:
         key = of.get("pool", "all"), of.get("judge")
         share, count = naive_share(of), int(float(of.get("count", "1")))
         if share is None:
@@ -152,7 +167,7 @@ def twin(data: bytes) -> tuple[list[tuple], Counter, int]:
         elif count:
             known = of.get("order", "shown").lower() == "shown"
             valid.append((*key, of["first"], of["second"], share, count, known))
-    return valid, errors, len(rows) - 1
+    return valid, +errors
 
 
 def naive_share(of: dict[str, str]) -> float | None:
@@ -187,7 +202,8 @@ def check(path: Path, data: bytes) -> bool:
     except own.TableError as refusal:
         check_message(str(refusal), path)
         return False
-    valid, errors, n_rows = twin(data)
+    rows = rows_of(data, {"first", "second"})
+    valid, errors = twin(rows)
     items, found = tables.items["item"], []
     for row in tables.verdicts.itertuples():
         key = tables.pools[row.pool], tables.judges[row.judge]
@@ -195,19 +211,17 @@ def check(path: Path, data: bytes) -> bool:
         found.append((*key, *sides, row.p_first, row.count, row.shown))
     assert found == valid
     assert all(math.isfinite(share) for *_, share, _, _ in found)
-    counts = tables.counts
-    names = zip(counts["pool"], counts["judge"], counts["n_errors"], strict=True)
-    assert {(tables.pools[p], tables.judges[g]): n for p, g, n in names if n} == {
-        key: n for key, n in errors.items() if n
-    }
-    assert f": {n_rows} row" in tables.summary[0]
+    failed = Counter()
+    for row in tables.counts.itertuples():
+        failed[tables.pools[row.pool], tables.judges[row.judge]] = row.n_errors
+    assert +failed == errors
+    assert f": {len(rows)} row" in tables.summary[0]
     return True
 
 
-@MANY
-@given(data=mutated())
-def test_mutations(tmp_path_factory, data):
-    check(tmp_path_factory.getbasetemp() / "mutated.csv", data)
+@pytest.mark.parametrize("examples", [100, nightly(MANY)])
+def test_mutations(examples, tmp_path):
+    search(examples, mutated(), lambda data: check(tmp_path / "mutated.csv", data))
 
 
 def check_items(folder: Path, data: bytes) -> bool:
@@ -221,31 +235,18 @@ def check_items(folder: Path, data: bytes) -> bool:
         check_message(str(refusal), verdicts, items)
         return False
     rows = rows_of(data, {"pool", "item", "words"})
-    expected = []
-    for row in rows[1:]:
-        of = dict(zip(rows[0], row, strict=True))
-        quality = float(of["quality"]) if of.get("quality") else None
-        content = of.get("content", of["item"])
-        expected.append((of["pool"], of["item"], content, float(of["words"]), quality))
-    found = [
-        (
-            tables.pools[row.pool],
-            row.item,
-            tables.contents[row.content],
-            row.words,
-            None if math.isnan(row.quality) else row.quality,
-        )
-        for row in tables.items.itertuples()
-    ]
-    assert found == expected
+    for of, row in zip(rows, tables.items.itertuples(), strict=True):
+        assert (of["pool"], of["item"]) == (tables.pools[row.pool], row.item)
+        assert of.get("content", of["item"]) == tables.contents[row.content]
+        assert float(of["words"]) == row.words
+        np.testing.assert_equal(row.quality, float(of.get("quality") or "nan"))
     assert len(tables.verdicts) == 2
     return True
 
 
-@MANY
-@given(data=mutated((ITEMS,)))
-def test_mutations_of_the_items(tmp_path_factory, data):
-    check_items(tmp_path_factory.getbasetemp(), data)
+@pytest.mark.parametrize("examples", [100, nightly(MANY)])
+def test_mutations_of_the_items(examples, tmp_path):
+    search(examples, mutated((ITEMS,)), lambda data: check_items(tmp_path, data))
 
 
 ALL_ITEMS = [*ITEMS, ["p", "Zoë", "C", "5", ""]]
@@ -291,25 +292,10 @@ def triples(draw) -> list[bytes]:
     return files
 
 
-@settings(MANY, max_examples=25)
-@given(triples(), st.booleans())
-def test_mutations_of_three_tables_together(tmp_path_factory, files, merge_pools):
-    check_whole(tmp_path_factory.getbasetemp(), files, merge_pools)
-
-
-@pytest.mark.nightly
-@settings(MANY, max_examples=2000, derandomize=False)
-@given(mutated(), mutated((ITEMS,)))
-def test_many_mutations(tmp_path_factory, data, items):
-    check(tmp_path_factory.getbasetemp() / "mutated.csv", data)
-    check_items(tmp_path_factory.getbasetemp(), items)
-
-
-@pytest.mark.nightly
-@settings(MANY, max_examples=2000, derandomize=False)
-@given(triples(), st.booleans())
-def test_many_mutations_of_three_tables_together(tmp_path_factory, files, merge_pools):
-    check_whole(tmp_path_factory.getbasetemp(), files, merge_pools)
+@pytest.mark.parametrize("examples", [25, nightly(MANY)])
+def test_mutations_of_three_tables_together(examples, tmp_path):
+    whole = st.tuples(triples(), st.booleans())
+    search(examples, whole, lambda drawn: check_whole(tmp_path, *drawn))
 
 
 def test_tables_as_they_stand_are_read(tmp_path):

@@ -1,6 +1,7 @@
 """The report card against counting in plain loops, its invariances, and its words."""
 
-import math
+import itertools
+from collections import defaultdict
 
 import numpy as np
 import pandas as pd
@@ -17,112 +18,70 @@ def random_tables(seed):
     half of the pairs labelled."""
     rng = default_rng(seed)
     verdicts, items, anchors = [], [], []
-    for p in range(POOLS):
+    for pool in (f"q{p}" for p in range(POOLS)):
         names = [f"i{n}" for n in range(rng.integers(2, 5))]
-        items += [{"pool": f"q{p}", "item": n, "words": int(rng.integers(1, 6))} for n in names]
-        for i, a in enumerate(names):
-            for b in names[i + 1 :]:
-                if rng.random() < 0.5:
-                    better, worse = rng.permutation([a, b])
-                    anchors.append({"pool": f"q{p}", "better": better, "worse": worse})
-                for judge in JUDGES:
-                    for first, second in ((a, b), (b, a)):
-                        for _ in range(rng.integers(0, 3)):
-                            verdicts.append(
-                                {
-                                    "pool": f"q{p}",
-                                    "judge": judge,
-                                    "first": first,
-                                    "second": second,
-                                    "p_first": rng.choice([0, 0.2, 0.5, 0.9, 1, np.nan]),
-                                    "count": int(rng.integers(1, 3)),
-                                    "order": "shown" if rng.random() < 0.8 else "unknown",
-                                }
-                            )
-    return (*map(pd.DataFrame, (verdicts, items, anchors)),)
+        items += [(pool, name, rng.integers(1, 6)) for name in names]
+        for pair in itertools.combinations(names, 2):
+            if rng.random() < 0.5:
+                anchors.append((pool, *rng.permutation(pair)))
+            for judge, sides in itertools.product(JUDGES, (pair, pair[::-1])):
+                for _ in range(rng.integers(0, 3)):
+                    share = rng.choice([0, 0.2, 0.5, 0.9, 1, np.nan])
+                    order = rng.choice(["shown", "unknown"], p=[0.8, 0.2])
+                    verdicts.append((pool, judge, *sides, share, rng.integers(1, 3), order))
+    columns = ["pool", "judge", "first", "second", "p_first", "count", "order"]
+    return (
+        pd.DataFrame(verdicts, columns=columns),
+        pd.DataFrame(items, columns=["pool", "item", "words"]),
+        pd.DataFrame(anchors, columns=["pool", "better", "worse"]),
+    )
 
 
 def counted(verdicts, items, anchors, judge):
     """The shares of one judge, by loops over rows: {(what, of): (share, pairs)}."""
     words = {(r.pool, r.item): r.words for r in items.itertuples()}
     gold = {(r.pool, frozenset((r.better, r.worse))): r.better for r in anchors.itertuples()}
-    by_judge = {}
-    for name in JUDGES:
-        orders, shown = {}, {}
-        for r in verdicts[verdicts.judge == name].itertuples():
-            if math.isnan(r.p_first):
-                continue
-            won = 1.0 if r.p_first > 0.5 else 0.0 if r.p_first < 0.5 else 0.5
-            key = r.pool, frozenset((r.first, r.second))
-            cell = (r.first, r.order)
-            orders.setdefault(key, {}).setdefault(cell, []).extend([(r.first, won)] * r.count)
-            if r.order == "shown":
-                shown.setdefault(key, {}).setdefault(r.first, []).extend([won] * r.count)
-        by_judge[name] = orders, shown
+    by_judge = {name: defaultdict(list) for name in JUDGES}
+    for r in verdicts.dropna().itertuples():
+        row = r.first, r.order, (1 + np.sign(r.p_first - 0.5)) / 2
+        by_judge[r.judge][r.pool, frozenset((r.first, r.second))] += [row] * r.count
 
-    def favours(cells, item):
+    def favours(rows, item):
         """Mean over orders of the share that an item won."""
-        each = [
-            np.mean([won if first == item else 1 - won for first, won in rows])
-            for rows in cells.values()
-        ]
-        return float(np.mean(each))
+        cells = defaultdict(list)
+        for first, order, won in rows:
+            cells[first, order].append(won if first == item else 1 - won)
+        return np.mean([np.mean(shares) for shares in cells.values()])
 
-    result = {}
-
-    def add(what, of, values):
-        if values:
-            result[what, of] = float(np.mean(values)), len(values)
-
-    orders, shown = by_judge[judge]
-    labelled = {key: favours(cells, gold[key]) for key, cells in orders.items() if key in gold}
-    add("accuracy", None, list(labelled.values()))
-    both = {key: cells for key, cells in shown.items() if len(cells) == 2}
-    twice = []
-    for key in both.keys() & gold.keys():
-        better = gold[key]
-        means = {first: np.mean(rows) for first, rows in both[key].items()}
-        wins = [m if first == better else 1 - m for first, m in means.items()]
-        twice.append(float(min(wins) == 1))
-    add("accuracy_both_orders", None, twice)
-    same = []
-    for cells in both.values():
-        (a, one), (b, two) = cells.items()
-        same.append(1 - abs(np.mean(one) - (1 - np.mean(two))))
-    add("consistency", None, same)
-    add(
-        "first_won",
-        None,
-        [np.mean([np.mean(w) for w in cells.values()]) for cells in both.values()],
-    )
-    longer, gold_longer, split = [], [], {"accuracy_if_larger": [], "accuracy_if_smaller": []}
-    for key, cells in orders.items():
-        a, b = sorted(key[1], key=lambda n: -words[key[0], n])
-        if words[key[0], a] == words[key[0], b]:
-            continue
-        longer.append(favours(cells, a))
-        if key in gold:
-            gold_longer.append(float(gold[key] == a))
-            split["accuracy_if_larger" if gold[key] == a else "accuracy_if_smaller"].append(
-                labelled[key]
-            )
-    add("larger_won", "words", longer)
-    add("gold_larger", "words", gold_longer)
-    for what, values in split.items():
-        add(what, "words", values)
-    everyone = []
-    for other in JUDGES:
-        agreed = []
-        for key in orders.keys() & by_judge[other][0].keys():
-            item = min(key[1])
-            mine, theirs = favours(orders[key], item), favours(by_judge[other][0][key], item)
-            if 0.5 not in (round(mine, 12), round(theirs, 12)):
-                agreed.append(float((mine > 0.5) == (theirs > 0.5)))
-        if other != judge:
-            add("agreement", other, agreed)
-            everyone += agreed
-    add("agreement", "all others", everyone)
-    return result
+    values = defaultdict(list)
+    for key, rows in by_judge[judge].items():
+        pool, pair = key
+        better = gold.get(key)
+        if better:
+            values["accuracy", None].append(favours(rows, better))
+        shown = {i: [w for first, o, w in rows if (first, o) == (i, "shown")] for i in pair}
+        if all(shown.values()):
+            wins = {first: np.mean(won) for first, won in shown.items()}
+            values["consistency", None].append(1 - abs(1 - sum(wins.values())))
+            values["first_won", None].append(sum(wins.values()) / 2)
+            if better:
+                right = wins == {item: float(item == better) for item in pair}
+                values["accuracy_both_orders", None].append(right)
+        smaller, larger = sorted(pair, key=lambda item: words[pool, item])
+        if words[pool, smaller] < words[pool, larger]:
+            values["larger_won", "words"].append(favours(rows, larger))
+            if better:
+                values["gold_larger", "words"].append(better == larger)
+                which = "larger" if better == larger else "smaller"
+                values[f"accuracy_if_{which}", "words"].append(favours(rows, better))
+        for other in {*JUDGES} - {judge}:
+            if key in by_judge[other]:
+                both = [favours(of, larger) for of in (rows, by_judge[other][key])]
+                mine, theirs = np.sign(np.round(both, 12) - 0.5)
+                if mine and theirs:
+                    values["agreement", other].append(mine == theirs)
+                    values["agreement", "all others"].append(mine == theirs)
+    return {key: (np.mean(shares), len(shares)) for key, shares in values.items()}
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -1,11 +1,14 @@
 """Words and numbers that no function of `jbt.own` knows are refused by name, never taken for
 another: nothing is dropped, kept or fitted by a word that is not one of those allowed."""
 
-import re
+import io
+from functools import partial
 
 import jaxtyping
 import numpy as np
+import pandas as pd
 import pytest
+from support.example_tables import ITEMS, VERDICTS
 
 from jbt import own
 from jbt.own import formats
@@ -25,101 +28,62 @@ def as_a_user_calls_them():
     jaxtyping.config.update("jaxtyping_disable", before)
 
 
-@pytest.fixture
-def files(tables, tmp_path):
-    anchors = tmp_path / "anchors.csv"
-    anchors.write_text(ANCHORS)
-    return (*tables(), anchors)
+@pytest.fixture(scope="module")
+def files():
+    return [pd.read_csv(io.StringIO(text)) for text in (VERDICTS, ITEMS, ANCHORS)]
 
 
-WRONG = {
-    "ties": ("Drop", "half, drop"),
-    "merge_pools": ("no", "True, False"),
-    "covariates": ("words", "must be a list of columns"),
-    "transform": ("sqrt", "none, log, log1p"),
-    "standardise": (None, "True, False"),
-    "position": ("Auto", "yes, no, auto"),
-}
-"""Of each argument a wrong value, and what is allowed."""
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_arguments_of_tables_and_models(name, files):
-    value, allowed = WRONG[name]
-    read = own.read(*files, covariates=["words"])
-    is_model = name in ("transform", "standardise", "position")
-    calls = [lambda **given: own.load(*files[:2], **{"covariates": ["words"], **given})]
-    if is_model:
-        calls += [
-            lambda f=f, **given: f(read, ["words"], **given)
-            for f in (own.Batch.of, own.leaderboard)
-        ]
-    else:
-        calls += [lambda **given: own.read(*files, **given)]
-    for call in calls:
-        with pytest.raises(ValueError, match=f"^{name} must.*, got {value!r}$") as error:
-            call(**{name: value})
-        assert allowed in str(error.value)
-
-
-def test_other_words(files):
-    read = own.read(*files, covariates=["words"])
-    wrong = {
-        "format must be one of auto, chatbot_arena.*, got 'PRD'": lambda: formats.collect(
-            [files[0]], format="PRD"
-        ),
-        "difference must be one of plain, relative": lambda: own.leaderboard(
-            read, ["words"], difference="Relative"
-        ),
-    }
-    for word in ("sqrt", ["log"], 1, None, ""):
-        wrong[f"transform must be one of none, log, log1p, got {re.escape(repr(word))}"] = (
-            lambda word=word: own.covariate_values(read, ["words"], word, True)
-        )
-    for message, call in wrong.items():
-        with pytest.raises(ValueError, match=f"^{message}"):
-            call()
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("k", [1.5, "1", None, 1.0, np.float64(1)])
-def test_k(k, files):
-    """1.5 was taken for 1 in one place and for 2 in another."""
+@pytest.fixture(scope="module")
+def calls(files):
+    """Functions by name, which lack only what a test gives."""
     read = own.read(*files, covariates=["words"])
     batch = own.Batch.of(read, ["words"])
-    for function in (
-        lambda: own.gate(read, batch, k=k),
-        lambda: labelling(read, batch, k=k),
-        lambda: own.replay(read, batch, k=k, seeds=1),
-    ):
-        with pytest.raises(ValueError, match=r"^k must be an integer, got"):
-            function()
-    with pytest.raises(ValueError, match=r"^k must lie in 1\.\.\d+ .*, got"):
-        own.fit(batch, k=k)
-
-
-def test_gate_labelling_and_replay(files):
-    read = own.read(*files, covariates=["words"])
-    batch = own.Batch.of(read, ["words"])
-    wrong = {
-        "labels must be one of pairs": lambda: own.gate(read, batch, labels="Pairs"),
-        "labels must be one of disputed": lambda: labelling(read, batch, labels=1),
-        "n must be an integer": lambda: labelling(read, batch, n=2.5),
-        "rule must be one of": lambda: own.gate(read, batch, rule="Sign"),
-        "model must be one of naive, bias_aware": lambda: own.replay(read, batch, model="aware"),
-        "seeds must be an integer": lambda: own.replay(read, batch, seeds=1.5),
+    return {
+        "read": lambda **given: own.read(*files, **{"covariates": ["words"], **given}),
+        "load": lambda **given: own.load(*files[:2], **{"covariates": ["words"], **given}),
+        "batch": partial(own.Batch.of, read, ["words"]),
+        "leaderboard": partial(own.leaderboard, read, ["words"]),
+        "fit": partial(own.fit, batch),
+        "gate": partial(own.gate, read, batch),
+        "labelling": partial(labelling, read, batch),
+        "replay": partial(own.replay, read, batch),
+        "import": partial(formats.collect, ["none.csv"]),
+        "prior": Prior,
     }
-    for message, call in wrong.items():
-        with pytest.raises(ValueError, match=f"^{message}"):
-            call()
 
 
-@pytest.mark.parametrize("value", ["1", None, True, 1j])
-def test_priors(value):
-    with pytest.raises(ValueError, match=r"^lam must be a number above 0, got"):
-        Prior(lam=value)
-    with pytest.raises(ValueError, match=r"^lam_b must be a number above 0, got"):
-        Prior(lam_b=value)
+WRONG = [
+    ("read load", "ties", ["Drop"], "one of half, drop"),
+    ("read load", "merge_pools", ["no"], "True, False"),
+    ("read load", "covariates", ["words"], "must be a list of columns"),
+    ("load batch leaderboard", "transform", ["sqrt", ["log"], 1, None, ""], "none, log, log1p"),
+    ("load batch leaderboard", "standardise", [None], "True, False"),
+    ("load batch leaderboard", "position", ["Auto"], "yes, no, auto"),
+    ("leaderboard", "difference", ["Relative"], "one of plain, relative"),
+    ("import", "format", ["PRD"], "one of auto, chatbot_arena"),
+    ("gate", "labels", ["Pairs"], "one of pairs"),
+    ("gate", "rule", ["Sign"], "one of sign"),
+    ("labelling", "labels", [1], "one of disputed"),
+    ("labelling", "n", [2.5], "an integer"),
+    ("replay", "model", ["aware"], "one of naive, bias_aware"),
+    ("replay", "seeds", [1.5], "an integer"),
+    # 1.5 was taken for 1 in one place and for 2 in another.
+    ("gate labelling replay", "k", [1.5, "1", None, 1.0, np.float64(1)], "an integer"),
+    ("fit", "k", [1.5, "1", None, 1.0, np.float64(1)], "must lie in 1.."),
+    ("prior", "lam", ["1", None, True, 1j], "a number above 0"),
+    ("prior", "lam_b", ["1", None, True, 1j], "a number above 0"),
+]
+"""Functions, an argument, wrong values of it, and what is allowed."""
+
+
+@pytest.mark.parametrize(("names", "argument", "values", "allowed"), WRONG)
+def test_a_wrong_word_is_refused_with_what_is_allowed(names, argument, values, allowed, calls):
+    for name in names.split():
+        for value in values:
+            with pytest.raises(ValueError, match=f"^{argument} must") as error:
+                calls[name](**{argument: value})
+            assert allowed in str(error.value)
+            assert str(error.value).endswith(f", got {value!r}")
 
 
 @pytest.mark.heavy

@@ -464,14 +464,6 @@ def test_tables_there_are_not_overwritten_unless_asked(tmp_path):
     assert (out / "verdicts.csv").read_bytes() == before
     other.write(out, overwrite=True)
     assert sorted(p.name for p in out.iterdir()) == ["items.csv", "jbt.toml", "verdicts.csv"]
-    with pytest.raises(ValueError, match=r"items.csv is no folder"):
-        found.write(out / "items.csv")
-    precious, link = tmp_path / "precious.csv", out / "verdicts.csv"
-    link.rename(precious)
-    link.symlink_to(precious)  # is replaced, not followed
-    before = precious.read_bytes()
-    found.write(out, overwrite=True)
-    assert precious.read_bytes() == before != link.read_bytes()
 
 
 def test_real_annotations_of_alpaca_eval(data, tmp_path):

@@ -136,17 +136,16 @@ def test_discordant_labels_are_those_the_rankings_order_oppositely(tmp_path):
     """Against a loop; pairs that one ranking ties are counted, but not discordant."""
     rng = default_rng(0)
     pairs = [(p, a, b) for p, n in SIZES.items() for a, b in itertools.combinations(range(n), 2)]
-    turned = [(p, *(rng.permutation([a, b]))) for p, a, b in pairs]
-    tables = write(tmp_path, SIZES, PAIRS, *(f"{p},i{a},i{b}" for p, a, b in turned))
+    turned = [(p, *rng.permutation([f"i{a}", f"i{b}"])) for p, a, b in pairs]
+    tables = write(tmp_path, SIZES, PAIRS, *map(",".join, turned))
     naive, aware = rng.integers(0, 3, (2, 15, len(tables.items))).astype(float)
     naive += rng.normal(size=naive.shape) * 1e-12  # rounding decides nothing
     rankings = ranked(tables, naive, aware)
     outcomes, counts = of_pairs(rankings, "pairs", 0)
     expected = np.zeros((3, 15, 3), int)
-    offset = dict(zip(SIZES, np.cumsum([0, *SIZES.values()]), strict=False))
-    for j, (p, a, b) in itertools.product(range(15), turned):
-        n, m = (round(of[j, offset[p] + a] - of[j, offset[p] + b]) for of in (naive, aware))
-        expected[:, j, list(SIZES).index(p)] += [m > 0 > n, m < 0 < n, (m == 0) != (n == 0)]
+    for pool, better, worse in tables.anchors.to_numpy():
+        n, m = (np.round(of[:, better] - of[:, worse]) for of in (naive, aware))
+        expected[:, :, pool] += [(m > 0) & (n < 0), (m < 0) & (n > 0), (m == 0) != (n == 0)]
     assert_array_equal(tally(rankings, outcomes), expected[:2])
     assert_array_equal(counts["n_ties"], expected[2])
     assert_array_equal(counts["population"], expected[:2].sum(0))  # all are labelled
@@ -191,35 +190,41 @@ def test_members_are_matched_without_reuse(tmp_path):
 
 @pytest.mark.parametrize("form", ["anchors", "members"])
 def test_what_the_first_labels_say_stays_as_more_come(tmp_path, form):
-    rng = default_rng(4)
-    sizes = {"p": 8, "q": 7}
+    rng, sizes = default_rng(4), {"p": 8, "q": 7}
     if form == "anchors":
-        every = [(p, *ab) for p, n in sizes.items() for ab in itertools.combinations(range(n), 2)]
-        rows = [PAIRS, *(f"{p},i{a},i{b}" for p, a, b in rng.permutation(every))]
+        header, rows = (
+            PAIRS,
+            [
+                (pool, f"i{a}", f"i{b}")
+                for pool, n in sizes.items()
+                for a, b in itertools.combinations(range(n), 2)
+            ],
+        )
     else:
-        every = [(p, i) for p, n in sizes.items() for i in range(n)]
-        rows = [MEMBERS, *(f"{p},i{i},{rng.integers(2)}" for p, i in rng.permutation(every))]
-    tables = write(tmp_path, sizes, *rows)
+        header, rows = (
+            MEMBERS,
+            [(pool, f"i{i}", rng.integers(2)) for pool, n in sizes.items() for i in range(n)],
+        )
+    tables = write(tmp_path, sizes, header, *map(",".join, rng.permutation(rows)))
     rankings = ranked(tables, *rng.normal(size=(2, 3, len(tables.items))), k=3)
+    cells = pd.MultiIndex.from_product([range(2), range(3)], names=["pool", "judge"])
 
     def said(n):
         first = labelled(rankings, **{form: getattr(tables, form)[:n]})
         if form == "anchors":
-            outcomes, counts = of_pairs(first, "disputed", 0)
-            rate = pd.DataFrame(np.ones((3, 2))).rename_axis("judge").rename_axis("pool", axis=1)
-            counting = at_one_rate(outcomes, rate.stack() * counts["rate"])
+            outcomes = of_pairs(first, "disputed", 0)[0]
+            counting = at_one_rate(outcomes, pd.Series(1.0, cells))
         else:
             outcomes = of_members(first, 0, in_order=True)[0]
             counting = one_a_pool(outcomes, rankings, 0)
-        ordered = outcomes.sort_values(["judge", "pool", "at"]).reset_index(drop=True)
-        return ordered, counting.reset_index(drop=True)
+        return outcomes.sort_values(["judge", "pool", "at"]), counting
 
-    n = len(rows) - 1
-    for whole, part in zip(said(n), zip(*map(said, range(n)), strict=True), strict=True):
-        assert len(whole) > 3
-        for i, of in enumerate(part):
-            expected = whole[whole["at"] < i].reset_index(drop=True)
-            assert_frame_equal(of, expected, check_dtype=False)
+    whole = said(len(rows))
+    assert min(map(len, whole)) > 3
+    for n in range(len(rows)):
+        for part, of_all in zip(said(n), whole, strict=True):
+            expected = of_all[of_all["at"] < n].reset_index(drop=True)
+            assert_frame_equal(part.reset_index(drop=True), expected, check_dtype=False)
 
 
 @pytest.mark.heavy
@@ -270,22 +275,27 @@ def test_over_unlike_pools_every_pair_has_the_same_chance_to_count(tmp_path):
     """A pool of 12 contents and 20 of 4, 3 pairs of each labelled, all disputed: bias-aware is
     right in the small pools, whose 60 labels are of 120 pairs, and wrong in the large one."""
     rng, sizes = default_rng(2), {"p": 12} | {f"q{g:02}": 4 for g in range(20)}
-    first = {pool: [*itertools.combinations(range(n), 2)] for pool, n in sizes.items()}
     rows = [
         f"{pool},i{a},i{b}"
-        for pool, pairs in first.items()
-        for a, b in (pairs[i] for i in rng.permutation(len(pairs))[:3])
+        for pool, n in sizes.items()
+        for a, b in rng.permutation([*itertools.combinations(range(n), 2)])[:3]
     ]
     tables = write(tmp_path, sizes, PAIRS, *rows)
     estimate = np.concatenate([np.arange(n) * (1 if n == 12 else -1.0) for n in sizes.values()])
     rankings = ranked(tables, -estimate, estimate)
-    counted = [decided(rankings, seed=seed)[1][0] for seed in range(300)]
-    assert {(d.n_discordant, d.n_right, d.n_disputed) for d in counted} == {(63, 60, 186)}
+    (judge,) = decided(rankings)[1]
+    assert (judge.n_discordant, judge.n_right, judge.n_disputed) == (63, 60, 186)
+    cells = pd.MultiIndex.from_product([range(len(sizes)), [0]], names=["pool", "judge"])
+    n_right, n = [], 300
+    for seed in range(n):
+        outcomes, counts = of_pairs(rankings, "pairs", seed)
+        counting = at_one_rate(outcomes, pd.Series(counts["rate"].ravel(), cells))
+        n_right.append(counting["right"].sum())
+        assert len(counting) - n_right[-1] == 3
+    assert (judge.n_used_right, judge.n_used) == (n_right[0], n_right[0] + 3)
     # A pair of a small pool is labelled with chance 1/2, one of the large pool with 3 / 66.
-    n_right = np.array([d.n_used_right for d in counted])
-    assert {d.n_used - d.n_used_right for d in counted} == {3}
     mean, variance = 60 * (3 / 66) * 2, 60 * (6 / 66) * (60 / 66)
-    assert abs(n_right.mean() - mean) < 4 * np.sqrt(variance / len(counted))
+    assert abs(np.mean(n_right) - mean) < 4 * np.sqrt(variance / n)
     (judge,) = decided(labelled(rankings, anchors=tables.anchors[3:]))[1]
     assert (judge.n_used, judge.n_used_right) == (60, 60)  # the large pool's have no answer
 

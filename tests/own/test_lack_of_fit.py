@@ -39,8 +39,10 @@ def frames(seed=0, prompts=60, *, cycle=0.0, of_answers=0.0, c=0.5, curvature=0.
     return pd.DataFrame(shown).astype({"p_first": float}), items
 
 
-def tables(**population):
-    return own.read(*frames(**population), covariates=["words"])
+def board_of(verdicts, items, **options):
+    tables = own.read(verdicts, items, covariates=["words"])
+    (board,) = own.leaderboard(tables, ["words"], **options)
+    return board
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,8 @@ def tables(**population):
     ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
 )
 def test_what_a_leaderboard_leaves_out(population, effects, said):
-    boards = own.leaderboard(tables(**population), ["words"], standardise=False)
+    tables = own.read(*frames(**population), covariates=["words"])
+    boards = own.leaderboard(tables, ["words"], standardise=False)
     tests = boards[0].left_out
     assert set(tests["effect"][tests["p"] < 0.01]) == effects
     assert said in str(boards.report("", []))
@@ -69,10 +72,8 @@ def test_swapping_sides_changes_no_test_across_prompts():
     swapped["p_first"] = 1 - swapped["p_first"]
     tests = []
     for given in (verdicts, swapped):
-        read = own.read(given, items, covariates=["words"])
-        (board,) = own.leaderboard(read, ["words"], position="no")
-        across = board.left_out[board.left_out["effect"] != OF_ANSWERS]
-        tests.append(across.reset_index(drop=True))
+        left_out = board_of(given, items, position="no").left_out
+        tests.append(left_out[left_out["effect"] != OF_ANSWERS].reset_index(drop=True))
     assert len(tests[0]) == 3
     pd.testing.assert_frame_equal(*tests)
 
@@ -81,28 +82,23 @@ def test_what_the_model_has_is_not_tested():
     """Of two models there is no cycle; of two answers, squares about their mean are equal."""
     verdicts, items = frames()
     two = verdicts[(verdicts["first"] < 2) & (verdicts["second"] < 2)]
-    tables = own.read(two, items[items["item"] < 2], covariates=["words"])
-    (board,) = own.leaderboard(tables, ["words"])
-    assert board.left_out["effect"].tolist() == [OF_ANSWERS]
+    left_out = board_of(two, items[items["item"] < 2]).left_out
+    assert left_out["effect"].tolist() == [OF_ANSWERS]
 
 
 def test_graded_verdicts_that_repeat_are_found():
     verdicts, items = frames()
-    pair = np.sort(verdicts[["first", "second"]], axis=1)
-    first = verdicts.groupby([verdicts["pool"], pair[:, 0], pair[:, 1]])["p_first"].transform(
-        "first"
-    )
+    low, high = np.sort(verdicts[["first", "second"]], axis=1).T
+    first = verdicts.groupby([verdicts["pool"], low, high])["p_first"].transform("first")
     same = np.where(verdicts["first"] < verdicts["second"], first, 1 - first)
     graded = verdicts.assign(p_first=0.5 + 0.3 * (same - 0.5))
     for given, expected in ((graded, True), (verdicts, False)):
-        tables = own.read(given, items, covariates=["words"])
-        (board,) = own.leaderboard(tables, ["words"])
-        p = board.left_out.set_index("effect")["p"]
+        p = board_of(given, items).left_out.set_index("effect")["p"]
         assert (p[OF_ANSWERS] < 0.01) == expected
 
 
 def test_with_few_prompts_nothing_is_tested():
-    (board,) = own.leaderboard(tables(prompts=14, cycle=2.0), ["words"])
+    board = board_of(*frames(prompts=14, cycle=2.0))
     assert board.left_out.empty
     assert board.record()["left_out"] == []
     assert board.record()["untested"] == "there are fewer than 15 prompts"

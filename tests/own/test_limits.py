@@ -59,18 +59,13 @@ def test_rankings_are_estimated_by_pairs_and_judges(asked, tables):
     assert n_bytes(rankings.orders(*rankings.pairs())) <= asked("pairs of contents")
 
 
-COMPILED = [
-    (("fit", "--joint"), "joint "),
-    (("leaderboard", "--joint", "--covariates", "words"), "biases of 2 judges"),
-    (("replay",), "recalls of "),
-]
-"""Commands that compile before they know how much they need."""
-
-
 @pytest.mark.parametrize(
     ("argv", "counts"),
     [
-        *(heavy(*case) for case in COMPILED),
+        # These compile before they know how much they need.
+        heavy(("fit", "--joint"), "joint "),
+        heavy(("leaderboard", "--joint", "--covariates", "words"), "biases of 2 judges"),
+        heavy(("replay",), "recalls of "),
         (("doctor",), "results of 2 judges on 3 pools"),
         (("fit",), "fits of a pool and a judge, padded to 3 items"),
         (("identify", "--covariates", "words"), "profiles of 1 coefficients among"),

@@ -126,28 +126,19 @@ def test_the_quick_reader_takes_plain_tables(text):
     assert_frame_equal(quick, careful, check_index_type=False)
 
 
-SURPRISES = {
-    "a separator in quotes": PLAIN.replace("NA", '"N,A"'),
-    "a quote within": PLAIN.replace("NA", 'N"A'),
-    "a quote not closed": PLAIN.replace("x y", '"x y'),
-    "a quoted line break": QUOTED.replace("x y", "x\ny"),
-    "a lone carriage return": PLAIN.replace("NA", "N\rA"),
-    "a NUL": PLAIN.replace("NA", "N\0A"),
-    "a byte order mark within": PLAIN.replace("p,", "\ufeffp,"),
-    "a short row": PLAIN.replace(",007", ""),
-    "a blank line": PLAIN.replace("\n", "\n\n", 1),
-    "a blank row": PLAIN.replace("\n", "\n,,\n", 1),
-    "a header only": "pool,first,second",
-}
-
-
-@pytest.mark.parametrize("case", SURPRISES)
-def test_the_quick_reader_leaves_surprises_to_the_careful_one(case):
-    assert both_readers(SURPRISES[case])[0] is None
+@pytest.mark.parametrize(
+    "text",
+    [PLAIN.replace("NA", "N\0A"), PLAIN.replace("NA", "N\ufeffA"), "a,b\nlong,x,y\nshort\n"],
+)
+def test_the_quick_reader_leaves_surprises_to_the_careful_one(text):
+    """Beside those that the next test finds."""
+    assert both_readers(text)[0] is None
 
 
 FRAGMENTS = st.lists(
-    st.sampled_from(["a", "b ", ",", ",", "\n", '\n"', '",', '"', "\r", "\0", " ", ";", '""'])
+    st.sampled_from(
+        ["a", "b ", ",", ",", "\n", '\n"', '",', '"', "\r", "\0", "\ufeff", " ", ";", '""']
+    )
 )
 
 

@@ -52,8 +52,8 @@ def test_estimates_bound_what_is_allocated(as_rows, asked, monkeypatch):
     assert n_bytes(together.rows.columns) <= asked("biases of")
 
 
-@pytest.mark.heavy
-def test_rankings_are_estimated_by_pairs_and_judges(asked, tables):
+def test_rankings_are_estimated_by_pairs_and_judges(asked, tables, monkeypatch):
+    monkeypatch.setattr("jbt.own.gates.rankings.fit", lambda *_, **__: [])  # which takes long
     batch = own.load(*tables(), ["words"])
     rankings = Rankings.of(batch.tables, batch, 1)
     assert n_bytes(rankings.orders(*rankings.pairs())) <= asked("pairs of contents")

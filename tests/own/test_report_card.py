@@ -118,11 +118,9 @@ def test_of_prompts_a_share_is_the_mean_of_theirs():
     each = own.report_card(own.read(verdicts, items, anchors)).measure("consistency")
     assert mine["n"].tolist() == each["n"].tolist()
     assert not np.allclose(mine["share"], each["share"])
-    (right, _), text = (
-        cards.report("Cards", []).answer,
-        cards.report("Cards", []).text(verbose=True),
-    )
-    assert "pairs, each prompt counted once; a coin" in right
+    report = cards.report("Cards", [])
+    text = report.text(verbose=True)
+    assert "pairs, each prompt counted once; a coin" in report.answer[0]
     assert "All judges: averages over prompts" in text
     assert "so that each prompt weighs the same" in text
     with pytest.raises(ValueError, match="unit must be one of pair, prompt"):

@@ -86,9 +86,9 @@ def test_a_wrong_word_is_refused_with_what_is_allowed(names, argument, values, a
             assert str(error.value).endswith(f", got {value!r}")
 
 
-@pytest.mark.heavy
-def test_words_as_they_are_allowed(files):
+def test_words_as_they_are_allowed(files, monkeypatch):
     """NumPy's truth values and integers are as good as Python's."""
+    monkeypatch.setattr("jbt.own.gates.rankings.fit", lambda *_, **__: [])  # which takes long
     read = own.read(*files, covariates=["words"], merge_pools=np.bool_(False))
     batch = own.Batch.of(read, ["words"], standardise=np.bool_(True))
     Rankings.of(read, batch, np.int64(1))

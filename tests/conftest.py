@@ -3,6 +3,7 @@ compiled quickly and once; key reuse checked."""
 
 import gc
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -66,18 +67,50 @@ def data() -> Path:
 
 
 @pytest.fixture
-def jbt(capsys):
+def folder(tmp_path, monkeypatch) -> Path:
+    """An empty folder, in which the test runs."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def outcome(capsys):
+    """Give a command, as words or as one line, that ends with this code; returns what it writes to
+    standard output and error."""
+
+    def give(*words, code=0):
+        words = shlex.split(*words) if len(words) == 1 else map(str, words)
+        capsys.readouterr()
+        assert cli.main([*words]) == code
+        return capsys.readouterr()
+
+    return give
+
+
+@pytest.fixture
+def jbt(outcome):
     """Give a command; returns what it prints, or where it refuses its last line."""
 
     def give(*words, code=0) -> str:
-        capsys.readouterr()
-        assert cli.main([*map(str, words)]) == code
-        shown = capsys.readouterr()
+        shown = outcome(*words, code=code)
         if code != 2:
             return shown.out
         line = shown.err.splitlines()[-1]
         assert line.startswith("error: ")
         return line
+
+    return give
+
+
+@pytest.fixture
+def refused(outcome):
+    """Give a command that ends with a line of error, perhaps of more with a hint; returns it."""
+
+    def give(*words, lines=1) -> str:
+        said = outcome(*words, code=2).err
+        assert said.startswith("error: ")
+        assert len(said.splitlines()) == lines
+        return said
 
     return give
 

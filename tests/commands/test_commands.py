@@ -36,94 +36,87 @@ BAD = {
 }
 
 
+TABLES = "--verdicts verdicts.csv --items items.csv"
+
+
+@pytest.fixture
+def folder(folder, tables):
+    """With tables, and with files that are none."""
+    tables()
+    (folder / "binary.csv").write_bytes(bytes(range(256)) * 20)
+    (folder / "answers.jsonl").write_text('{"first": "a"}\n')
+    return folder
+
+
 @pytest.mark.parametrize("case", BAD)
-def test_bad_tables_end_with_one_line_and_nothing_written(case, tables, tmp_path, capsys):
-    v, i = tables(*BAD[case][:2])
-    out = tmp_path / "out.json"
-    options = ["--verdicts", str(v), "--items", str(i), "--covariates", "words", "--json", str(out)]
-    assert cli.main(["fit", *options]) == 2
-    error = capsys.readouterr().err
-    assert BAD[case][2] in error
-    assert str(tmp_path) in error
-    assert len(error.splitlines()) == 1
-    assert not out.exists()
+def test_bad_tables_end_with_one_line_and_nothing_written(case, folder, tables, refused):
+    verdicts, items, message = BAD[case]
+    tables(verdicts, items)
+    said = refused(f"fit {TABLES} --covariates words --json out.json")
+    assert message in said
+    assert re.match(r"error: (verdicts|items)\.csv", said)
+    assert not (folder / "out.json").exists()
 
 
 @pytest.mark.parametrize(
     ("command", "message"),
     [
         (
-            "fit --covariates lists --transform log",
+            f"fit --covariates lists --transform log {TABLES}",
             "line 2: log of lists = 0 is undefined, needs values above 0\n",
         ),
-        ("fit --k 2", "k must lie in 1..1 (pool 'q' has 2 contents), got 2"),
-        ("fit --lam 1e308", "lam must lie within 1e-06..1e+06, got 1e+308"),
-        ("fit --lam-b -1", "lam_b must be"),
-        ("fit --judge c", "no judge 'c': a, b"),
-        ("fit --covariates words words", "asked for twice"),
-        ("fit --joint --discrimination a=1 a=2", "--discrimination names 'a' twice"),
-        ("fit --joint --discrimination a", "--discrimination is 'a', allowed: NAME=NUMBER"),
-        ("replay --seeds 1000000", "seeds must be at most 10000"),
-        ("leaderboard --no-merge-pools", "all pools are always merged here"),
-    ],
-)
-def test_bad_options(command, message, tables, capsys):
-    v, i = tables()
-    assert cli.main([*command.split(), "--verdicts", str(v), "--items", str(i)]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert len(error.splitlines()) == message.count("\n") + 1
-
-
-def test_files_that_are_no_tables(tables, tmp_path, capsys):
-    v, _ = tables()
-    binary, lines = tmp_path / "binary.csv", tmp_path / "answers.jsonl"
-    binary.write_bytes(bytes(range(256)) * 20)
-    lines.write_text('{"first": "a"}\n')
-    before, nowhere = v.read_bytes(), tmp_path / "no" / "out.json"
-    for command, message in (
-        (["fit", "--verdicts", str(tmp_path / "none.csv")], "no such file"),
-        (["fit", "--verdicts", str(binary)], "error: "),
+        (f"fit --k 2 {TABLES}", "k must lie in 1..1 (pool 'q' has 2 contents), got 2"),
+        (f"fit --lam 1e308 {TABLES}", "lam must lie within 1e-06..1e+06, got 1e+308"),
+        (f"fit --lam-b -1 {TABLES}", "lam_b must be"),
+        (f"fit --judge c {TABLES}", "no judge 'c': a, b"),
+        (f"fit --covariates words words {TABLES}", "asked for twice"),
+        (f"fit --joint --discrimination a=1 a=2 {TABLES}", "--discrimination names 'a' twice"),
+        (f"fit --joint --discrimination a {TABLES}", "--discrimination is 'a', allowed: NAME=NUM"),
+        (f"replay --seeds 1000000 {TABLES}", "seeds must be at most 10000"),
+        (f"leaderboard --no-merge-pools {TABLES}", "all pools are always merged here"),
+        ("fit --verdicts none.csv", "no such file"),
+        ("fit --verdicts binary.csv", "error: "),
         (
-            ["fit", "--verdicts", str(lines)],
-            f"is JSON, no table: make tables of it by jbt import {lines}",
+            "fit --verdicts answers.jsonl",
+            "is JSON, no table: make tables of it by jbt import answers.jsonl",
         ),
-        (["fit", "--verdicts", str(tmp_path)], "cannot be read"),
-        (["fit", "--verdicts", str(v), "--covariates", "words"], "--items"),
+        ("fit --verdicts .", "cannot be read"),
+        ("fit --verdicts verdicts.csv --covariates words", "--items"),
         (
-            ["fit", "--verdicts", str(v), "--json", str(v)],
-            f"cannot write {v}: this command reads it",
+            "fit --verdicts verdicts.csv --json verdicts.csv",
+            "cannot write verdicts.csv: this command reads it",
         ),
         # Found out before anything is read or computed.
-        (["fit", "--verdicts", "none.csv", "--json", str(nowhere)], "no folder"),
-        (["plan", "pairing", "--json", str(tmp_path)], "it is a folder"),
-        (["leaderbord"], "error: unknown command 'leaderbord': did you mean jbt leaderboard\n"),
-        (["sweep", "nothing"], "unknown sweep"),
-        (["sweep", "paired", "--pool", "10"], "--pool takes no number, got 10: did you mean --po"),
-    ):
-        assert cli.main(command) == 2
-        error = capsys.readouterr().err
-        assert message in error
-        assert len(error.splitlines()) == 1
-    assert v.read_bytes() == before
+        ("fit --verdicts none.csv --json no/out.json", "no folder"),
+        ("plan pairing --json .", "it is a folder"),
+        ("leaderbord", "error: unknown command 'leaderbord': did you mean jbt leaderboard\n"),
+        ("sweep nothing", "unknown sweep"),
+        ("sweep paired --pool 10", "--pool takes no number, got 10: did you mean --po"),
+    ],
+)
+def test_what_is_refused(command, message, folder, refused):
+    is_hinted = "--transform log" in command
+    assert message in refused(command, lines=1 + is_hinted)
+    assert (folder / "verdicts.csv").read_text() == VERDICTS
 
 
-def fit_json(tmp_path, *options):
-    out = tmp_path / "fit.json"
-    assert cli.main(["fit", *options, "--json", str(out)]) == 0
-    text = out.read_text()
-    assert "NaN" not in text
-    return json.loads(text)
+@pytest.fixture
+def fit(folder, outcome):
+    """Fit with these options; returns what is written as JSON, on standard output and on error."""
+
+    def give(line):
+        shown = outcome(f"fit {line} --json fit.json")
+        text = (folder / "fit.json").read_text()
+        assert "NaN" not in text
+        return json.loads(text), *shown
+
+    return give
 
 
 @pytest.mark.heavy
-def test_fit_reports_everything(tables, tmp_path, capsys):
-    v, i = tables()
-    options = ["--verdicts", str(v), "--items", str(i), "--covariates", "words", "lists"]
-    content = fit_json(
-        tmp_path, *options, "--per-pool", "--verbose", "--out", str(tmp_path / "out")
-    )
-    shown = capsys.readouterr()
+def test_fit_reports_everything(fit, folder):
+    options = "--covariates words lists --per-pool --verbose --out out"
+    content, text, notes = fit(f"{TABLES} {options}")
     assert content["settings"]["lam"] is None  # estimated
     records = {(r["pool"], r["judge"]): r for r in content["pools"]}
     statuses = {key: r["status"] for key, r in records.items()}
@@ -131,7 +124,6 @@ def test_fit_reports_everything(tables, tmp_path, capsys):
     assert statuses[("q", "a")] == "covariate_constant"
     assert statuses[("r", "a")] == "no_verdicts"
     assert records[("p", "a")]["items"] == ["x", "y", "z"]
-    text = shown.out
     for phrase in (
         "kappa > 0 favours the first shown",
         "logits per standard deviation of the covariate",
@@ -142,8 +134,8 @@ def test_fit_reports_everything(tables, tmp_path, capsys):
         "2 error verdicts dropped",
     ):
         assert phrase in text, phrase
-    assert "repeats are treated as independent" in shown.err
-    assert shown.err.startswith("fitting 7 verdicts ...\n")
+    assert "repeats are treated as independent" in notes
+    assert notes.startswith("fitting 7 verdicts ...\n")
 
     one, other = content["judges"]
     assert [c["covariate"] for c in one["c"]] == ["words", "lists"]
@@ -165,30 +157,29 @@ def test_fit_reports_everything(tables, tmp_path, capsys):
     assert (other["kappa"], other["flip_rate"]) == (None, None)
     assert other["top_k"]["differs_without_ties"] is None
 
-    report = (tmp_path / "out" / "report.md").read_text()
+    report = (folder / "out" / "report.md").read_text()
     assert "| judge | verdicts | ties |" in report
     assert "(figure.png)\n\n<!-- jbt " in report
-    table = pd.read_csv(tmp_path / "out" / "table.csv")
+    table = pd.read_csv(folder / "out" / "table.csv")
     assert set(table["quantity"].dropna()) == {"theta", "c", "kappa"}
     assert len(table[(table["pool"] == "p") & (table["quantity"] == "theta")]) == 6
-    assert (tmp_path / "out" / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert (folder / "out" / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.heavy
-def test_a_single_pool_prints_its_contents(tables, tmp_path, capsys):
+def test_a_single_pool_prints_its_contents(fit, tables):
     """Merged, items of one content are one line; equal qualities share a rank. The unit of a merged
     pool's verdicts is not seen here: no interval."""
     rows = [f"{p},{a},{b},tie" for p in "pq" for a in "xyz" for b in "xyz" if a != b]
     items = [f"{p},{a},{c},1" for p in "pq" for a, c in zip("xyz", "XYY", strict=True)]
-    v, i = tables(
+    tables(
         "pool,first,second,winner\n" + "\n".join(rows), "pool,item,content,n\n" + "\n".join(items)
     )
-    content = fit_json(tmp_path, "--verdicts", str(v), "--items", str(i), "--merge-pools")
+    content, text, _ = fit(f"{TABLES} --merge-pools")
     (pool,) = content["pools"]
     assert len(pool["theta"]) == 6
     assert [(r["content"], r["rank"]) for r in pool["ranking"]] == [("X", 1), ("Y", 1)]
     assert content["judges"][0]["kappa"]["estimate"] == pool["kappa"]
-    text = capsys.readouterr().out
     assert re.search(r"^1= +X +\+0 +\+0", text, re.MULTILINE)
     assert content["judges"][0]["kappa"]["basis"] == "merged"
     assert pool["kappa_low"] is None
@@ -197,33 +188,31 @@ def test_a_single_pool_prints_its_contents(tables, tmp_path, capsys):
 
 
 @pytest.mark.heavy
-def test_tables_of_another_form(tables, tmp_path, capsys):
+def test_tables_of_another_form(fit, tables):
     """Columns of other names, a winner by name; one order only, so that kappa is null."""
     verdict = "prompt;left;right;vote\nq;X;Y;x\nq;Y;Z;y\nq;X;Z;tie\n"
-    v, i = tables(verdict, "prompt\titem\tmodel\nq\tX\tm\nq\tY\tm\nq\tZ\tn\n")
+    tables(verdict, "prompt\titem\tmodel\nq\tX\tm\nq\tY\tm\nq\tZ\tn\n")
     names = "--pool prompt --first left --second right --winner vote --content model"
-    options = ["--verdicts", str(v), "--items", str(i), *names.split()]
-    (record,) = fit_json(tmp_path, *options)["pools"]
+    content, text, _ = fit(f"{TABLES} {names}")
+    (record,) = content["pools"]
     assert record["kappa"] is None
     assert record["theta"][0] == record["theta"][1] > record["theta"][2]
-    text = capsys.readouterr().out
     assert "3 rows, 3 verdicts kept\n1 tie, each half a win for both" in text
     assert "kappa fixed at 0, converged" in text
-    (record,) = fit_json(tmp_path, *options, "--position", "yes", "--ties", "drop")["pools"]
+    content, *_ = fit(f"{TABLES} {names} --position yes --ties drop")
+    (record,) = content["pools"]
     assert record["kappa"] > 0
     assert record["n_verdicts"] == 2
 
 
-def test_small_commands(capsys):
-    assert cli.main([]) == 0
-    start = capsys.readouterr().out
+def test_small_commands(jbt):
+    start = jbt()
     assert len(start.splitlines()) == 10
     for command in ("sweep crossing", "example tables; jbt audit", "ask run", "plan pairing"):
         assert f"\n  jbt {command}" in start
-    assert cli.main(["--version"]) == 0
-    assert cli.main(["--help"]) == 0
-    assert cli.main(["sweep"]) == 0
-    assert "crossing, crossing_choices, crossing_factors" in capsys.readouterr().out
+    assert jbt("--version")
+    assert jbt("--help")
+    assert "crossing, crossing_choices, crossing_factors" in jbt("sweep")
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,24 @@ def refused(outcome):
     return give
 
 
+@pytest.fixture(scope="session")
+def python():
+    """Give words to a Python of its own, which does not fail; returns what it prints."""
+
+    def give(*words, cwd=None, **environment) -> str:
+        done = subprocess.run(
+            [sys.executable, *words],
+            cwd=cwd,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return give
+
+
 @pytest.fixture
 def same_key_again():
     """Keys may be reused for the length of a test."""

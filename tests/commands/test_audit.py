@@ -18,19 +18,28 @@ from jbt.own.tables.folder import as_toml, settings_of
 MODELS = ["wren", "finch", "crow"]
 
 
-def battles(path, n=60, models=MODELS):
-    """One vote a prompt between two of the models, of which the first wins most."""
+def battles(path, models=MODELS):
+    """One vote a prompt of 60 between two of the models, of which the first wins most."""
     rows = []
-    for i in range(n):
+    for i in range(60):
         a, b = i % 3, (i + 1 + i // 3 % 2) % 3
-        words = [5 + i % 4, 6 + i % 7]
-        sides = [{"role": "assistant", "content": "word " * k} for k in words]
-        winner = ("model_a" if a < b else "model_b") if i % 5 else "tie"
         row = {"question_id": f"q{i}", "model_a": models[a], "model_b": models[b]}
-        row |= {"winner": winner, "tstamp": 1.0 + i, "judge": f"visitor {i}"}
-        row |= {f"conversation_{end}": [side] for end, side in zip("ab", sides, strict=True)}
-        rows.append(json.dumps(row))
-    path.write_text("\n".join(rows))
+        row |= {"winner": ("model_a" if a < b else "model_b") if i % 5 else "tie"}
+        row |= {"tstamp": 1.0 + i, "judge": f"visitor {i}"}
+        for end, words in (("a", 5 + i % 4), ("b", 6 + i % 7)):
+            row[f"conversation_{end}"] = [{"role": "assistant", "content": "word " * words}]
+        rows.append(row)
+    write_lines(path, rows)
+
+
+def write_lines(path, rows):
+    path.write_text("\n".join(map(json.dumps, rows)))
+
+
+def read(folder):
+    """The record and the text of the page of an audit."""
+    record = json.loads((folder / "audit.json").read_text())
+    return record, Tags((folder / "audit.html").read_text()).text
 
 
 class Tags(HTMLParser):
@@ -58,106 +67,101 @@ def audited(tmp_path_factory):
     return folder
 
 
-def test_one_command_from_a_file_to_a_page(audited, monkeypatch, capsys):
-    """Its parts are what the commands print, on the folder that it leaves."""
+@pytest.fixture
+def in_audited(audited, monkeypatch):
     monkeypatch.chdir(audited)
-    names = {path.name for path in (audited / "audit").iterdir()}
+    return audited
+
+
+def check_part(found, command, file):
+    """That a part of an audit is what its command writes, but for the settings."""
+    part = json.loads(file.read_text())
+    if command != "doctor":  # its record is a list
+        del part["settings"]
+    assert found[command] == part
+
+
+def test_one_command_from_a_file_to_a_page(in_audited, jbt):
+    """Its parts are what the commands print, on the folder that it leaves."""
+    names = {path.name for path in (in_audited / "audit").iterdir()}
     tables = {"verdicts.csv", "items.csv", "jbt.toml"}
     assert names == {"audit.html", "audit.json", "report.md", *tables}
-    found = json.loads((audited / "audit" / "audit.json").read_text())
+    found, text = read(in_audited / "audit")
     assert list(found)[:3] == ["settings", "answer", "next"]
     assert [line.split(":")[0] for line in found["answer"]] == ["Ranking", "Judge", "Correction"]
     assert "best models, by rank [plausible ranks]: wren 1" in found["answer"][0]
     assert "there are no trusted labels" in found["answer"][2]
     assert found["next"] == ["jbt plan prompts audit"]
-    text = Tags((audited / "audit" / "audit.html").read_text()).text
     assert "60 judges, taken as one crowd" in text
     assert "winner   <- winner" in text
     for command in ("leaderboard", "judge", "doctor"):
-        line = f"{command} audit".split()
-        assert f"jbt {' '.join(line)}" in text
-        assert cli.main([*line, "--json", "part.json", "--overwrite"]) == 0
-        part = json.loads((audited / "part.json").read_text())
-        part = {k: v for k, v in part.items() if k != "settings"} if command != "doctor" else part
-        assert found[command] == part
-        for cell in capsys.readouterr().out.split("\n\n")[0].split():
-            assert cell in text
+        assert f"jbt {command} audit" in text
+        printed = jbt(f"{command} audit --json part.json --overwrite")
+        check_part(found, command, in_audited / "part.json")
+        assert all(cell in text for cell in printed.split("\n\n")[0].split())
 
 
 @pytest.mark.heavy
-def test_again_over_its_own_files_alone(audited, monkeypatch, capsys):
-    monkeypatch.chdir(audited)
-    assert cli.main(["audit", "audit"]) == 0  # of the tables, which are kept
-    assert cli.main(["audit", "arena.jsonl"]) == 0
+def test_again_over_its_own_files_alone(in_audited, jbt, refused):
+    jbt("audit audit")  # of the tables, which are kept
+    jbt("audit arena.jsonl")
     for name in ("audit.html", "verdicts.csv"):
-        changed = audited / "audit" / name
+        changed = in_audited / "audit" / name
         before = changed.read_text()
         changed.write_text(before + "<!-- a note of mine -->\n")
-        capsys.readouterr()
-        assert cli.main(["audit", "arena.jsonl"]) == 2
-        assert f"{name}: it exists" in capsys.readouterr().err
+        assert f"{name}: it exists" in refused("audit arena.jsonl")
         changed.write_text(before)
-    assert cli.main(["audit", "arena.jsonl", "--overwrite"]) == 0
-    assert cli.main(["audit", "audit", "--first", "model_a"]) == 2
-    assert "--first is for files: audit is a folder of tables" in capsys.readouterr().err
+    jbt("audit arena.jsonl --overwrite")
+    said = "--first is for files: audit is a folder of tables"
+    assert said in refused("audit audit --first model_a")
 
 
 @pytest.mark.heavy
-def test_no_table_of_the_user_becomes_one_of_jbt(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_no_table_of_the_user_becomes_one_of_jbt(folder, jbt, refused):
     mine = "pool,judge,first,second,winner\np,j,x,y,first\np,k,y,z,second\nq,j,x,z,first\n"
-    (tmp_path / "verdicts.csv").write_text(mine)
-    (tmp_path / "anchors.csv").write_text("pool,better,worse\np,x,y\n")
-    (tmp_path / "other.csv").write_text("prompt,model_a,model_b,winner\nq1,g,h,model_a\n")
-    assert cli.main(["audit", ".", "--out", "."]) == 0
-    assert cli.main(["import", "other.csv", "--out", "."]) == 2
-    assert "verdicts.csv: it exists" in capsys.readouterr().err
-    assert (tmp_path / "verdicts.csv").read_text() == mine
-    assert (tmp_path / "anchors.csv").exists()
+    (folder / "verdicts.csv").write_text(mine)
+    (folder / "anchors.csv").write_text("pool,better,worse\np,x,y\n")
+    (folder / "other.csv").write_text("prompt,model_a,model_b,winner\nq1,g,h,model_a\n")
+    jbt("audit . --out .")
+    assert "verdicts.csv: it exists" in refused("import other.csv --out .")
+    assert (folder / "verdicts.csv").read_text() == mine
+    assert (folder / "anchors.csv").exists()
 
 
 @pytest.mark.nightly
-def test_the_covariate_varies_and_what_is_printed_by_a_command_is(tmp_path, monkeypatch, capsys):
+def test_the_covariate_varies_and_what_is_printed_by_a_command_is(folder, jbt):
     """Answers of one word have no length to correct for; a command line below a part is its own."""
-    monkeypatch.chdir(tmp_path)
     rows = [
         {"prompt": f"p{i}", "model_a": f"m{i % 3}", "model_b": f"m{(i + 1) % 3}"}
         | {"response_a": "x " * (3 + i % 4), "response_b": "x " * (2 + i % 5)}
         | {"winner": "model_a" if i % 3 else "model_b", "judge": f"j{i % 2}"}
         for i in range(24)
     ]
-    (tmp_path / "b.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    assert cli.main(["audit", "b.jsonl", "--order", "shown"]) == 0
-    found = json.loads((tmp_path / "audit" / "audit.json").read_text())
-    text = Tags((tmp_path / "audit" / "audit.html").read_text()).text
+    write_lines(folder / "b.jsonl", rows)
+    jbt("audit b.jsonl --order shown")
+    found, text = read(folder / "audit")
     (line,) = re.findall(r"Printed by jbt (identify .*)", text)
     assert line == "identify audit --content item --merge-pools"
-    assert cli.main([*line.split(), "--json", "i.json"]) == 0
-    part = json.loads((tmp_path / "i.json").read_text())
-    assert {k: v for k, v in part.items() if k != "settings"} == found["identify"]
-    one_word = [{**row, "response_a": "a", "response_b": "b"} for row in rows]
-    (tmp_path / "c.jsonl").write_text("\n".join(map(json.dumps, one_word)))
-    assert cli.main(["audit", "c.jsonl", "--out", "c"]) == 0
-    assert "covariates" not in settings_of(tmp_path / "c")
-    assert "Ranking: j0: best" in capsys.readouterr().out
+    jbt(f"{line} --json i.json")
+    check_part(found, "identify", folder / "i.json")
+    write_lines(folder / "c.jsonl", [row | {"response_a": "a", "response_b": "b"} for row in rows])
+    assert "Ranking: j0: best" in jbt("audit c.jsonl --out c")
+    assert "covariates" not in settings_of(folder / "c")
 
 
 @pytest.mark.heavy
-def test_labels_decide_and_what_fails_is_named(audited, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_labels_decide_and_what_fails_is_named(in_audited, monkeypatch):
+    anchors = {"pool": ["q1", "q2"], "better": ["finch", "wren"], "worse": ["crow", "crow"]}
     tables = own.read(
-        audited / "audit" / "verdicts.csv",
-        audited / "audit" / "items.csv",
-        pd.DataFrame(
-            {"pool": ["q1", "q2"], "better": ["finch", "wren"], "worse": ["crow", "crow"]}
-        ),
+        "audit/verdicts.csv",
+        "audit/items.csv",
+        pd.DataFrame(anchors),
         covariates=["words"],
         columns=own.Columns(judge=None),
     )
     found = own.audit(tables, covariates=["words"], transform="log1p")
-    assert [part.command for part in found.parts] == [
-        *("leaderboard", "judge", "identify", "gate", "doctor")
-    ]
+    commands = [part.command for part in found.parts]
+    assert commands == ["leaderboard", "judge", "identify", "gate", "doctor"]
     assert "by the labels: all verdicts: keep off" in found.answer[2]
     assert "plan labels" not in " ".join(found.following)
     # One part that stops leaves the others as they are.
@@ -168,24 +172,34 @@ def test_labels_decide_and_what_fails_is_named(audited, tmp_path, monkeypatch):
     assert without.record()["gate"] == found.record()["gate"]
 
 
+def compared(words, wins):
+    """Verdicts and items of prompts on which each model's answer, of so many words, is compared
+    with each other's; `wins` says of prompt, first and second whether the first does."""
+    verdicts = [
+        {"pool": p, "first": MODELS[i], "second": MODELS[j], "winner": MODELS[i if first else j]}
+        for p in range(len(words))
+        for i, j in [(0, 1), (1, 2), (0, 2)]
+        for first in [wins(p, i, j)]
+    ]
+    items = [
+        {"pool": p, "item": model, "content": model, "words": words[p, i]}
+        for p in range(len(words))
+        for i, model in enumerate(MODELS)
+    ]
+    return pd.DataFrame(verdicts), pd.DataFrame(items)
+
+
 @pytest.mark.heavy
 def test_where_the_labels_keep_the_correction_off_the_uncorrected_ranking_is_named():
     """The judge prefers long answers, and so do the labels."""
     rng = np.random.default_rng(0)
     words = rng.integers(5, 15, (60, 3)) + np.array([0, 0, 6])
-    items = [
-        {"pool": p, "item": model, "content": model, "words": words[p, i]}
-        for p in range(60)
-        for i, model in enumerate(MODELS)
-    ]
-    rows = [
-        {"pool": p, "first": MODELS[i], "second": MODELS[j], "winner": MODELS[i if wins else j]}
-        for p in range(60)
-        for i, j in [(0, 1), (1, 2), (0, 2)]
-        for wins in [rng.random() < expit(0.3 * (j - i) + 0.35 * (words[p, i] - words[p, j]))]
-    ]
+
+    def wins(p, i, j):
+        return rng.random() < expit(0.3 * (j - i) + 0.35 * (words[p, i] - words[p, j]))
+
     labels = pd.DataFrame({"pool": range(8), "better": "crow", "worse": "wren"})
-    found = own.audit(pd.DataFrame(rows), pd.DataFrame(items), labels, covariates=["words"])
+    found = own.audit(*compared(words, wins), labels, covariates=["words"])
     board = next(part.result for part in found.parts if part.command == "leaderboard")[0]
     assert board.models.loc[board.models["rank_naive"] == 1, "model"].item() == "crow"
     expected = ". Labels do not support correcting; best without correction: crow 1"
@@ -194,15 +208,8 @@ def test_where_the_labels_keep_the_correction_off_the_uncorrected_ranking_is_nam
 
 def test_where_the_prior_holds_c_the_uncorrected_ranking_is_named_first():
     """Each model writes at nearly one length, and the shorter one always wins."""
-    rows, items = [], []
-    for p in range(20):
-        for i, model in enumerate(MODELS):
-            words = 5 + i + (p == i)
-            items.append({"pool": p, "item": model, "content": model, "words": words})
-        for first, second in [(0, 1), (1, 2), (0, 2)]:
-            row = {"pool": p, "first": MODELS[first], "second": MODELS[second]}
-            rows.append({**row, "winner": MODELS[second if p % 4 == 0 else first]})
-    tables = own.read(pd.DataFrame(rows), pd.DataFrame(items), covariates=["words"])
+    words = np.arange(5, 8) + np.eye(20, 3, dtype=int)
+    tables = own.read(*compared(words, lambda p, i, j: p % 4 > 0), covariates=["words"])
     (answer,) = own.leaderboard(tables, ["words"]).report("", []).answer
     assert answer.startswith(
         "best without correction: wren 1, finch 2, crow 3; corrected by a coefficient"
@@ -248,31 +255,24 @@ def test_names_are_text_on_a_page():
 
 
 @pytest.mark.heavy
-def test_the_page_reads_on_every_screen(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    battles(tmp_path / "arena.jsonl", models=[*HOSTILE[:2], "a" * 90])
-    assert cli.main(["audit", "arena.jsonl"]) == 0
+def test_the_page_reads_on_every_screen(folder, jbt):
+    battles(folder / "arena.jsonl", models=[*HOSTILE[:2], "a" * 90])
+    jbt("audit arena.jsonl")
     with browser.browser() as started:
         for width, dark in ((400, True), (1280, False), (1600, True)):
-            made = tmp_path / "audit" / "audit.html"
+            made = folder / "audit" / "audit.html"
             assert browser.problems(started, made, width=width, dark=dark) == {made: []}
 
 
-def test_a_folder_stands_for_its_options(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert cli.main(["example", "ex"]) == 0
-    assert settings_of(tmp_path / "ex")["covariates"] == ["words"]
-    long = ["--verdicts", "ex/verdicts.csv", "--items", "ex/items.csv", "--anchors"]
-    long += ["ex/anchors.csv", "--covariates", "words", "--transform", "log"]
-    capsys.readouterr()
-    assert cli.main(["doctor", *long]) == 0
-    by_options = capsys.readouterr().out
-    assert cli.main(["doctor", "ex"]) == 0
-    by_folder = capsys.readouterr().out
-    assert by_folder == by_options.replace(" ".join(long), "ex")
+def test_a_folder_stands_for_its_options(folder, jbt):
+    jbt("example ex")
+    assert settings_of(folder / "ex")["covariates"] == ["words"]
+    long = "--verdicts ex/verdicts.csv --items ex/items.csv --anchors ex/anchors.csv"
+    long += " --covariates words --transform log"
+    assert jbt("doctor ex") == jbt(f"doctor {long}").replace(long, "ex")
     # What is typed replaces what the folder says, also in the commands proposed.
-    assert cli.main(["doctor", "ex", "--transform", "none"]) == 0
-    assert "> jbt leaderboard ex --transform none\n" in capsys.readouterr().out
+    printed = jbt("doctor ex --transform none")
+    assert "> jbt leaderboard ex --transform none\n" in printed
 
 
 @pytest.mark.parametrize(
@@ -292,11 +292,10 @@ def test_a_wrong_folder_is_explained(settings, message, tmp_path, capsys):
     assert message in "".join(capsys.readouterr())
 
 
-def test_a_file_is_no_folder(tmp_path, capsys):
-    (tmp_path / "v.csv").write_text("pool,first,second,winner\np,a,b,a\n")
-    for path, hint in ((tmp_path / "v.csv", "--verdicts"), (tmp_path / "w", "there is none")):
-        assert cli.main(["doctor", str(path)]) == 2
-        assert hint in capsys.readouterr().err
+def test_a_file_is_no_folder(folder, refused):
+    (folder / "v.csv").write_text("pool,first,second,winner\np,a,b,a\n")
+    for path, hint in (("v.csv", "--verdicts"), ("w", "there is none")):
+        assert hint in refused("doctor", path)
 
 
 def test_settings_survive_being_written(tmp_path):

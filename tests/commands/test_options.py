@@ -1,14 +1,11 @@
 """What holds of every command on a user's tables."""
 
-import csv
 import json
 import re
 
 import pandas as pd
 import pytest
 from support.marks import heavy, nightly
-
-from jbt import cli
 
 TABLES = {"doctor": [], "judge": [], "identify": [], "fit": [], "leaderboard": []}
 TABLES |= {"plan prompts": [], "replay": ["--rules", "round_robin", "--seeds", "1"]}
@@ -30,36 +27,36 @@ or that would leave a folder behind where they are run as code."""
 
 JUDGES = NAMES[1], NAMES[4]
 CONTENTS = [f"{name}&" for name in NAMES[:4]]
+REPORTS = {f"report/{name}" for name in ("report.md", "table.csv", "figure.png")}
 COVARIATE = "$w_{$|<b>=\x1b[1m"
 
 
 def write(path, rows):
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    pd.DataFrame(rows).to_csv(path, index=False)
+
+
+def read(path):
+    return pd.read_csv(path, dtype=str, keep_default_na=False)
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A folder with hostile tables, in which the commands run."""
-    monkeypatch.chdir(tmp_path)
+def folder(folder):
+    """With hostile tables."""
     verdicts, items = [], []
     for p, pool in enumerate([*NAMES, *map(str, range(4))]):
         for i, name in enumerate(NAMES[:4]):
-            items += [
-                {"pool": pool, "item": name, "content": CONTENTS[i], COVARIATE: 10 + 7 * i + p % 3}
-            ]
+            item = {"pool": pool, "item": name, "content": CONTENTS[i]}
+            items.append(item | {COVARIATE: 10 + 7 * i + p % 3})
             for j, other in enumerate(NAMES[:4]):
                 for judge in JUDGES if i != j else ():
                     winner = "first" if (i + p + (judge == JUDGES[0])) % 3 else "second"
                     row = {"pool": pool, "judge": judge, "first": name, "second": other}
                     verdicts.append(row | {"winner": winner})
-    write(tmp_path / "v.csv", verdicts)
-    write(tmp_path / "i.csv", items)
+    write(folder / "v.csv", verdicts)
+    write(folder / "i.csv", items)
     labels = zip(NAMES[:2], ["yes", "no"], strict=True)
-    write(tmp_path / "a.csv", [{"pool": NAMES[0], "item": i, "member": m} for i, m in labels])
-    return tmp_path
+    write(folder / "a.csv", [{"pool": NAMES[0], "item": i, "member": m} for i, m in labels])
+    return folder
 
 
 def written(folder):
@@ -79,14 +76,24 @@ def new(folder, before):
     return names
 
 
-def refuse(constant):
-    raise AssertionError(f"{constant} is no JSON")
+def read_json(folder):
+    """What a command found, without words that are no JSON."""
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is no JSON")
+
+    return json.loads((folder / "found.json").read_text(), parse_constant=refuse)
+
+
+def check_plain(text):
+    """That nothing in a text moves a cursor or turns the direction of writing."""
+    assert not re.search(r"[^\n -~\u00a1-\U0010ffff]|[\u2028\u202e]", text)
 
 
 def check_report(folder):
     """A report's tables have their columns, and no name is more than text."""
     report = (folder / "report.md").read_text(encoding="utf-8")
-    assert not re.search(r"[^\n -~\u00a1-\U0010ffff]|[\u2028\u202e]", report)
+    check_plain(report)
     mark = r"<!-- jbt (?:[0-9a-f]{64} [a-z]+\.[a-z]+(?:, )?){3,5} -->\n$"
     assert re.search(mark, report)
     report = re.sub(mark, "", report)
@@ -95,61 +102,56 @@ def check_report(folder):
     for block in re.findall(r"(?:^\|.*\n)+", bare, re.MULTILINE):
         assert len({line.count("|") for line in block.splitlines()}) == 1
     assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
-    assert len(pd.read_csv(folder / "table.csv", keep_default_na=False)) > 0
+    assert len(read(folder / "table.csv")) > 0
 
 
 @pytest.mark.parametrize(
     "command",
     [*map(heavy, EACH_TIME), *(nightly(name) for name in TABLES if name not in EACH_TIME)],
 )
-def test_a_name_is_nothing_but_a_name(command, folder, capsys):
+def test_a_name_is_nothing_but_a_name(command, folder, jbt):
     """Nothing is executed, and nothing written elsewhere."""
     before = written(folder)
     tables = ["--verdicts", "v.csv", "--items", "i.csv", "--covariates", COVARIATE]
     outputs = ["--out", "report", "--json", "found.json"]
-    assert cli.main([*command.split(), *tables, *outputs, *TABLES[command]]) == 0
+    printed = jbt(*command.split(), *tables, *outputs, *TABLES[command])
     more = ["pairs.csv", "pairs.png"] * (command == "leaderboard")
-    reports = {f"report/{name}" for name in ("report.md", "table.csv", "figure.png", *more)}
+    reports = REPORTS | {f"report/{name}" for name in more}
     assert new(folder, before) == {"found.json", *reports}
     check_report(folder / "report")
-    found = json.loads((folder / "found.json").read_text(), parse_constant=refuse)
-    assert COVARIATE in json.dumps(found, ensure_ascii=False).replace("\\u001b", "\x1b")
-    shown = capsys.readouterr()
-    assert not re.search(r"[^\n -~\u00a1-\U0010ffff]|[\u2028\u202e]", shown.out)
+    found = json.dumps(read_json(folder), ensure_ascii=False)
+    assert COVARIATE in found.replace("\\u001b", "\x1b")
+    check_plain(printed)
 
 
-def test_names_are_imported_as_they_are(folder):
+def test_names_are_imported_as_they_are(folder, jbt):
     before = written(folder)
-    assert cli.main(["import", "v.csv", "--out", "in", "--json", "found.json"]) == 0
+    jbt("import v.csv --out in --json found.json")
     assert new(folder, before) == {"in/verdicts.csv", "in/items.csv", "in/jbt.toml", "found.json"}
-    with (folder / "in" / "items.csv").open(newline="", encoding="utf-8") as file:
-        items = {(row["pool"], row["item"]) for row in csv.DictReader(file)}
-    assert {item for _, item in items} == set(NAMES[:4])
-    assert {pool for pool, _ in items} == {*NAMES, *map(str, range(4))}
-    found = json.loads((folder / "found.json").read_text(), parse_constant=refuse)
-    assert set(found["judges"]) == set(JUDGES)
+    items = read(folder / "in" / "items.csv")
+    assert {*items["item"]} == {*NAMES[:4]}
+    assert {*items["pool"]} == {*NAMES, *map(str, range(4))}
+    assert set(read_json(folder)["judges"]) == set(JUDGES)
 
 
 @pytest.mark.heavy
-def test_a_study_of_such_names(folder):
+def test_a_study_of_such_names(folder, jbt):
     rows = [
         {"item": name, "text": f"{name}\nend", COVARIATE: 3 + i} for i, name in enumerate(NAMES)
     ]
     write(folder / "items.csv", rows)
     before = written(folder)
     begin = ["ask", "s", "--items", "items.csv", "--covariates", COVARIATE, "--n", "4"]
-    assert cli.main([*begin, "--judges", *JUDGES, "--out", "ask.csv"]) == 0
-    with (folder / "ask.csv").open(newline="", encoding="utf-8") as file:
-        asked = list(csv.DictReader(file))
-    assert {row["first"] for row in asked} <= set(NAMES)
-    assert {row["judge"] for row in asked} <= set(JUDGES)
-    assert all(row["first_text"] == f"{row['first']}\nend" for row in asked)
-    write(folder / "told.csv", [row | {"winner": row["second"]} for row in asked])
-    assert cli.main(["tell", "s", "told.csv"]) == 0
-    assert cli.main(["status", "s", "--json", "found.json", "--out", "report"]) == 0
-    reports = {f"report/{name}" for name in ("report.md", "table.csv", "figure.png")}
+    jbt(*begin, "--judges", *JUDGES, "--out", "ask.csv")
+    asked = read(folder / "ask.csv")
+    assert {*asked["first"]} <= {*NAMES}
+    assert {*asked["judge"]} <= {*JUDGES}
+    assert (asked["first_text"] == asked["first"] + "\nend").all()
+    write(folder / "told.csv", asked.assign(winner=asked["second"]))
+    jbt("tell s told.csv")
+    jbt("status s --json found.json --out report")
     study = {name for name in new(folder, before) if name.startswith("s/")}
-    assert new(folder, before) == {"ask.csv", "told.csv", "found.json", *reports, *study}
+    assert new(folder, before) == {"ask.csv", "told.csv", "found.json", *REPORTS, *study}
     assert {name.count("/") for name in study} == {1}
     check_report(folder / "report")
-    json.loads((folder / "found.json").read_text(), parse_constant=refuse)
+    read_json(folder)

@@ -55,15 +55,16 @@ def contents():
     return {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
 
 
-def refused(line, capsys, reason):
-    """A command that ends in one line and leaves every file as it was."""
-    before = contents()
-    capsys.readouterr()
-    assert cli.main(line.split()) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert reason in said
-    assert contents() == before
+@pytest.fixture
+def nothing_written(refused):
+    """Give a command that is refused for this reason and leaves every file as it was."""
+
+    def give(line, reason):
+        before = contents()
+        assert reason in refused(line)
+        assert contents() == before
+
+    return give
 
 
 def with_output(command, option, target, tmp_path):
@@ -77,22 +78,22 @@ def with_output(command, option, target, tmp_path):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_nothing_is_written_over_without_leave(folder, capsys, tmp_path, command):
+def test_nothing_is_written_over_without_leave(folder, nothing_written, tmp_path, command):
     """What is read and what is a study's never; another file of the user's with --overwrite."""
     overwrite = "" if command.startswith("sweep") else " --overwrite"
     refusals = [("journal", overwrite, "belongs to the study"), ("mine", "", "--overwrite")]
     refusals.append(("study/items.csv", overwrite, "belongs to the study"))
     if "verdicts.csv" in command:
-        refusals.append(("hard_link", overwrite, "this command reads it"))
-        refusals.append(("link", overwrite, "this command reads it"))
+        links = ("hard_link", "link")
+        refusals += [(name, overwrite, "this command reads it") for name in links]
     for option in COMMANDS[command]:
         for target, more, reason in refusals:
-            refused(with_output(command, option, target, tmp_path) + more, capsys, reason)
+            nothing_written(with_output(command, option, target, tmp_path) + more, reason)
         if "FILE" in option:
-            refused(with_output(command, option, "study", tmp_path), capsys, "it is a folder")
+            nothing_written(with_output(command, option, "study", tmp_path), "it is a folder")
 
 
-def test_other_files_that_are_not_written(folder, tmp_path, capsys):
+def test_other_files_that_are_not_written(folder, tmp_path, nothing_written):
     (folder / "both").mkdir(exist_ok=True)
     (tmp_path / "one").symlink_to(tmp_path / "two")
     (tmp_path / "two").symlink_to(tmp_path / "one")
@@ -110,77 +111,78 @@ def test_other_files_that_are_not_written(folder, tmp_path, capsys):
         (f"judge {TABLES} --json {tmp_path / 'one'}", "lead in a circle"),
         (f"judge {TABLES} --overwrite --json {damaged}", "belongs to the study"),
     ):
-        refused(line, capsys, reason)
+        nothing_written(line, reason)
     assert b"stXdy" in damaged.read_bytes()
     table = tmp_path / "crossing" / "table.csv"
     table.parent.mkdir()
     table.write_text("mine")  # of another program
-    refused(f"sweep crossing --preset smoke --out {tmp_path}", capsys, "but no results.zarr")
+    nothing_written(f"sweep crossing --preset smoke --out {tmp_path}", "but no results.zarr")
     assert table.read_text() == "mine"
 
 
 @pytest.mark.heavy
-def test_a_report_is_written_over_until_somebody_changes_it(folder, capsys):
+def test_a_report_is_written_over_until_somebody_changes_it(folder, jbt, nothing_written):
     line = f"judge {TABLES} --json judge.json --out report"
     for _ in range(2):
-        assert cli.main(line.split()) == 0
+        jbt(line)
     for name in ("report.md", "table.csv", "figure.png"):
         before = Path("report", name).read_bytes()
         Path("report", name).write_bytes(before + b"mine")
-        refused(line, capsys, f"report/{name}: it exists")
+        nothing_written(line, f"report/{name}: it exists")
         Path("report", name).write_bytes(before)
     Path("report/table.csv").write_text("mine")
-    assert cli.main([*line.split(), "--overwrite"]) == 0
+    jbt(f"{line} --overwrite")
     assert "mine" not in Path("report/table.csv").read_text()
     Path("judge.json").write_text("")  # an empty file holds nothing to lose
-    assert cli.main(line.split()) == 0
-    assert cli.main(f"judge {TABLES} --json /dev/null".split()) == 0
+    jbt(line)
+    jbt(f"judge {TABLES} --json /dev/null")
 
 
-def test_queries_are_written_over_once_their_answers_are_told(folder, capsys):
+def test_queries_are_written_over_once_their_answers_are_told(folder, jbt, nothing_written):
     ask = "ask study --n 1 --out asked.csv"
     for _ in range(2):  # nobody has answered, and the study knows what it asked
-        assert cli.main(ask.split()) == 0
+        jbt(ask)
     asked = pd.read_csv("asked.csv").assign(winner="first")
     asked.to_csv("asked.csv", index=False)
-    refused(ask, capsys, "asked.csv: it exists")
-    assert cli.main(["tell", "study", "asked.csv"]) == 0
-    assert cli.main(ask.split()) == 0
+    nothing_written(ask, "asked.csv: it exists")
+    jbt("tell study asked.csv")
+    jbt(ask)
     assert "winner" not in pd.read_csv("asked.csv")
 
 
-@pytest.mark.heavy
-def test_a_study_does_not_begin_over_files_of_the_user(tmp_path, capsys):
-    items = tmp_path / "mine.csv"
-    items.write_text("item,text\na,x\nb,x\n")
-    for name in ("items.csv", "anchors.csv"):
-        study = tmp_path / f"of {name}"
-        study.mkdir()
-        (study / name).write_text("precious")
-        anchors = tmp_path / "labels.csv"
-        anchors.write_text("better,worse\na,b\n")
-        argv = ["ask", str(study), "--items", str(items), "--anchors", str(anchors)]
-        assert cli.main(argv) == 2
-        assert f"{study / name} exists" in capsys.readouterr().err
-        assert (study / name).read_text() == "precious"
-        (study / name).unlink()
-    assert cli.main(argv) == 0
+@pytest.fixture
+def begun(tmp_path, monkeypatch):
+    """An empty folder with items, in which the test runs; a command that begins a study of them."""
+    monkeypatch.chdir(tmp_path)
+    Path("mine.csv").write_text("item,text\na,x\nb,x\nc,x\n")
+    return "ask study --items mine.csv"
 
 
 @pytest.mark.heavy
-def test_winners_that_were_not_told_are_kept(tmp_path, capsys):
+@pytest.mark.parametrize("name", ["items.csv", "anchors.csv"])
+def test_a_study_does_not_begin_over_files_of_the_user(name, begun, jbt, refused):
+    Path("labels.csv").write_text("better,worse\na,b\n")
+    precious = Path("study", name)
+    precious.parent.mkdir()
+    precious.write_text("precious")
+    ask = f"{begun} --anchors labels.csv"
+    assert f"{precious} exists" in refused(ask)
+    assert precious.read_text() == "precious"
+    precious.unlink()
+    jbt(ask)
+
+
+@pytest.mark.heavy
+def test_winners_that_were_not_told_are_kept(begun, jbt, nothing_written):
     """The ids were told, but from another file, and otherwise."""
-    study, asked = tmp_path / "study", tmp_path / "asked.csv"
-    (tmp_path / "items.csv").write_text("item,text\na,x\nb,x\nc,x\n")
-    begin = ["ask", str(study), "--items", str(tmp_path / "items.csv"), "--n", "2"]
-    assert cli.main([*begin, "--out", str(asked)]) == 0
-    rows = pd.read_csv(asked)
-    rows.assign(winner=["first", rows["second"][1]]).to_csv(tmp_path / "told.csv", index=False)
-    assert cli.main(["tell", str(study), str(tmp_path / "told.csv")]) == 0
-    again = ["ask", str(study), "--out", str(asked)]
+    jbt(f"{begun} --n 2 --out asked.csv")
+    rows = pd.read_csv("asked.csv")
+    told = rows.assign(winner=["first", rows["second"][1]])
+    told.to_csv("told.csv", index=False)
+    jbt("tell study told.csv")
+    again = "ask study --out asked.csv"
     for column in ({"winner": "tie"}, {"rationale": "longer"}):
-        rows.assign(**column).to_csv(asked, index=False)
-        assert cli.main(again) == 2
-        assert "choose another name, or --overwrite" in capsys.readouterr().err
-    asked.write_bytes((tmp_path / "told.csv").read_bytes())
-    assert cli.main(again) == 0
+        rows.assign(**column).to_csv("asked.csv", index=False)
+        nothing_written(again, "choose another name, or --overwrite")
+    told.to_csv("asked.csv", index=False)
+    jbt(again)

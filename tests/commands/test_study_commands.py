@@ -5,88 +5,80 @@ import json
 import pandas as pd
 import pytest
 
-from jbt import cli, own
+from jbt import own
 
 ITEMS = 'item,words,text\na,10,"two\nlines"\nb,20,bye\nc,35,so\nd,50,long\n'
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "items.csv").write_text(ITEMS)
-    return tmp_path
+def folder(folder):
+    (folder / "items.csv").write_text(ITEMS)
+    return folder
 
 
-def jbt(line):
-    return cli.main(line.split())
+@pytest.fixture
+def begin(folder, jbt):
+    """Begin a study with these options; returns the queries."""
 
+    def give(options):
+        jbt(f"ask run --items items.csv --covariates words --n 4 --out ask.csv {options}")
+        return pd.read_csv("ask.csv")
 
-def begin(more=""):
-    code = jbt(f"ask run --items items.csv --covariates words --n 4 --out ask.csv {more}")
-    assert code == 0
-    return pd.read_csv("ask.csv")
+    return give
 
 
 @pytest.mark.heavy
-def test_from_items_to_a_spent_budget(folder, capsys):
+def test_from_items_to_a_spent_budget(folder, begin, jbt, outcome):
     asked = begin("--budget 4")
     texts = asked.first.map({"a": "two\nlines", "b": "bye", "c": "so", "d": "long"})
     assert (len(asked), asked.first_text.tolist()) == (4, texts.tolist())
     # One answered, one failed, two not answered yet.
     winners = asked.assign(winner=[asked["first"][0], "error", "", ""], tokens=["12", "", "", ""])
     winners.to_csv("told.csv", index=False)
-    capsys.readouterr()
-    assert jbt("tell run told.csv") == 0
-    out = capsys.readouterr()
-    assert out.out == "2 answers told\n"
-    assert out.err == "1 verdict, 1 error, 2 answers awaited; not stopped\n"
-    assert jbt("status run") == 0
+    assert outcome("tell run told.csv") == (
+        "2 answers told\n",
+        "1 verdict, 1 error, 2 answers awaited; not stopped\n",
+    )
+    jbt("status run")
     assert own.Study.open("run").verdicts().tokens[0] == "12"
     # The failed one is asked again; two more are awaited.
-    assert jbt("ask run --n 9 --out again.jsonl") == 0
+    jbt("ask run --n 9 --out again.jsonl")
     (again,) = map(json.loads, (folder / "again.jsonl").read_text().splitlines())
     assert (again["first"], again["attempt"]) == (asked["first"][1], 2)
-    assert jbt("ask run --n 9") == 5
+    jbt("ask run --n 9", code=5)
     rest = [{"id": i, "winner": "tie", "cost": 0.5} for i in asked.id[2:].tolist()]
     rest += [{"id": again["id"], "p_first": 0.75}]
     (folder / "rest.jsonl").write_text("".join(json.dumps(line) + "\n" for line in rest))
-    assert jbt("tell run rest.jsonl") == 4
-    assert jbt("ask run --out none.csv") == 4
+    jbt("tell run rest.jsonl", code=4)
+    jbt("ask run --out none.csv", code=4)
     assert pd.read_csv("none.csv").empty
-    capsys.readouterr()
-    assert jbt("status run --json status.json --out report") == 4
-    assert capsys.readouterr().out.startswith("top 1: ")
+    assert jbt("status run --json status.json --out report", code=4).startswith("top 1: ")
     record = json.loads((folder / "status.json").read_text())
     assert (record["n_verdicts"], record["n_errors"], record["cost"]) == (4, 1, 3.0)
     assert record["settings"]["budget"] == 4
     names = ["figure.png", "report.md", "table.csv"]
     assert sorted(p.name for p in (folder / "report").iterdir()) == names
     # What was told is a table of verdicts for every other command.
-    assert jbt("import run/journal.jsonl --out tables") == 0
+    jbt("import run/journal.jsonl --out tables")
     assert pd.read_csv("tables/verdicts.csv").p_first.isna().tolist().count(True) == 1
 
 
 @pytest.mark.heavy
-def test_a_study_that_is_sure_says_so(folder):
+def test_a_study_that_is_sure_says_so(begin, jbt):
     asked = begin("--level 0.3 --orders rule")
     asked.assign(winner=asked[["first", "second"]].min(axis=1)).to_csv("told.csv", index=False)
-    assert [jbt(line) for line in ("tell run told.csv", "ask run", "status run")] == [3, 3, 3]
+    for line in ("tell run told.csv", "ask run", "status run"):
+        jbt(line, code=3)
 
 
 @pytest.mark.heavy
-def test_queries_on_standard_output(folder, capsys):
-    assert jbt("ask run --items items.csv --n 2") == 0
-    out = capsys.readouterr().out
-    assert out.startswith("id,pool,first,second,attempt,first_words,first_text,second_words")
+def test_queries_on_standard_output(folder, jbt):
+    columns = "id,pool,first,second,attempt,first_words,first_text,second_words"
+    assert jbt("ask run --items items.csv --n 2").startswith(columns)
 
 
 @pytest.mark.heavy
-def test_wrong_studies_files_and_answers(folder, capsys):
-    def refused(line, message):
-        capsys.readouterr()
-        assert jbt(line) == 2
-        assert message in capsys.readouterr().err
-
+def test_wrong_studies_files_and_answers(folder, begin, jbt):
     for line, message in (
         ("ask run", "run holds no study: jbt ask run --items FILE"),
         ("status run", "run holds no study:"),
@@ -96,7 +88,7 @@ def test_wrong_studies_files_and_answers(folder, capsys):
         ("ask run --items items.csv --out /none/ask.csv", "no folder /none"),
         ("ask run --items items.csv --price 0", "price must be finite and above 0"),
     ):
-        refused(line, message)
+        assert message in jbt(line, code=2)
         assert not (folder / "run").exists()
     asked = begin("--orders rule").assign(winner="first")
     for line, message in (
@@ -105,7 +97,7 @@ def test_wrong_studies_files_and_answers(folder, capsys):
         ("tell run items.csv", "no column 'id'"),
         ("ask run --items items.csv", "(without the items, settings that are not named stay"),
     ):
-        refused(line, message)
+        assert message in jbt(line, code=2)
     for change, message in (
         ({"first": "d", "second": "d"}, "told.csv, line 2: first of query 1 was"),
         ({"id": 77}, "unknown id '77'"),
@@ -113,11 +105,11 @@ def test_wrong_studies_files_and_answers(folder, capsys):
     ):
         wrong = asked[:1].assign(**change)
         pd.concat([wrong, asked[1:]]).to_csv("told.csv", index=False)
-        refused("tell run told.csv", message)
+        assert message in jbt("tell run told.csv", code=2)
     for text, message in (
         ('{"id": 1, "winner": "first"}\n{"id":\n', "bad.jsonl, line 2"),
         ("[1]\n", "line 1: needs an object"),
     ):
         (folder / "bad.jsonl").write_text(text)
-        refused("tell run bad.jsonl", message)
+        assert message in jbt("tell run bad.jsonl", code=2)
     assert own.Study.open("run").n_told == 0

@@ -33,6 +33,11 @@ def ranked():
     return Rankings(pool, jnp.asarray(naive), jnp.asarray(aware), K)
 
 
+@pytest.fixture(scope="module")
+def tops(ranked):
+    return gate.tops(ranked, jnp.arange(N))
+
+
 def test_a_top_has_k_and_is_among_those_of_recall(ranked):
     mask = ranked.pool.design.content_mask()
     rng = default_rng(0)
@@ -58,12 +63,11 @@ def naive_urn(r, t, labels):
         np.asarray(v)
         for v in (r.pool.quality, r.naive, r.bias_aware, r.pool.design.covariates[:, 0])
     )
+    joined = np.asarray(t.bias_aware, int) - np.asarray(t.naive, int)
     mask = np.asarray(r.pool.design.content_mask())
     found = dict.fromkeys(("right", "right_short", "wrong", "wrong_short", "tied", "agreed"), 0)
     for i, j in itertools.combinations(np.flatnonzero(mask), 2):
-        only_a = [bool(t.naive[v] and not t.bias_aware[v]) for v in (i, j)]
-        only_b = [bool(t.bias_aware[v] and not t.naive[v]) for v in (i, j)]
-        swap = (only_a[0] and only_b[1]) or (only_a[1] and only_b[0])
+        swap = joined[i] * joined[j] < 0
         differ = (a[i] - a[j]) * (b[i] - b[j]) < 0
         if (labels == "disputed" and not differ) or (labels == "swaps" and not (swap and differ)):
             continue
@@ -80,31 +84,25 @@ def naive_urn(r, t, labels):
 
 
 @pytest.mark.parametrize("labels", gate.OF_PAIRS)
-def test_an_urn_holds_what_a_loop_over_pairs_finds(ranked, labels):
-    t = gate.tops(ranked, jnp.arange(N))
-    found = jax.jit(gate.urn, static_argnums=2)(ranked, t, labels)
-    expected = naive_urn(ranked, t, labels)
+def test_an_urn_holds_what_a_loop_over_pairs_finds(ranked, tops, labels):
+    found = jax.jit(gate.urn, static_argnums=2)(ranked, tops, labels)
+    expected = naive_urn(ranked, tops, labels)
     assert {name: int(getattr(found, name)) for name in expected} == expected
     assert expected["right"] > 0
     if labels != "swaps":
         assert expected["wrong"] > 0
 
 
-def test_members_are_those_of_one_top_alone(ranked):
-    t = gate.tops(ranked, jnp.arange(N))
+def test_members_are_those_of_one_top_alone(ranked, tops):
     x = np.asarray(ranked.pool.design.covariates[:, 0])
-    mask = np.asarray(ranked.pool.design.content_mask())
-    for found, only in zip(
-        gate.members(ranked, t), (t.bias_aware & ~t.naive, t.naive & ~t.bias_aware), strict=True
-    ):
-        n, only = int(found.n), np.asarray(only)
+    long = x > x[np.asarray(ranked.pool.design.content_mask())].mean()
+    one_alone = tops.bias_aware & ~tops.naive, tops.naive & ~tops.bias_aware
+    for found, only in zip(gate.members(ranked, tops), map(np.asarray, one_alone), strict=True):
+        n, pairs = int(found.n), np.stack([found.good, found.long], 1)
         assert n == only.sum() > 0
-        pairs = sorted(zip(found.good[:n].tolist(), found.long[:n].tolist(), strict=True))
-        long = x > x[mask].mean()
-        assert pairs == sorted(
-            zip(np.asarray(t.good)[only].tolist(), long[only].tolist(), strict=True)
-        )
-        assert not bool(found.good[n:].any() | found.long[n:].any())
+        expected = np.stack([tops.good, long], 1)[only]
+        assert sorted(pairs[:n].tolist()) == sorted(expected.tolist())
+        assert not pairs[n:].any()
 
 
 # --- labels drawn
@@ -117,9 +115,13 @@ of_pairs = jax.jit(gate.of_pairs, static_argnames=STATIC)  # compiled once for a
 of_members = jax.jit(gate.of_members, static_argnames=STATIC)
 
 
+def urn_of(*numbers):
+    return gate.Urn(*map(jnp.asarray, numbers))
+
+
 @pytest.mark.heavy
 def test_counts_without_replacement_are_hypergeometric(x64):
-    urn = gate.Urn(*map(jnp.asarray, (7.0, 7.0, 5.0, 5.0, 2.0, 6.0)))
+    urn = urn_of(7.0, 7.0, 5.0, 5.0, 2.0, 6.0)
     found = of_pairs(jax.random.key(0), urn, KS, sets=SETS)
     for i, n in enumerate(KS):
         n = min(n, 20)
@@ -144,19 +146,15 @@ def test_counts_without_replacement_are_hypergeometric(x64):
     ],
 )
 def test_noise_on_pairs_turns_what_it_should(x64, noise, right):
-    urn = gate.Urn(*map(jnp.asarray, (40.0, 30.0, 20.0, 5.0, 0.0, 0.0)))
+    urn = urn_of(40.0, 30.0, 20.0, 5.0, 0.0, 0.0)
     found = of_pairs(jax.random.key(1), urn, (60,), sets=SETS, noise=gate.Noise(**noise))
     assert (np.asarray(found.right + found.wrong) == 60).all()
     assert float(found.right.mean()) == pytest.approx(right, abs=0.1 * bool(noise))
 
 
 def members(*good, long=()):
-    good = np.array(good, bool)
-    fill = np.zeros(K - len(good), bool)
-    long = np.zeros(K, bool) if not long else np.array([*long, *fill], bool)
-    return gate.Members(
-        jnp.asarray(float(len(good))), jnp.asarray(np.concatenate([good, fill])), jnp.asarray(long)
-    )
+    flags = (np.pad(np.array(v, bool), (0, K - len(v))) for v in (good, long))
+    return gate.Members(jnp.asarray(float(len(good))), *map(jnp.asarray, flags))
 
 
 @pytest.mark.heavy
@@ -233,31 +231,6 @@ def test_the_sign_test_is_that_of_scipy():
         gate.critical_values(1.0, 5)
 
 
-@pytest.mark.parametrize("population", [9, 12, 24])
-def test_without_replacement_the_binomial_bounds_the_tail(population):
-    """The first half of the proof, where at most half of a population is right."""
-    for n in range(1, population + 1):
-        for r in range(population // 2 + 1):
-            x = np.arange(n // 2 + 1, n + 1)
-            tail = hypergeom(population, r, n).sf(x - 1)
-            assert (tail <= binom.sf(x - 1, n, 0.5) + 1e-12).all()
-
-
-def test_noise_keeps_the_bound_on_pairs():
-    """Labels turned around with one chance: by enumeration of how many of those drawn are right."""
-    for population, n, noise in itertools.product((8, 14), (3, 6, 8), (0.05, 0.3)):
-        drawn = np.arange(n + 1)
-        p = hypergeom(population, population // 2, n).pmf(drawn)
-        pmf = np.zeros(n + 1)
-        for r, chance in zip(drawn, p, strict=True):
-            kept = binom(r, 1 - noise).pmf(np.arange(n + 1))
-            turned = binom(n - r, noise).pmf(np.arange(n + 1))
-            pmf += chance * np.convolve(kept, turned)[: n + 1]
-        tail = pmf[::-1].cumsum()[::-1]
-        x = np.arange(n // 2 + 1, n + 1)
-        assert (tail[x] <= binom.sf(x - 1, n, 0.5) + 1e-12).all()
-
-
 # --- betting
 
 
@@ -273,9 +246,9 @@ def chance_of_reaching(level, population, right):
 @pytest.mark.heavy
 def test_betting_is_a_fair_game_at_one_half_and_bounded_below(x64):
     for level in (2.0, 5.0, 20.0):
-        assert chance_of_reaching(level, 10, 5) <= 1 / level + 1e-12
-        assert chance_of_reaching(level, 10, 4) <= chance_of_reaching(level, 10, 5) + 1e-12
-        assert chance_of_reaching(level, 11, 5) <= 1 / level + 1e-12
+        half, less = (chance_of_reaching(level, 10, right) for right in (5, 4))
+        assert max(half, chance_of_reaching(level, 11, 5)) <= 1 / level + 1e-12
+        assert less <= half + 1e-12
     assert chance_of_reaching(20.0, 10, 8) > 0.5
     # At one half no bet wins or loses on average, whatever was seen before.
     state = betting.start(jnp.dtype(float))
@@ -301,7 +274,7 @@ def test_betting_with_ties_and_with_replacement(x64):
 
 
 def test_buying_stops_when_wealth_suffices(x64):
-    urn = gate.Urn(*map(jnp.asarray, (9.0, 0.0, 3.0, 0.0, 0.0, 4.0)))
+    urn = urn_of(9.0, 0.0, 3.0, 0.0, 0.0, 4.0)
     found = of_pairs(jax.random.key(5), urn, (5, 16), sets=2000, alpha=(0.05, 0.4))
     assert found.stopped.shape == (2, 2000, 2)
     assert bool((found.stopped[1] | ~found.stopped[0]).all())  # the easier level, if the harder
@@ -311,13 +284,16 @@ def test_buying_stops_when_wealth_suffices(x64):
     assert 5 < float(found.used_stopped[0, :, 1].mean()) < 16
 
 
-def test_bad_input(ranked):
-    t = gate.tops(ranked, jnp.arange(N))
+def test_bad_input(ranked, tops):
     with pytest.raises(ValueError, match="labels must be one of pairs, disputed, swaps, got 'mem"):
-        gate.urn(ranked, t, "members")
-    urn = gate.urn(ranked, t, "pairs")
-    for bad in ((0, 3), (4, 4), (5, 2)):
-        with pytest.raises(ValueError, match="n_anchors must increase from above 0"):
-            of_pairs(jax.random.key(0), urn, bad, sets=2)
-    with pytest.raises(ValueError, match="alpha"):
-        of_pairs(jax.random.key(0), urn, (3,), sets=2, alpha=(0.0,))
+        gate.urn(ranked, tops, "members")
+    urn = gate.urn(ranked, tops, "pairs")
+    increase = "n_anchors must increase from above 0"
+    for n_anchors, alpha, message in (
+        ((0, 3), (0.05,), increase),
+        ((4, 4), (0.05,), increase),
+        ((5, 2), (0.05,), increase),
+        ((3,), (0.0,), "alpha"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            of_pairs(jax.random.key(0), urn, n_anchors, sets=2, alpha=alpha)

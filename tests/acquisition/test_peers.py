@@ -1,6 +1,7 @@
 """Rules that others use, against independent implementations and on small problems."""
 
 import dataclasses
+import functools
 import itertools
 import math
 
@@ -11,13 +12,14 @@ import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
+from scipy.special import ndtr
 from scipy.stats import norm
 from support.active import binary_task, score_by, view_of
 
 from jbt.acquisition import Loop, Rule, Task, peers, rules, run
 from jbt.acquisition.picks import bought
 from jbt.kernel.fit import fit_map
-from jbt.types import Design, Parameters, Pool, Posterior
+from jbt.types import Design, Pool
 
 KEY = jax.random.key(0)
 pytestmark = pytest.mark.usefixtures("x64", "same_key_again")
@@ -32,17 +34,26 @@ def view_with(shown, wins, k=2, seed=0):
     return dataclasses.replace(view, **counts, available=~jnp.eye(n, dtype=bool))
 
 
-def counts(won):
-    """Shown and wins of ordered pairs from how often i beat j."""
+def after_games(won, **terms):
+    """A view after so many games that i won against j."""
     won = np.asarray(won, float)
-    shown = np.triu(won + won.T, 1)
-    return shown, np.triu(won, 1)
+    return view_with(np.triu(won + won.T, 1), np.triu(won, 1), **terms)
 
 
 def asked(score):
     """The pair of highest score; no item meets itself."""
     best = np.where(np.eye(len(score), dtype=bool), -np.inf, score).argmax()
     return tuple(int(item) for item in np.unravel_index(best, score.shape))
+
+
+def game(mean, variance, winner, loser):
+    """Of a game between normal skills: its chance, the standard deviation of the winner's lead, and
+    the corrections v of its mean and w of its variance."""
+    spread = np.sqrt(1 + variance[winner] + variance[loser])
+    z = (mean[winner] - mean[loser]) / spread
+    p = ndtr(z)
+    v = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) / p  # SciPy's norm takes ten times as long
+    return p, spread, v, v * (v + z)
 
 
 def naive_skills(games, n, rounds):
@@ -52,26 +63,19 @@ def naive_skills(games, n, rounds):
     messages = np.zeros((len(games), 2, 2))  # game, winner or loser, (precision, mean)
     for _ in range(rounds):
         for g, pair in enumerate(games):
-            cavity = []
-            for side, item in enumerate(pair):
-                p = precision[item] - messages[g, side, 0]
-                cavity.append(
-                    ((precision[item] * mean[item] - messages[g, side].prod()) / p, 1 / p)
-                )
-            (m_i, v_i), (m_j, v_j) = cavity
-            total = 1 + v_i + v_j
-            z = (m_i - m_j) / np.sqrt(total)
-            v = norm.pdf(z) / norm.cdf(z)
-            w = v * (v + z)
-            moved, shrunk = m_i - m_j + np.sqrt(total) * v, total * (1 - w)
-            p = 1 / shrunk - 1 / total
-            at = (moved / shrunk - (m_i - m_j) / total) / p
-            messages[g, 0] = 1 / (1 + 1 / p + v_j), at + m_j
-            messages[g, 1] = 1 / (1 + 1 / p + v_i), m_i - at
+            pair = list(pair)
+            p = precision[pair] - messages[g, :, 0]
+            m = (precision[pair] * mean[pair] - messages[g].prod(1)) / p
+            _, spread, v, w = game(m, 1 / p, 0, 1)
+            lead, shrunk = m[0] - m[1], spread**2 * (1 - w)
+            precise = 1 / shrunk - 1 / spread**2
+            at = ((lead + spread * v) / shrunk - lead / spread**2) / precise
+            messages[g, 0] = 1 / (1 + 1 / precise + 1 / p[1]), at + m[1]
+            messages[g, 1] = 1 / (1 + 1 / precise + 1 / p[0]), m[0] - at
         for item in range(n):
-            mine = [messages[g, pair.index(item)] for g, pair in enumerate(games) if item in pair]
-            precision[item] = prior + sum(m[0] for m in mine)
-            mean[item] = sum(m.prod() for m in mine) / precision[item]
+            own = [messages[g, pair.index(item)] for g, pair in enumerate(games) if item in pair]
+            precision[item] = prior + sum(m[0] for m in own)
+            mean[item] = sum(m.prod() for m in own) / precision[item]
     return mean, 1 / precision
 
 
@@ -104,28 +108,20 @@ def divergence(new, old):
 def test_asap_is_the_expected_divergence_after_a_verdict():
     rng = default_rng(1)
     won = rng.integers(0, 2, (7, 7)) * np.triu(np.ones((7, 7), int), 1)
-    view = view_with(*counts(won))
     games = list(zip(*np.nonzero(won), strict=True))
     by_rounds = {n: naive_skills(games, 7, n * peers.MESSAGES) for n in (1, 2)}
-    full, fast = (score_by(name, view, KEY) for name in ("asap", "asap_fast"))
+    full, fast = (score_by(name, after_games(won), KEY) for name in ("asap", "asap_fast"))
     for i, j in ((0, 1), (2, 5), (6, 3)):
         by_message, by_item = 0.0, 0.0
         for winner, loser in ((i, j), (j, i)):
-            mean, variance = by_rounds[2]
-            total = 1 + variance[i] + variance[j]
-            p = norm.cdf((mean[winner] - mean[loser]) / np.sqrt(total))
+            p, *_ = game(*by_rounds[2], winner, loser)
             after = naive_skills([*games, (winner, loser)], 7, 2 * peers.MESSAGES)
             by_message += p * divergence(after, by_rounds[2])
-            mean, variance = by_rounds[1]
-            total = 1 + variance[i] + variance[j]
-            t = (mean[winner] - mean[loser]) / np.sqrt(total)
-            p = norm.cdf(t)
-            v = norm.pdf(t) / p
-            w = v * (v + t)
-            m, s = mean.copy(), variance.copy()
-            m[winner] += variance[winner] / np.sqrt(total) * v
-            m[loser] -= variance[loser] / np.sqrt(total) * v
-            s[[winner, loser]] *= 1 - variance[[winner, loser]] / total * w
+            m, s = map(np.copy, by_rounds[1])
+            p, spread, v, w = game(m, s, winner, loser)
+            m[winner] += s[winner] / spread * v
+            m[loser] -= s[loser] / spread * v
+            s[[winner, loser]] *= 1 - s[[winner, loser]] / spread**2 * w
             by_item += p * divergence((m, s), by_rounds[1])
         assert full[i, j] == pytest.approx(by_message, rel=1e-6)
         assert fast[i, j] == pytest.approx(by_item, rel=1e-6)
@@ -178,16 +174,12 @@ def test_knowledge_gradient_is_an_enumeration_of_outcomes():
         value = 0.0
         for sign in (1, -1):
 
-            def mass(power, sign=sign, centre=centre, sd=sd):
-                return quad(
-                    lambda t: t**power * norm.pdf(t) / (1 + np.exp(-sign * (centre + sd * t))),
-                    -9,
-                    9,
-                )[0]
+            def density(t, power, sign=sign, centre=centre, sd=sd):
+                return t**power * norm.pdf(t) / (1 + np.exp(-sign * (centre + sd * t)))
 
-            p = mass(0)
-            shift = mass(1) / p
-            width = np.sqrt(mass(2) / p - shift**2)
+            p, first, second = (quad(density, -9, 9, power)[0] for power in range(3))
+            shift = first / p
+            width = np.sqrt(second / p - shift**2)
             logit = draws @ z / sd
             moved = mean + draws + np.outer(shift + (width - 1) * logit, sigma @ z / sd)
             ranks = np.argsort(-moved[:, :m], axis=1)[:, : view.k]
@@ -197,28 +189,21 @@ def test_knowledge_gradient_is_an_enumeration_of_outcomes():
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", ["knockout", "insertion"])
-def test_a_tournament_finds_the_top_k_of_a_judge_who_never_errs(name):
+@pytest.mark.parametrize(("name", "needed"), [("knockout", 6 + 2 * 3), ("insertion", 7 * 2)])
+def test_a_tournament_finds_the_top_k_of_a_judge_who_never_errs(name, needed):
     """And in no more matches than the algorithm needs."""
-    play = {"knockout": peers._knockout, "insertion": peers._insertion}[name]
-    needed = {"knockout": 6 + 2 * 3, "insertion": 7 * 2}[name]
-    due = jax.jit(lambda view, result: play(view, result)[0])
+    due = jax.jit(lambda view, result: getattr(peers, f"_{name}")(view, result)[0])
     for seed in range(4):
         quality = default_rng(seed).permutation(7)
         won = np.zeros((7, 7))
-        view = view_with(*counts(won), k=3, seed=seed)
-        matches = 0
         while True:
-            result = jnp.asarray(np.sign(won - won.T).astype(int))
-            if not due(view, result).any():
+            view = after_games(won, k=3, seed=seed)
+            if not due(view, jnp.asarray(np.sign(won - won.T).astype(int))).any():
                 break
-            matches += 1
-            view = view_with(*counts(won), k=3, seed=seed)
-            score = score_by(name, view, KEY)
-            i, j = asked(score)
+            i, j = asked(score_by(name, view, KEY))
             assert won[i, j] + won[j, i] == 0, "a match was played twice"
-            won[max((i, j), key=quality.__getitem__), min((i, j), key=quality.__getitem__)] += 1
-        assert matches <= needed
+            won[(i, j) if quality[i] > quality[j] else (j, i)] += 1
+        assert won.sum() <= needed
         beaten = (won > 0).astype(int)
         for _ in range(3):
             beaten = np.minimum(beaten + beaten @ beaten, 1)
@@ -230,9 +215,7 @@ def test_a_tournament_finds_the_top_k_of_a_judge_who_never_errs(name):
 def test_swiss_rounds_pair_everybody_once_and_equals_first():
     rng, won = default_rng(0), np.zeros((7, 7))
     for games in range(1, 10):
-        view = view_with(*counts(won))
-        score = score_by("swiss", view, KEY)
-        i, j = asked(score)
+        i, j = asked(score_by("swiss", after_games(won), KEY))
         played = (won + won.T).sum(1)
         late = played == played.min()
         assert late[[i, j]].sum() == min(2, late.sum())
@@ -240,7 +223,7 @@ def test_swiss_rounds_pair_everybody_once_and_equals_first():
         assert np.ptp((won + won.T).sum(1)) <= 2, games
     won = np.zeros((7, 7))
     won[0, 1] = won[2, 3] = won[4, 5] = won[6, 1] = 1
-    score = score_by("swiss", view_with(*counts(won)), KEY)
+    score = score_by("swiss", after_games(won), KEY)
     assert score[0, 2] > score[0, 3]  # a winner against a winner
 
 
@@ -267,39 +250,50 @@ def test_counting_rules_ask_whom_their_formulas_name():
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(("bias", "top"), [(0.0, {0, 1}), (3.5, {0, 2})])
-def test_active_ranking_decides_rightly_what_the_judge_prefers(bias, top):
+def test_active_ranking_decides_rightly_what_the_judge_prefers():
     """Of 60 runs, where an error of 0.1 is promised: at three standard errors 13 may be wrong. A
     judge with a bias for the third item leads the rule to its own top 2, not to the best."""
     quality = jnp.array([2.4, 1.0, -0.8, -1.0, -1.5, -2.0, -2.2])
-    utility = quality + bias * (jnp.arange(7) == 2)
     pool = Pool(quality, Design(jnp.zeros((7, 2)), None, jnp.ones(7, bool), 7))
-    task = Task.build(pool, jax.nn.sigmoid(utility[:, None] - utility))
     loop = Loop("active_ranking", 2, 512, protocol="stochastic")
-    view = dataclasses.replace(view_of(0, k=2), design=task.design)
+    view = dataclasses.replace(view_of(0, k=2), design=pool.design)
 
     @jax.jit
-    @jax.vmap
-    def ended(key):
+    @functools.partial(jax.vmap, in_axes=(0, None))
+    def ended(key, bias):
+        utility = quality + bias * (jnp.arange(7) == 2)
+        task = Task.build(pool, jax.nn.sigmoid(utility[:, None] - utility))
         queries = run(key, task, loop, 28_672).queries
         counts = bought(queries, queries.first >= 0, task)
         seen = dataclasses.replace(view, **vars(counts))
         return counts.wins.sum(1) / counts.shown.sum(1), peers.active_ranking(seen, KEY).max()
 
-    share, undecided = ended(jax.random.split(jax.random.key(4), 60))
-    assert (undecided == 0).all()
-    found = np.argsort(-np.asarray(share), axis=1)[:, :2]
-    assert sum({*map(int, pair)} != top for pair in found) <= 13 * (bias == 0)
+    for bias, top, most_wrong in ((0.0, {0, 1}, 13), (3.5, {0, 2}, 0)):
+        share, undecided = ended(jax.random.split(jax.random.key(4), 60), jnp.asarray(bias))
+        assert (undecided == 0).all()
+        found = np.argsort(-np.asarray(share), axis=1)[:, :2]
+        assert sum({*map(int, pair)} != top for pair in found) <= most_wrong
 
 
 def test_double_thompson_contests_the_best():
     won = 400 * np.triu(np.ones((7, 7)), 1)
     won[0, 1], won[1, 0] = 210, 190  # the two best are close
-    score = score_by("double_thompson", view_with(*counts(won)), KEY)
+    score = score_by("double_thompson", after_games(won), KEY)
     assert {*asked(score)} == {0, 1}
 
 
 # --- rules around rules
+
+
+@pytest.mark.parametrize("bad", [-jnp.inf, jnp.nan])
+@pytest.mark.parametrize("wrapper", [rules.any_order, rules.both_orders])
+def test_scores_of_unavailable_pairs_do_not_matter_to_wrappers(wrapper, bad):
+    def marked(view, key):
+        return jnp.where(view.available, view.probability, bad)
+
+    wrapped = wrapper(Rule(marked))
+    assert jnp.isfinite(wrapped.score(view_of(0), KEY)).all()
+    assert rules.name_of(wrapped.score) == "marked"
 
 
 def test_wrappers_of_rules():
@@ -314,10 +308,6 @@ def test_wrappers_of_rules():
     shown = jnp.zeros((7, 7)).at[2, 5].set(1)
     owing = dataclasses.replace(view, shown=shown, wins=0 * shown)
     assert asked(rules.both_orders(base).score(owing, KEY)) == (5, 2)
-    score = rules.pivot(dataclasses.replace(owing, shown=shown + shown.T), KEY)
-    lowest = np.argsort(-np.asarray(view.posterior.mean.theta))[view.k - 1]
-    assert lowest in asked(score)
-    assert {*asked(score)} != {2, 5}
 
 
 @pytest.mark.parametrize(("zone", "least"), [(0.0, "many, even"), (2.0, "few, one-sided")])
@@ -376,41 +366,3 @@ def test_a_tournament_among_errors_goes_on(name, frozen):
         shown[i, j] += 1
         wins[i, j] += rng.random() < (0.7 if quality[i] > quality[j] else 0.3)
     assert (shown + shown.T).max() <= (2 if frozen else 60)
-
-
-def test_scores_of_unavailable_pairs_do_not_matter_to_wrappers():
-    view = view_of(0)
-    for bad in (-jnp.inf, jnp.nan):
-
-        def marked(view, key, bad=bad):
-            return jnp.where(view.available, view.probability, bad)
-
-        for wrapped in (rules.any_order(Rule(marked)), rules.both_orders(Rule(marked))):
-            score = wrapped.score(view, KEY)
-            assert jnp.isfinite(score).all()
-            assert rules.name_of(wrapped.score) == "marked"
-
-
-@pytest.mark.heavy
-def test_padding_changes_no_score():
-    """Of rules that look at counts."""
-    view = view_of(1, "padded")
-    real = np.flatnonzero(view.design.item_mask)
-    square = np.ix_(real, real)
-    post, x = view.posterior, view.design.covariates
-    of_parameters = np.r_[real, np.arange(7, 7 + x.shape[1] + 1)]
-    mean = Parameters(post.mean.theta[real], post.mean.c, post.mean.kappa)
-    names = ("shown", "wins", "available", "probability")
-    unpadded = dataclasses.replace(
-        view,
-        design=Design(x[real], None, view.design.item_mask[real], len(real)),
-        posterior=Posterior(mean, post.root[:, of_parameters], post.factor),
-        covariance=view.covariance[np.ix_(of_parameters, of_parameters)],
-        membership=view.membership[real],
-        priority=view.priority[real],
-        **{name: getattr(view, name)[square] for name in names},
-    )
-    for name in ("swiss", "insertion", "knockout", "active_ranking", "accept_reject", "asap_fast"):
-        expected = rules.RULES[name].score(unpadded, KEY)
-        found = score_by(name, view, KEY)[square]
-        assert_allclose(found, expected, rtol=1e-9, atol=1e-9, err_msg=name)

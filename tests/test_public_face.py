@@ -3,20 +3,12 @@
 import importlib
 import inspect
 import pkgutil
-import subprocess
-import sys
 
 import pytest
 
 import jbt
 
 PACKAGES = ["jbt", *(m.name for m in pkgutil.walk_packages(jbt.__path__, "jbt.") if m.ispkg)]
-
-
-def python(code):
-    """What a new process prints that runs this code: [line]."""
-    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    return ran.stdout.splitlines()
 
 
 @pytest.mark.parametrize("name", PACKAGES)
@@ -37,11 +29,13 @@ def test_the_top_level_has_the_functions_and_namespaces_that_a_user_needs():
     assert len(jbt.__all__) <= 35
 
 
-def test_paths_of_version_0_1_lead_to_the_same_modules_and_replace_no_function():
+def test_paths_of_version_0_1_lead_to_the_same_modules_and_replace_no_function(python):
     functions = [("jbt", name) for name in ("laplace", "membership", "simulate")]
     functions += [("jbt.own", name) for name in ("gate", "labelling", "leaderboard", "replay")]
     functions += [("jbt.gate", "trial"), ("jbt.twins", "twin"), ("jbt.acquisition", "run")]
-    python(f"""
+    python(
+        "-c",
+        f"""
 import importlib
 from jbt._moved import MOVED
 assert len(MOVED) > 40
@@ -53,13 +47,16 @@ import jbt
 assert jbt.types is importlib.import_module("jbt.types")
 assert jbt.metrics is importlib.import_module("jbt.kernel.metrics")
 assert jbt.laplace is importlib.import_module("jbt.kernel.laplace").laplace
-""")
+""",
+    )
 
 
-def test_what_is_imported_is_what_is_needed():
+def test_what_is_imported_is_what_is_needed(python):
     """By `import jbt` and --help no other package, for a fit neither tables nor figures; every
     module is then an attribute, and nothing else is."""
-    *_, helped, fitted, _, missing = python("""
+    *_, helped, fitted, _, missing = python(
+        "-c",
+        """
 import sys, jbt
 from jbt import cli
 def show_loaded():
@@ -71,7 +68,8 @@ show_loaded()
 print(jbt.types.Prior(), jbt.runtime, jbt.model, jbt.theory.map_bias)
 try: jbt.nothing
 except AttributeError as error: print(error)
-""")
+""",
+    ).splitlines()
     tables = {"pandas", "xarray", "matplotlib", "tyro", "zarr"}
     assert not {"jax", "numpy", "scipy", *tables} & set(helped.split())
     assert "jax" in fitted.split()

@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -29,17 +26,3 @@ def test_precision_is_a_scope():
     assert jnp.zeros(1).dtype == before
     with pytest.raises(ValueError, match="float16"), runtime.precision("float16"):
         pass
-
-
-def test_importing_jbt_changes_no_setting_and_loads_little():
-    code = """
-import jax, sys
-before = dict(jax.config.values)
-import jbt
-assert dict(jax.config.values) == before
-heavy = {"scipy.stats", "scipy.optimize", "xarray", "pandas", "tyro", "matplotlib", "jaxopt"}
-loaded = heavy & set(sys.modules)
-assert not loaded, loaded
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr

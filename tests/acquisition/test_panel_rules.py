@@ -132,10 +132,6 @@ def mixed_tasks():
     )
 
 
-def by_panel_rule(name, keys, tasks):
-    return runs_by(name, keys, tasks).queries
-
-
 def by_rule(names, **options):
     """Runs by single judges' rules, which share a program."""
 
@@ -143,7 +139,7 @@ def by_rule(names, **options):
     @jax.vmap
     def one(which, key, task):
         rule = Rule(switch([SCORES[name] for name in names], which), **options)
-        return run(key, task, Loop(rule, K, R, n_samples=50), BUDGET).queries
+        return run(key, task, Loop(rule, K, R, n_samples=50), BUDGET)
 
     return lambda name, keys, tasks: one(jnp.full(POOLS, names.index(name)), keys, tasks)
 
@@ -151,7 +147,7 @@ def by_rule(names, **options):
 @pytest.mark.parametrize(
     ("runs", "names", "fresh"),
     [
-        (by_panel_rule, ("escalation", "disputed", "top_k_aware"), False),
+        (runs_by, ("escalation", "disputed", "top_k_aware"), False),
         (by_rule(GAINS, fresh=True), GAINS, True),
         (by_rule(RANKS, gain=False), RANKS, False),
     ],
@@ -163,7 +159,7 @@ def test_the_twin_asks_the_same_of_the_same(runs, names, fresh):
     table = np.concatenate(list(np.asarray(sobol_normals(50, N + 2 * J, "float64"))), 1).T
     seen = np.zeros(J)
     for name in names:
-        q = jax.device_get(runs(name, keys, tasks))
+        q = jax.device_get(runs(name, keys, tasks).queries)
         for i in range(POOLS):
             task = jax.tree.map(lambda v, i=i: v[i], host)
             expected = twin.run(
@@ -179,22 +175,20 @@ def test_the_twin_asks_the_same_of_the_same(runs, names, fresh):
 # --- prices and the purse
 
 
-def test_a_judge_that_cannot_be_asked_changes_nothing():
+@pytest.mark.parametrize("name", ["unlike", "top_k_aware", "escalation"])
+def test_a_judge_that_cannot_be_asked_changes_nothing(name):
     """A judge that is too expensive, or has no answers."""
     keys, tasks = keys_of(4), tasks_of(keys_of(1))
     unanswered = changed(tasks, answers=tasks.answers.at[..., 1].set(jnp.nan))
-    for name in ("unlike", "top_k_aware", "escalation"):
-        trace = runs_by(name, keys, unanswered)
-        assert not trace.queries.judge.any()
-        assert_array_equal(trace.cost, trace.budget)
-        for price in ((1, np.inf), (1, 1e9)):
-            if name == "escalation" or np.isinf(price[1]):
-                again = runs_by(name, keys, on(tasks, price=price))
-                assert_array_equal(asked(again), asked(trace))
-                assert_array_equal(again.parameters.theta, trace.parameters.theta)
-        dear = runs_by(name, keys, on(tasks, price=(1, 1e9)))
-        assert not dear.queries.judge.any()
-        assert (runs_by(name, keys, on(tasks, price=(np.inf, 3))).queries.judge == 1).all()
+    trace = runs_by(name, keys, unanswered)
+    assert not trace.queries.judge.any()
+    assert_array_equal(trace.cost, trace.budget)
+    dear, never = (runs_by(name, keys, on(tasks, price=(1, price))) for price in (1e9, np.inf))
+    assert not dear.queries.judge.any()
+    for again in (never, dear) if name == "escalation" else (never,):
+        assert_array_equal(asked(again), asked(trace))
+        assert_array_equal(again.parameters.theta, trace.parameters.theta)
+    assert (runs_by(name, keys, on(tasks, price=(np.inf, 3))).queries.judge == 1).all()
 
 
 @pytest.mark.parametrize("name", OF_PANEL)

@@ -12,7 +12,7 @@ from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy.special import expit
 
-from jbt import cli, identifiability, planning, stats
+from jbt import identifiability, planning, stats
 from jbt.estimators import reference
 from jbt.estimators.interaction_fit import bias_variances
 from jbt.planning.pairing_plan import nearest_twice
@@ -28,9 +28,9 @@ def covariance(z, weight):
     return np.linalg.pinv((z.T * np.asarray(weight)) @ z, rcond=1e-12)
 
 
-def paired(n_twice, key=0, n=6):
+def paired(n_twice):
     """A pool some of whose contents are rendered twice, and a judge whose bias grows."""
-    pool = pools.paired(jax.random.key(key), n, n_twice=n_twice, sd=1.2, spread=1.0)
+    pool = pools.paired(jax.random.key(0), 6, n_twice=n_twice, sd=1.2, spread=1.0)
     return pool, Judge.of(0.8, 0.2, 0.9, interaction=0.5)
 
 
@@ -93,69 +93,70 @@ def test_what_is_enough():
         assert plan.enough(columns) == place
 
 
-def run(plan, options, tmp_path, capsys):
-    """What `jbt plan` prints and writes."""
-    file = tmp_path / "plan.json"
-    assert cli.main(["plan", *plan, *options.split(), "--json", str(file), "--overwrite"]) == 0
-    shown = capsys.readouterr()
-    assert shown.err.startswith(f"\rplan {plan[0]}:   0%")  # how far it is
-    return shown.out, json.loads(file.read_text())
+@pytest.fixture
+def plan(folder, outcome):
+    """Give `jbt plan`; returns what it prints and writes."""
+
+    def give(line):
+        shown = outcome(f"plan {line} --json plan.json --overwrite")
+        assert shown.err.startswith(f"\rplan {line.split()[0]}:   0%")  # how far it is
+        return shown.out, json.loads((folder / "plan.json").read_text())
+
+    return give
 
 
 @pytest.mark.heavy
-def test_pairing(tmp_path, capsys):
-    options = "--n-contents 6 --budget 60 --pools 4"
-    printed, plan = run(["pairing"], f"{options} --half-width 1.6", tmp_path, capsys)
-    assert plan["n_twice"] == [1, 2, 3, 4, 5, 6]
-    every = plan["comparisons"]["all"]
+def test_pairing(plan):
+    line = "pairing --n-contents 6 --budget 60 --pools 4"
+    printed, record = plan(f"{line} --half-width 1.6")
+    assert record["n_twice"] == [1, 2, 3, 4, 5, 6]
+    every = record["comparisons"]["all"]
     assert every["half_width"] == sorted(every["half_width"], reverse=True)
     smallest = every["smallest_n_twice"]
     assert every["half_width"][smallest - 1] <= 1.6 < every["half_width"][smallest - 2]
     assert f"all:       {smallest} contents" in printed
     assert len(printed.split("\nn_twice")[1].split("\n\n")[0].splitlines()) == 7
-    growing = f"{options} --n-twice 2 6 --k 2 --interaction 0.5"
-    printed, anywhere = run(["pairing"], growing, tmp_path, capsys)
+    line += " --n-twice 2 6 --k 2 --interaction 0.5"
+    printed, anywhere = plan(line)
     assert "the mean bias of the contents shown in two lengths" in printed
-    _, nearest = run(["pairing"], f"{growing} --twice boundary", tmp_path, capsys)
+    _, nearest = plan(f"{line} --twice boundary")
     (few, all_), (few_nearest, all_nearest) = (
-        plan["other_coefficients"]["twice"]["all"]["half_width"] for plan in (anywhere, nearest)
+        record["other_coefficients"]["twice"]["all"]["half_width"] for record in (anywhere, nearest)
     )
     assert all_nearest == pytest.approx(all_)
     assert few_nearest != few
 
 
 @pytest.mark.heavy
-def test_reference(tmp_path, capsys):
-    options = (
-        "--n-items 8 --k 2 --pools 8 --n-reference 0 20 --half-width 3 --bias 1.5 --rho 0.5 "
-        "--recall 0.01"
+def test_reference(plan):
+    printed, record = plan(
+        "reference --n-items 8 --k 2 --pools 8 --n-reference 0 20 --half-width 3 --bias 1.5 "
+        "--rho 0.5 --recall 0.01"
     )
-    printed, plan = run(["reference"], options, tmp_path, capsys)
-    placed = plan["placements"]
+    placed = record["placements"]
     assert set(placed) == {"boundary", "disputed", "random"}
     for name, found in placed.items():
         assert (found["half_width"][0], found["asked"][0]) == (None, 0)  # not identified
         smallest = found["smallest_n_reference"]
         assert (smallest == 20) == ((found["half_width"][1] or np.inf) <= 3)
         answer = "more than those tried" if smallest is None else f"{smallest} verdicts"
-        at = -1 if smallest is None else plan["n_reference"].index(smallest)
+        at = -1 if smallest is None else record["n_reference"].index(smallest)
         recall, error = found["recall"][at], Z * found["recall_standard_error"][at]
         interval = f"[{recall - error:.3f}, {recall + error:.3f}]"
         assert f"{name + ':':10} {answer}, recall {recall:.3f} {interval}" in printed
     assert placed["random"]["smallest_n_reference"] == 20
     # Without reference verdicts the placements are alike.
     assert placed["random"]["recall"][0] == placed["boundary"]["recall"][0]
-    assert 0 < plan["recall_bias_aware"] <= 1
+    assert 0 < record["recall_bias_aware"] <= 1
 
 
 @pytest.mark.heavy
-def test_gate(tmp_path, capsys):
-    options = "--n-items 8 --k 2 --pools 64 --bias 2 --n-labels 5 28 --power 0.5"
-    printed, plan = run(["gate"], options, tmp_path, capsys)
+def test_gate(plan):
+    printed, record = plan("gate --n-items 8 --k 2 --pools 64 --bias 2 --n-labels 5 28 --power 0.5")
     assert printed.startswith("Fewest labels, of the numbers tried, with which the lower end ")
-    shares = {name: v["estimate"] for name, v in plan["pool_classes"].items()}
+    shares = {name: v["estimate"] for name, v in record["pool_classes"].items()}
     assert shares["helped"] + shares["recall_harmed"] == pytest.approx(1)
-    labels = plan["labels"]
+    labels = record["labels"]
     assert list(labels) == ["pairs", "disputed", "swaps", "members"]
     for name, found in labels.items():
         smallest, low = found["smallest_n_labels"], found["enable_rate"]["helped"]["ci_low"]
@@ -170,9 +171,9 @@ def test_gate(tmp_path, capsys):
     assert rates["pairs"][0] < rates["disputed"][0]
     assert labels["pairs"]["labels_used"] == [5, 28]
     assert labels["disputed"]["labels_used"][1] < 28
-    assert labels["members"]["labels_used"][1] <= plan["census"]["labels_used"] + 1e-6
+    assert labels["members"]["labels_used"][1] <= record["census"]["labels_used"] + 1e-6
     # A census of true labels never errs.
-    census = {name: v["estimate"] for name, v in plan["census"]["enable_rate"].items()}
+    census = {name: v["estimate"] for name, v in record["census"]["enable_rate"].items()}
     assert (census["helped"], census["recall_harmed"]) == (1, 0)
     assert labels["swaps"]["smallest_n_labels"] is None
 
@@ -223,7 +224,7 @@ def test_rates_over_pools():
     ],
 )
 def test_bad_plans(options, message, jbt):
-    assert message in jbt("plan", *options.split(), code=2)
+    assert message in jbt(f"plan {options}", code=2)
 
 
 def variances(pool, judge, shown):
@@ -268,16 +269,15 @@ def test_variances_with_an_interaction_are_those_of_the_explicit_design(x64):
 def test_what_identifies_a_bias_that_may_grow(x64):
     """One content twice identifies its own bias alone; comparisons within contents each bias, hence
     the mean one, and c where all are rendered twice; nothing does unpaired."""
-    pool, judge = paired(1)
-    c, gamma, twice = variances(pool, judge, pairs.every_pair(pool))
-    assert np.isinf([c, gamma]).all()
-    assert np.isfinite(twice)
-    pool, judge = paired(6)
-    c, gamma, twice = variances(pool, judge, pairs.within_contents(pool))
-    assert np.isinf(gamma)
-    assert c == pytest.approx(twice, rel=1e-9)
-    pool, judge = paired(0)
-    assert np.isinf(variances(pool, judge, pairs.every_pair(pool))[:2]).all()
+    for n_twice, shown_of, identified in (
+        (0, pairs.every_pair, [False, False, False]),
+        (1, pairs.every_pair, [False, False, True]),
+        (6, pairs.within_contents, [True, False, True]),
+    ):
+        pool, judge = paired(n_twice)
+        found = variances(pool, judge, shown_of(pool))
+        assert np.isfinite(found).tolist() == identified
+    assert found[0] == pytest.approx(found[2], rel=1e-9)
 
 
 def test_the_contents_nearest_to_the_boundary_are_rendered_twice(x64):

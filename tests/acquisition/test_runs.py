@@ -28,7 +28,7 @@ from jbt.acquisition.runs import check
 from jbt.kernel import metrics
 from jbt.kernel.fit import fit_map
 from jbt.kernel.membership import antithetic_normals, sobol_normals
-from jbt.types import Comparisons, Design, Pool, Variant
+from jbt.types import Comparisons, Pool, Variant
 
 DETERMINISTIC = (
     "top_k_aware",
@@ -84,6 +84,10 @@ def test_the_twin_picks_the_same_pairs(x64, same_key_again):
                 assert [*found] == [query[:3] for query in expected], (name, i)
 
 
+def with_design(task, **changes):
+    return dataclasses.replace(task, design=dataclasses.replace(task.design, **changes))
+
+
 @pytest.mark.parametrize(
     ("fresh", "protocol"),
     [
@@ -101,8 +105,7 @@ def test_contract_of_a_run(fresh, protocol, same_key_again):
     def one(which, key, padded):
         task = binary_task(key, n, frozen=protocol == "frozen")
         mask = jnp.arange(n) < jnp.where(padded, real, n)
-        design = Design(task.design.covariates, None, mask, n)
-        task = type(task)(task.quality, design, task.answers, task.prior, task.variant)
+        task = with_design(task, item_mask=mask)
         scores = [EVERY_RULE[name].score for name in names]
         settings = Loop(switchboard(scores, which, fresh), 2, 3, protocol, 100)
         return run(key, task, settings, n * (n - 1))
@@ -151,8 +154,8 @@ def test_a_run_is_steps_and_its_reports_are_fits_of_the_verdicts_so_far():
     assert_array_equal(trace.budget, [4, 8, 10, 12, 16, 20, 24, 25])
     # The report at 10 comes in the middle of the third block and leaves its picks alone.
     first, second, won = (np.asarray(v) for v in jax.tree.leaves(trace.queries))
-    assert_array_equal(first[:12], np.concatenate([q.first for q in blocks]))
-    assert_array_equal(second[:12], np.concatenate([q.second for q in blocks]))
+    for asked, name in ((first, "first"), (second, "second")):
+        assert_array_equal(asked[:12], np.concatenate([getattr(q, name) for q in blocks]))
     assert int(state.asked) == 12
     assert_array_equal(won, np.asarray(task.answers)[first, second] == 1)
     fit_of = jax.jit(lambda c: fit_map(c, task.design, task.prior, task.variant))
@@ -170,9 +173,7 @@ def test_a_run_is_steps_and_its_reports_are_fits_of_the_verdicts_so_far():
 def test_a_shift_of_the_covariate_changes_nothing():
     """In float32 too: only differences of covariates are compared."""
     task = binary_task(jax.random.key(3))
-    d = task.design
-    far = type(d)(d.covariates + 5000, None, d.item_mask, d.n_contents)
-    moved = type(task)(task.quality, far, task.answers, task.prior, task.variant)
+    moved = with_design(task, covariates=task.design.covariates + 5000)
     with jax.debug_key_reuse(False):
         a, b = (fresh_run(1, jax.random.key(1), t) for t in (task, moved))
     assert_array_equal(a.queries.first, b.queries.first)

@@ -1,32 +1,14 @@
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from jbt.types import Comparisons, Design, Judge, Parameters, Prior
-
-
-def test_containers_are_pytrees_and_batch():
-    designs = [Design.build(np.full((3, 1), float(i))) for i in range(4)]
-    batch = jax.tree.map(lambda *v: jnp.stack(v), *designs)
-    assert batch.covariates.shape == (4, 3, 1)
-    assert batch.n_contents == 3
-    sums = jax.vmap(lambda d: d.covariates.sum())(batch)
-    assert_array_equal(sums, [0, 3, 6, 9])
-    names = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(batch)]
-    assert names == [".covariates", ".item_mask"]
+from jbt.types import Comparisons, Design, Judge, Prior
 
 
 def test_shapes_are_checked_when_built_by_hand():
     with pytest.raises(TypeError):
         Comparisons(jnp.zeros((3, 3)), jnp.zeros((2, 2)))
-
-
-def test_flat_and_back():
-    p = Parameters(jnp.arange(3.0), jnp.array([7.0]), jnp.array(9.0))
-    q = Parameters.unflat(p.flat(), 3)
-    assert jax.tree.all(jax.tree.map(lambda a, b: (a == b).all(), p, q))
 
 
 def test_design_knows_its_contents():

@@ -1,5 +1,6 @@
 """One block of the active loop: its picks, the judge's answers, the rule's view."""
 
+import dataclasses
 import itertools
 
 import jax
@@ -52,7 +53,7 @@ def test_fresh_normals_are_new_at_every_refit():
         settings = Loop("top_k_aware", K, R, n_samples=20, fresh_normals=fresh)
         with jax.debug_key_reuse(False):
             state = compiled_init(key, task, settings)
-            later = type(state)(**{**vars(state), "asked": jnp.array(8)})
+            later = dataclasses.replace(state, asked=jnp.array(8))
             one, same, other = (
                 compiled_look(s, task, settings).membership for s in (state, state, later)
             )

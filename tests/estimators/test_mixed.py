@@ -1,5 +1,6 @@
 """Random effects against quadrature, explicit leave-one-out steps, SciPy, and known populations."""
 
+import dataclasses
 import itertools
 
 import jax
@@ -7,10 +8,9 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
-from scipy import optimize, sparse
+from scipy import optimize, sparse, stats
 from scipy.special import expit, log_expit
 
-from jbt import runtime
 from jbt.estimators import cluster_likelihood, mixed
 from jbt.types import Status
 
@@ -18,10 +18,7 @@ MODELS = 4
 PAIRS = np.array(list(itertools.combinations(range(MODELS), 2))).T
 
 
-@pytest.fixture(autouse=True)
-def float64():
-    with runtime.precision("float64"):
-        yield
+pytestmark = pytest.mark.usefixtures("x64")
 
 
 def incidence(first, second, of_first=1.0, of_second=1.0):
@@ -31,15 +28,14 @@ def incidence(first, second, of_first=1.0, of_second=1.0):
     return sparse.csr_array((values, places), shape=(len(first), MODELS))
 
 
-def verdicts(rng, prompts, *, sd=0.0, sd_prompt=0.0, sd_model=0.0, c=0.8, times=1, between=True):
+def verdicts(rng, prompts, *, sd=0.0, sd_prompt=0.0, times=1, between=True):
     """All pairs of four models on every prompt: theta (spread evenly, mean 0), then c, then what c
     of each model differs by."""
     theta = np.linspace(1, -1, MODELS)
     x = rng.normal(size=(prompts, MODELS))
     x -= x.mean(1, keepdims=True)
-    w = sd_model * rng.normal(size=MODELS)
     phi = theta + sd * rng.normal(size=x.shape)
-    phi = phi + (c + w - w.mean() + sd_prompt * rng.normal(size=(prompts, 1))) * x
+    phi = phi + (0.8 + sd_prompt * rng.normal(size=(prompts, 1))) * x
     prompt, pair = np.indices((prompts, PAIRS.shape[1])).reshape(2, -1)
     first, second = PAIRS[:, pair]
     x_first, x_second = x[prompt, first], x[prompt, second]
@@ -62,9 +58,9 @@ def verdicts(rng, prompts, *, sd=0.0, sd_prompt=0.0, sd_model=0.0, c=0.8, times=
 of_cluster = jax.jit(cluster_likelihood._of_cluster)
 
 
-def by_quadrature(logits, columns, shown, wins, nodes=40):
+def by_quadrature(logits, columns, shown, wins):
     """Marginal log-likelihood of a cluster with three effects, by a Gauss-Hermite product rule."""
-    at, weight = np.polynomial.hermite_e.hermegauss(nodes)
+    at, weight = np.polynomial.hermite_e.hermegauss(40)
     weight = np.log(weight / weight.sum())
     z = np.array(list(itertools.product(at, repeat=3)))
     of_z = np.array(list(itertools.product(weight, repeat=3))).sum(1)
@@ -107,8 +103,7 @@ def test_an_effect_that_no_cluster_shows_is_left_out():
     """One verdict a cluster: the fit is SciPy's of the coefficients alone."""
     problem = verdicts(default_rng(2), 60, sd=1.0, between=False)
     kept = np.arange(len(problem.shown)) % PAIRS.shape[1] == np.arange(360) // 6 % 6
-    of_rows = {"shown": problem.shown * kept, "wins": problem.wins * kept}
-    problem = mixed.Mixed(**{**vars(problem), **of_rows})
+    problem = dataclasses.replace(problem, shown=problem.shown * kept, wins=problem.wins * kept)
     found = mixed.fit(problem)
 
     def objective(beta):
@@ -139,8 +134,6 @@ def test_intervals_are_those_of_leaving_each_cluster_out():
         moves.append(np.linalg.solve(rest, score[out].sum(0)))
     error = np.sqrt(19 / 20 * ((np.array(moves) @ along.T) ** 2).sum(0))
     table = found.intervals(along)
-    from scipy import stats
-
     half = stats.t.ppf(0.975, table["degrees"]) * error
     pushed = along @ (found.beta + np.linalg.solve(hessian, found.beta))
     assert_allclose(table["low"], pushed - half, atol=1e-8)
@@ -152,15 +145,14 @@ def test_intervals_are_those_of_leaving_each_cluster_out():
 def test_sds_are_recovered_and_order_of_rows_and_names_of_clusters_and_units_mean_nothing():
     problem = verdicts(default_rng(4), 150, sd=1.0, sd_prompt=0.6, times=2)
     order = default_rng(5).permutation(len(problem.shown))
-    shuffled = mixed.Mixed(
+    shuffled = dataclasses.replace(
+        problem,
         fixed=problem.fixed[order],
-        precision=problem.precision,
         shown=problem.shown[order],
         wins=problem.wins[order],
         cluster=1000 - 7 * problem.cluster[order],
         units={"quality": 3 + 5 * problem.units["quality"][:, order]},
         slopes={"c": problem.slopes["c"][order]},
-        crossed=problem.crossed,
     )
     one, other = mixed.fit(problem), mixed.fit(shuffled)
     assert one.status == other.status == Status.CONVERGED

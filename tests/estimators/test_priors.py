@@ -75,9 +75,9 @@ def dense_fit(z, shown, wins, precision: np.ndarray):
     return problems.minimum(z, shown, wins, precision, free, np.zeros(len(precision)))
 
 
-def evidence(learned, i: int, log_tau2: float, lam: float = 1.0) -> float:
+def evidence(learned, i: int, log_tau2: float) -> float:
     """Laplace evidence by dense algebra, without the constants that tau^2 does not touch."""
-    precision = np.r_[np.full(N, lam), np.full(3, np.exp(-log_tau2))]
+    precision = np.r_[np.ones(N), np.full(3, np.exp(-log_tau2))]
     _, hessian, objective = dense_fit(*pool(learned, i), precision)
     return np.log(precision[N:]).sum() / 2 - objective - np.linalg.slogdet(hessian)[1] / 2
 
@@ -113,15 +113,20 @@ def test_evidence_is_the_optimum_of_the_dense_evidence(learned):
         assert -np.log(float(found.prior.lam_b[i, 0])) == pytest.approx(best.x, abs=5e-3)
 
 
+@pytest.fixture
+def judged(learned, x64):
+    """Verdicts on the first pool, and its design."""
+    comparisons, x = jax.tree.map(lambda v: jnp.asarray(v[0]), learned[:2])
+    return comparisons, Design.build(x)
+
+
 @pytest.mark.heavy
-def test_the_slope_of_the_evidence_follows_the_mode(learned, x64):
-    comparisons, x, _ = jax.tree.map(lambda v: jnp.asarray(v[0]), learned)
-    design = Design.build(x)
+def test_the_slope_of_the_evidence_follows_the_mode(learned, judged):
 
     @jax.jit
     def at(log_tau2):
-        mode = estimators.bias_aware(comparisons, design, Prior(1.0, jnp.exp(-log_tau2)))
-        fixed = (mode.parameters, comparisons, design, 1.0)
+        mode = estimators.bias_aware(*judged, Prior(1.0, jnp.exp(-log_tau2)))
+        fixed = (mode.parameters, *judged, 1.0)
         value, slope = jax.value_and_grad(priors.log_evidence)(log_tau2, *fixed)
         held = jax.grad(lambda r: priors.log_evidence(r, *fixed, follow_mode=False))(log_tau2)
         return value, slope, held
@@ -182,10 +187,6 @@ def test_fixed_point_is_the_naive_loop_for_one_tau2_and_for_one_of_c_alone(x64):
 
 
 @pytest.mark.heavy
-def test_evidence_says_when_it_is_not_there_yet(x64):
-    made = pools.paired(jax.random.key(0), 6)
-    oracle = judges.frozen_draw(jax.random.key(1), made, Judge(jnp.full(1, 2.0), 0.3))
-    comparisons = judges.reveal(oracle, pairs.every_pair(made))
+def test_evidence_says_when_it_is_not_there_yet(judged):
     once = jax.jit(functools.partial(priors.evidence, rounds=1))
-    short = once(comparisons, made.design, Prior(1.0, 10.0))
-    assert short.status == Status.NOT_CONVERGED
+    assert once(*judged, Prior(1.0, 10.0)).status == Status.NOT_CONVERGED

@@ -1,8 +1,5 @@
 """Wheel and sdist hold what a checkout runs: commands, library, experiments, data files."""
 
-import os
-import subprocess
-import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -12,21 +9,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
-def python(*words, cwd, **environment):
-    run = subprocess.run(
-        [sys.executable, *words],
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    return run.stdout
-
-
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
+def wheel(tmp_path_factory, python):
     folder = tmp_path_factory.mktemp("dist")
     python("-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(ROOT), cwd=folder)
     (built,) = folder.glob("judge_bt-*.whl")
@@ -34,7 +18,7 @@ def wheel(tmp_path_factory):
 
 
 @pytest.mark.heavy
-def test_a_wheel_works_outside_the_checkout(wheel, tmp_path):
+def test_a_wheel_works_outside_the_checkout(wheel, python, tmp_path):
     unpacked, empty = tmp_path / "wheel", tmp_path / "empty"
     empty.mkdir()
     zipfile.ZipFile(wheel).extractall(unpacked)
@@ -54,7 +38,7 @@ def test_a_wheel_works_outside_the_checkout(wheel, tmp_path):
 
 
 @pytest.mark.nightly
-def test_the_wheel_of_the_sdist_has_the_same_files(wheel, tmp_path):
+def test_the_wheel_of_the_sdist_has_the_same_files(wheel, python, tmp_path):
     python("-m", "pip", "install", "-q", "--target", str(tmp_path / "tools"), "hatchling", cwd=ROOT)
     tools = {"PYTHONPATH": str(tmp_path / "tools")}
     build = f"import hatchling.build as b; print(b.build_{{}}({str(tmp_path)!r}))"

@@ -3,8 +3,6 @@
 import os
 import re
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -18,17 +16,13 @@ WIDE = ("index", "mathematics", "verdicts", "findings/crossing", "api/own")
 pytestmark = pytest.mark.heavy
 
 
-def build(folder):
-    """The site, made in a folder; a warning is an error."""
+@pytest.fixture
+def site(tmp_path, python):
+    """The site, made; a warning is an error."""
     pytest.importorskip("sphinx_book_theme", reason="needs the extra docs")
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
-    ran = subprocess.run(
-        [*command, "-d", str(folder / "doctrees"), str(ROOT / "docs"), str(folder / "site")],
-        capture_output=True,
-        text=True,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    return folder / "site"
+    command = ["-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
+    python(*command, "-d", tmp_path / "doctrees", ROOT / "docs", tmp_path / "site")
+    return tmp_path / "site"
 
 
 def pages(site):
@@ -46,9 +40,8 @@ def unread(page):
     return re.findall(r".{0,30}(?:\*\*|\]\(|<!--|-->).{0,30}", text.get_text())
 
 
-def test_the_site_opens_from_disk(tmp_path):
+def test_the_site_opens_from_disk(site):
     """One test, as the site is built once: every page, formulas and search."""
-    site = build(tmp_path)
     every = pages(site)
     assert len(every) > 40
     found = {f"{page}, as it was typed": unread(page) for page in every}

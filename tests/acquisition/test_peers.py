@@ -312,14 +312,14 @@ def test_wrappers_of_rules():
 
 @pytest.mark.parametrize(("zone", "least"), [(0.0, "many, even"), (2.0, "few, one-sided")])
 def test_a_pivot_asks_the_pair_that_is_least_settled_at_its_zone(zone, least):
-    """Two verdicts for one side, against forty that are split 22 to 18: log-likelihood ratios of
-    1.39 and 0.20 without a zone, 2.63 and 7.00 with one of two logits."""
+    """One verdict for one side, against forty that are split 22 to 18: log-likelihood ratios of
+    0.69 and 0.20 without a zone, 1.31 and 7.00 with one of two logits."""
     view = view_of(0)
     order = np.argsort(-np.asarray(view.posterior.mean.theta))
     lowest, (few, many, *rest) = order[view.k - 1], np.delete(order, view.k - 1)
     shown, wins = np.zeros((7, 7)), np.zeros((7, 7))
     shown[lowest, rest], wins[lowest, rest] = 100, 100
-    shown[lowest, few], wins[lowest, few] = 2, 2
+    shown[lowest, few], wins[lowest, few] = 1, 1
     shown[lowest, many], wins[lowest, many] = 40, 22
     expected = {"few, one-sided": few, "many, even": many}[least]
     assert {*asked(rules.pivot(view_with(shown, wins), KEY, zone=zone))} == {lowest, expected}

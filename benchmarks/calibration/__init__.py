@@ -25,11 +25,9 @@ from typing import Any
 import jax
 import numpy as np
 import pandas as pd
+from scipy.special import expit
 
 from jbt import own, runtime, stats
-
-Settings = Sequence[Mapping[str, Any]]
-"""Arguments of a claim's function, one mapping for each setting."""
 
 COMPARED = "for comparison"
 """Ends the name of intervals that jbt does not print, whose misses are no fault of it."""
@@ -59,35 +57,36 @@ class Cell:
     median_width: float = float("nan")
     """Median width of the printed intervals, in the interval's own unit."""
     note: str = ""
-    """Why the row misses its target, or what the command prints there."""
-    may_miss: bool = False
-    """Whether the row is known to miss: an assumption fails without a trace in the verdicts, or the
-    row is there for comparison."""
+    """What the command prints there, or what the row is about."""
+    miss: str = ""
+    """Why the row may miss its target, in place of a note: an assumption fails without a trace in
+    the verdicts, or the row is there for comparison. Empty if it must not."""
 
     @property
     def coverage(self) -> tuple[float, float, float]:
-        """Share of the printed intervals that hold the truth, with its own 95 % interval."""
+        """Share of the printed intervals that hold the truth, with its own 95 % interval; NaN where
+        none is printed."""
+        if not self.printed:
+            return np.nan, np.nan, np.nan
         return stats.count_interval(self.covered, self.printed)
 
     @property
     def on_target(self) -> bool:
-        """Whether the target range overlaps the coverage's own interval."""
-        if not self.printed:
-            return True
+        """Whether the target range overlaps the coverage's own interval, if there is one."""
         _, low, high = self.coverage
-        least = self.nominal - 0.02
         most = 1.0 if self.one_sided else self.nominal + 0.02
-        return bool(high >= least and low <= most)
+        return not (high < self.nominal - 0.02 or low > most)
 
 
-Cells = Callable[[int, int], Iterator[Cell]]
-"""(studies of a setting, seed) -> the cells of all settings."""
-
-CLAIMS: dict[str, list[Cells]] = {}
-"""By name; a claim may have several functions."""
+CLAIMS: dict[str, list[Callable[[int, int], Iterator[Cell]]]] = {}
+"""By name: (studies of a setting, seed) -> the cells of all settings, of each function."""
 
 TITLES: dict[str, str] = {}
 """Name of a claim -> what the page calls it."""
+
+
+Function = Callable[..., Iterator[Cell]]
+"""(run, **setting) -> the cells of the setting."""
 
 
 @dataclass(frozen=True)
@@ -111,28 +110,27 @@ class Run:
 
 def claim(
     title: str,
-    settings: Settings = ({},),
+    settings: Sequence[Mapping[str, Any]] = ({},),
     *,
     name: str = "",
     most: int | None = None,
     float64: bool = True,
-) -> Callable[[Callable[..., Iterator[Cell]]], Cells]:
+) -> Callable[[Function], Function]:
     """Register a claim: a generator (run, **setting) -> cells that draws `run.studies` studies from
     a population, computes the intervals that jbt prints for them and compares these with the truth.
 
-    The decorated function takes the studies of a setting (count) and the seed, and yields the cells
-    of all settings.
+    A function may be registered several times: the last decorator comes first.
 
     Args:
       title: what the page calls it.
-      settings: what the populations differ in, see `grid`; default a single one.
+      settings: the function's arguments in each setting, see `grid`; default a single one.
       name: as the command line and the CSV have it; default the function's. Functions of one name
         are one claim.
       most: largest number of studies of a setting, where they take long.
       float64: whether JAX has this precision, else its own default.
     """
 
-    def register(function: Callable[..., Iterator[Cell]]) -> Cells:
+    def register(function: Function) -> Function:
         def cells(studies: int, seed: int) -> Iterator[Cell]:
             n = min(studies, most or studies)
             with runtime.precision("float64") if float64 else nullcontext():
@@ -143,7 +141,7 @@ def claim(
         key = name or function.__name__
         TITLES.setdefault(key, title)
         CLAIMS.setdefault(key, []).append(cells)
-        return cells
+        return function
 
     return register
 
@@ -160,38 +158,34 @@ def said(*parts: object) -> str:
     return ", ".join(str(part) for part in parts if part)
 
 
+def described(words: Mapping[str, str], values: Mapping[str, Any]) -> str:
+    """Those of the values that there are words for, in the order of the words."""
+    return said(*(text.format(values[name]) for name, text in words.items() if name in values))
+
+
 def cell(
-    interval: str,
-    setting: str,
-    ends: Any,
-    truth: Any,
-    *,
-    miss: str = "",
-    slack: float = ROUNDING,
-    **more: Any,
+    interval: str, setting: str, ends: Any, truth: Any, *, slack: float = ROUNDING, **more: Any
 ) -> Cell:
     """Count intervals that hold the truth.
 
     Args:
       ends: low and high, of any shape, NaN where the interval is withheld.
       truth: of the same shape, or one for all.
-      miss: why the interval may miss its target; empty if it must not.
       slack: how far beyond an end the truth may lie.
       more: fields of `Cell`.
     """
     low, high = (np.asarray(end, float) for end in ends)
     printed = ~np.isnan(low)
     held = (low - slack <= truth) & (truth <= high + slack)
-    width = float(np.median((high - low)[printed])) if printed.any() else np.nan
-    fields: dict[str, Any] = {"median_width": width} | more
-    if miss:
-        fields |= {"note": miss, "may_miss": True}
-    return Cell(interval, setting, low.size, int(printed.sum()), int(held.sum()), **fields)
+    width = np.median((high - low)[printed]) if printed.any() else np.nan
+    return kept(interval, setting, np.where(printed, held, np.nan), median_width=width, **more)
 
 
 def kept(interval: str, setting: str, held: np.ndarray, **more: Any) -> Cell:
-    """Count promises that were kept, whether `held` or not; `more` as in `cell`."""
-    return Cell(interval, setting, held.size, held.size, int(held.sum()), **more)
+    """Count promises that were kept, whether `held` or not, NaN where none was made; `more` as in
+    `cell`."""
+    counts = held.size, int(np.isfinite(held).sum()), int(np.nansum(held))
+    return Cell(interval, setting, *counts, **more)
 
 
 def cells_of(
@@ -200,14 +194,15 @@ def cells_of(
     results: Sequence[Mapping[str, Any]],
     truth: Mapping[str, float],
     one_sided: bool = False,
+    **more: Any,
 ) -> Iterator[Cell]:
     """Cells of the intervals that a command prints: for each name its truth, and in the results of
     each study (estimate, low, high), NaN or absent where withheld. Ranges of ranks may always cover
-    more than they promise."""
+    more than they promise; `more` as in `cell`."""
     for name, value in truth.items():
         ends = np.array([result.get(name, 3 * (np.nan,))[1:] for result in results], float).T
         guaranteed = one_sided or name.startswith("rank")
-        yield cell(f"{name} ({command})", setting, ends, value, one_sided=guaranteed)
+        yield cell(f"{name} ({command})", setting, ends, value, one_sided=guaranteed, **more)
 
 
 def ranks(better: np.ndarray, ranked: np.ndarray, model: int) -> tuple[float, float, float]:
@@ -228,6 +223,33 @@ def correlated(rng: np.random.Generator, base: np.ndarray, sd: float, corr: floa
     return sd * (corr * base + np.sqrt(1 - corr**2) * rng.normal(size=base.shape))
 
 
+def parts(studies: int, at_once: int) -> Iterator[int]:
+    """Sizes of parts that make up all studies."""
+    for begin in range(0, studies, at_once):
+        yield min(at_once, studies - begin)
+
+
+def ordered_pairs(n: int) -> tuple[np.ndarray, ...]:
+    """First and second of every ordered pair of n answers."""
+    return np.nonzero(~np.eye(n, dtype=bool))
+
+
+def verdicts(
+    rng: np.random.Generator, phi: np.ndarray, pairs: Any, more: Any = 0.0, lapses: float = 0.0
+) -> np.ndarray:
+    """[..., pairs] whether the first of each pair wins, 0 or 1.
+
+    Args:
+      phi: [..., answers] apparent quality.
+      pairs: first and second answer of each pair.
+      more: what is added to the log-odds: a position bias, noise.
+      lapses: share of verdicts that are guesses.
+    """
+    first, second = pairs
+    chance = lapses / 2 + (1 - lapses) * expit(phi[..., first] - phi[..., second] + more)
+    return (rng.random(chance.shape) < chance) * 1.0
+
+
 def tables_of(share: np.ndarray, pairs: Any, x: np.ndarray, content: Any = None) -> own.Tables:
     """Verdicts on pairs of answers to each prompt, with their lengths.
 
@@ -237,15 +259,13 @@ def tables_of(share: np.ndarray, pairs: Any, x: np.ndarray, content: Any = None)
       x: [prompts, answers] lengths.
       content: [answers]; default each its own.
     """
-    first, second = map(np.asarray, pairs)
     judge, prompt, pair = np.indices(share.shape).reshape(3, -1)
-    verdicts = {"judge": judge, "pool": prompt, "first": first[pair], "second": second[pair]}
+    sides = dict(zip(("first", "second"), np.asarray(pairs)[:, pair], strict=True))
+    shown = pd.DataFrame({"judge": judge, "pool": prompt, **sides, "p_first": share.ravel()})
     prompt, item = np.indices(x.shape).reshape(2, -1)
-    items = {"pool": prompt, "item": item, "content": item, "words": x.ravel()}
-    if content is not None:
-        items["content"] = content[item]
-    frames = pd.DataFrame({**verdicts, "p_first": share.ravel()}), pd.DataFrame(items)
-    return own.read(*frames, covariates=["words"])
+    owner = item if content is None else content[item]
+    items = {"pool": prompt, "item": item, "content": owner, "words": x.ravel()}
+    return own.read(shown, pd.DataFrame(items), covariates=["words"])
 
 
 def noise_of_pairs(rng: np.random.Generator, shape: tuple[int, ...], sd: float) -> Any:

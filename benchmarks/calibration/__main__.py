@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import bisect
+import functools
 import importlib
 import math
 import platform
@@ -11,7 +12,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import jax
 import numpy as np
@@ -26,7 +27,6 @@ from jbt.border import files
 
 for _path in Path(__file__).parent.glob("[a-z]*.py"):  # modules register their claims
     importlib.import_module(f"benchmarks.calibration.{_path.stem}")
-NAMES = sorted(CLAIMS)
 
 PAGE = Path(__file__).parents[2] / "docs" / "calibration.md"
 
@@ -111,7 +111,7 @@ def cells_of(name: str, studies: int, seed: int) -> Iterator[Cell]:
 
 def row(cell: Cell) -> dict[str, object]:
     """A cell as a row of the CSV."""
-    share, low, high = cell.coverage if cell.printed else 3 * (float("nan"),)
+    share, low, high = cell.coverage
     return {
         "interval": cell.interval,
         "setting": cell.setting,
@@ -124,7 +124,7 @@ def row(cell: Cell) -> dict[str, object]:
         "ci_high": high,
         "median_width": cell.median_width,
         "on_target": cell.on_target,
-        "note": cell.note,
+        "note": cell.miss or cell.note,
     }
 
 
@@ -137,18 +137,21 @@ def added(paths: Sequence[Path]) -> pd.DataFrame:
     """
     if len({path.read_text() for path in paths}) < len(paths):
         raise ValueError(f"two of these are equal: {', '.join(map(str, paths))}")
-    rows = pd.concat(map(pd.read_csv, paths), ignore_index=True)
-    same = ["interval", "setting", "nominal", "one_sided"]
-    sums = []
-    for key, runs in rows.groupby(same, sort=False):
-        printed = (runs["studies"] * runs["printed"]).round()
-        covered = (printed * runs["coverage"]).round().sum()
-        counts = int(runs["studies"].sum()), int(printed.sum()), int(covered)
-        interval, setting, nominal, one_sided = cast(tuple[Any, ...], key)
-        note = next(iter(runs["note"].dropna().astype(str)), "")
-        width = (runs["median_width"] * printed).sum(min_count=1) / max(counts[1], 1)
-        sums.append(row(Cell(interval, setting, *counts, nominal, bool(one_sided), width, note)))
-    return pd.DataFrame(sums)
+    read = functools.partial(pd.read_csv, dtype={"note": str})
+    rows = with_counts(pd.concat(map(read, paths)))
+    rows["median_width"] *= rows.printed
+    runs = rows.groupby(["interval", "setting", "nominal", "one_sided"], sort=False)
+    sums = runs[["studies", "printed", "covered"]].sum().astype(int)
+    width = runs.median_width.sum(min_count=1) / sums.printed.clip(1)
+    sums = sums.assign(median_width=width, note=runs.note.first().fillna("")).reset_index()
+    cells: Any = sums.to_dict("records")
+    return pd.DataFrame(row(Cell(**fields)) for fields in cells)
+
+
+def with_counts(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the CSV with `printed` and `covered` as counts."""
+    printed = (rows.studies * rows.printed).round()
+    return rows.assign(printed=printed, covered=(printed * rows.coverage).round())
 
 
 def page(folder: Path = KEPT) -> str:
@@ -188,15 +191,14 @@ def _line(name: str, rows: pd.DataFrame) -> str:
 
 def _criterion(rows: pd.DataFrame) -> tuple[str, str, str]:
     """Settings significantly below the promise, the pooled z, and the power, in words."""
-    printed = (rows.studies * rows.printed).round()
-    rows = rows.assign(n=printed, covered=(printed * rows.coverage).round())
-    rows = rows[~rows.one_sided & rows.note.isna() & (printed > 0)]
+    rows = with_counts(rows)
+    rows = rows[~rows.one_sided & rows.note.isna() & (rows.printed > 0)]
     if rows.empty:
         return "", "", ""
-    below = (rows.ci_high < rows.nominal).sum()
-    variance = (rows.n * rows.nominal * (1 - rows.nominal)).sum()
-    z = (rows.covered - rows.n * rows.nominal).sum() / np.sqrt(variance)
-    power = _power(int(rows.n.median()), float(rows.nominal.median()))
+    below, expected = (rows.ci_high < rows.nominal).sum(), rows.printed * rows.nominal
+    variance = (expected * (1 - rows.nominal)).sum()
+    z = (rows.covered - expected).sum() / np.sqrt(variance)
+    power = _power(int(rows.printed.median()), float(rows.nominal.median()))
     return f"{below} of {len(rows)}", f"{z:+.1f}".replace("-", MINUS), f"{power:.2f}"
 
 

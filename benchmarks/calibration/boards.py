@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,15 +16,17 @@ from scipy.stats import norm
 
 from benchmarks.calibration import (
     Cell,
-    Run,
     cells_of,
     claim,
+    described,
     grid,
     kept,
     noise_of_pairs,
+    ordered_pairs,
     ranks,
     said,
     tables_of,
+    verdicts,
 )
 from jbt import own
 from jbt.kernel.listed import Listed
@@ -38,9 +40,9 @@ from jbt.own.leaderboards.report import Leaderboard
 from jbt.types import Prior, Rows
 
 MODELS, C, KAPPA = 6, 0.6, 0.3
-BOARD = "jbt leaderboard, jbt identify --merge-pools"
-BOARD_OF_ONE = "jbt leaderboard, on one comparison"
-BEST, RANK = "theta, best of 6", "rank, third of 6"
+BEST, THIRD = "theta, best of 6", "theta, third of 6"
+RANK = "rank, third of 6"
+NUMBERS = ["estimate", "low", "high"]
 
 
 def normal_scores(models: int = MODELS) -> np.ndarray:
@@ -53,55 +55,63 @@ SHUFFLED = normal_scores()[[2, 5, 0, 4, 1, 3]]
 """Nearly uncorrelated with quality."""
 
 
-def random_pairs(rng: Generator, shape: Any, models: int) -> tuple[np.ndarray, ...]:
-    """Two different models for each verdict."""
-    one = rng.integers(0, models, shape)
-    return one, (one + rng.integers(1, models, shape)) % models
-
-
-def won(rng: Generator, logit: np.ndarray) -> np.ndarray:
-    """Whether the first wins, 0 or 1, by log-odds."""
-    return (rng.random(logit.shape) < expit(logit)) * 1.0
-
-
 def problem_of(
     prompt: np.ndarray,
     pair: Any,
-    x: np.ndarray,
+    columns: np.ndarray,
     share: np.ndarray,
-    *,
     position: bool = True,
-    sides: np.ndarray | None = None,
+    **more: np.ndarray,
 ) -> Problem:
     """What `jbt leaderboard` fits.
 
     Args:
       prompt, share: [verdicts] prompt, and what the first won.
       pair: [verdicts] first and second model.
-      x: [prompts, models] covariate.
-      sides: as of `Problem`.
+      columns: [verdicts, D] differences of covariates.
+      position: whether kappa is free.
+      more: arguments of `Rows.build`.
     """
     first, second = pair
-    rows = Rows.build(first, second, (x[prompt, first] - x[prompt, second])[:, None], share)
-    rows, at = Listed.of(rows, x.shape[1]), places(theta=(x.shape[1],), c=(1, 1), kappa=(1,))
-    return Problem.of(rows, [True, position], Prior(1.0, 0.1), at, prompt, sides=sides)
+    rows, d = Rows.build(first, second, columns, share, **more), columns.shape[1]
+    at = places(theta=(MODELS,), c=(d, 1), kappa=(1,))
+    free = [*[True] * d, position]
+    return Problem.of(Listed.of(rows, MODELS), free, Prior(1.0, 0.1), at, prompt)
+
+
+def limit(problem: Problem) -> np.ndarray:
+    """Estimates of theta, c, kappa (and log nu) from very many prompts."""
+    return dataclasses.replace(problem, prior=Prior(1e-6, 1e-6)).fit().beta
 
 
 def printed(fit: Fitted, names: Mapping[str, int]) -> dict[str, Sequence[float]]:
     """Estimate, low and high of the parameters at some places; a name that begins with "rank" is
     the rank of the model at that place."""
     found = intervals(fit)
-    rows = found.parameters[["estimate", "low", "high"]].to_numpy(float)
+    rows = found.parameters[NUMBERS].to_numpy(float)
     return {
         name: ranks(found.better, found.ranked, place) if name.startswith("rank") else rows[place]
         for name, place in names.items()
     }
 
 
+def fit_cells(
+    command: str,
+    setting: str,
+    problems: Iterable[Problem],
+    names: Mapping[str, int],
+    beta: np.ndarray,
+) -> Iterator[Cell]:
+    """Cells of what is `printed` of a fit of each study; beta: true parameters."""
+    results = [printed(problem.fit(), names) for problem in problems]
+    truth = {n: at + 1 if n.startswith("rank") else beta[at] for n, at in names.items()}
+    yield from cells_of(command, setting, results, truth)
+
+
 def boards(
     rng: Generator,
     n: int,
-    verdicts: np.ndarray,
+    sizes: np.ndarray,
     *,
     sd: float = 1.0,
     rho: float = 0.0,
@@ -114,7 +124,7 @@ def boards(
     """n studies of random ordered pairs of six models that answer every prompt.
 
     Args:
-      verdicts: [prompts] number of verdicts.
+      sizes: [prompts] number of verdicts.
       sd: standard deviation of quality, logits.
       rho: corr(theta, x) between models.
       sd_c, sd_theta, sd_pair: standard deviations between prompts, of c (and log nu), of a model's
@@ -124,37 +134,37 @@ def boards(
     """
     theta = sd * normal_scores()
     mean = rho * normal_scores() + np.sqrt(1 - rho**2) * SHUFFLED
-    x = 0.8 * mean + rng.normal(size=(n, len(verdicts), MODELS))
+    x = 0.8 * mean + rng.normal(size=(n, len(sizes), MODELS))
     c = C + sd_c * rng.normal(size=(*x.shape[:2], 1))
     tie = 0 * c if log_nu is None else log_nu + sd_c * rng.normal(size=c.shape)
     apparent = theta + sd_theta * rng.normal(size=x.shape) + (c + slope * theta) * x
-    prompt = np.repeat(np.arange(len(verdicts)), verdicts)
-    pair = np.stack(random_pairs(rng, (n, len(prompt)), MODELS))
-    first, second = apparent[np.arange(n)[:, None], prompt, pair]
-    eta = first - second + KAPPA
+    prompt = np.repeat(np.arange(len(sizes)), sizes)
+    first = rng.integers(0, MODELS, (n, len(prompt)))
+    pair = np.stack([first, (first + rng.integers(1, MODELS, first.shape)) % MODELS])
+    study = np.arange(n)[:, None]
+    one, other = apparent[study, prompt, pair]
+    eta = one - other + KAPPA
     if sd_pair:
-        noise = noise_of_pairs(rng, (*x.shape, MODELS), sd_pair)
-        eta += noise[np.arange(n)[:, None], prompt, *pair]
+        eta += noise_of_pairs(rng, (*x.shape, MODELS), sd_pair)[study, prompt, *pair]
+    chance = rng.random(eta.shape)
     if log_nu is None:
-        share = won(rng, eta)
+        share = (chance < expit(eta)) * 1.0
     else:
         weights = np.exp(np.stack([-eta / 2, tie[:, prompt, 0], eta / 2])).cumsum(0)
-        share = (rng.random(eta.shape) * weights[-1] > weights[:-1]).sum(0) / 2
-    problems = (problem_of(prompt, pair[:, i], x[i], share[i]) for i in range(n))
+        share = (chance * weights[-1] > weights[:-1]).sum(0) / 2
+    one, other = x[study, prompt, pair]
+    problems = map(
+        problem_of, itertools.repeat(prompt), pair.swapaxes(0, 1), (one - other)[..., None], share
+    )
     return [DavidsonProblem.of_halves(problem) for problem in problems]  # changed only by ties
-
-
-def limit(prompts: int, **population: Any) -> np.ndarray:
-    """Estimates of theta, c, kappa (and log nu) from very many prompts of `boards`."""
-    (problem,) = boards(default_rng(0), 1, np.full(prompts, 20), **population)
-    return dataclasses.replace(problem, prior=Prior(1e-6, 1e-6)).fit().beta
 
 
 def board_cells(
     command: str,
     setting: str,
-    run: Run,
-    verdicts: np.ndarray,
+    rng: Generator,
+    studies: int,
+    sizes: np.ndarray,
     names: Mapping[str, int],
     *,
     many: int = 0,
@@ -168,16 +178,12 @@ def board_cells(
       many: prompts behind the truth where it is the estimate from very many; 0 where it is known.
       population: arguments of `boards`.
     """
-    log_nu = [population["log_nu"]] if "log_nu" in population else []
-    beta = np.r_[population["sd"] * normal_scores(), C, KAPPA, log_nu]
+    beta = np.r_[population["sd"] * normal_scores(), C, KAPPA, population.get("log_nu", [])]
     if many:
-        beta = limit(many, **population)
-    results = []
-    while len(results) < run.studies:
-        drawn = boards(run.rng, at_once, verdicts, **population)[: run.studies - len(results)]
-        results += [printed(problem.fit(), names) for problem in drawn]
-    truth = {n: at + 1 if n.startswith("rank") else beta[at] for n, at in names.items()}
-    yield from cells_of(command, setting, results, truth)
+        beta = limit(*boards(default_rng(0), 1, np.full(many, 20), **population))
+    drawn = (boards(rng, at_once, sizes, **population) for _ in itertools.count())
+    problems = itertools.islice(itertools.chain.from_iterable(drawn), studies)
+    yield from fit_cells(command, setting, problems, names, beta)
 
 
 @claim(
@@ -207,7 +213,8 @@ def davidson(run, prompts, log_nu=0.0, deaf=False, slope=0.0, apart=0.0):
     yield from board_cells(
         "jbt leaderboard --ties davidson",
         setting,
-        run,
+        run.rng,
+        run.studies,
         np.full(prompts, 20),
         names if deaf else names | {RANK: 2},  # deaf: all ranks are equal
         many=10_000 * bool(slope or apart),
@@ -223,6 +230,13 @@ EQUAL = [("equal", np.full(prompts, 20)) for prompts in (10, 12, 15, 30, 100)]
 LOGNORMAL = [("lognormal", np.exp(norm.ppf((np.arange(g) + 0.5) / g)) * 10) for g in (15, 30, 100)]
 LARGE = [("9 large", np.repeat([100, 4], [9, 91])), ("2 large", np.repeat([300, 4], [2, 98]))]
 """In words, and [prompts] number of verdicts before rounding."""
+
+BETWEEN = {
+    "sd_c": "sd of c {:g}",
+    "sd_theta": "of theta {:g} between prompts",
+    "sd_pair": "noise of pairs {:g}",
+}
+"""What varies between prompts, in words."""
 
 
 @claim(
@@ -243,27 +257,21 @@ def leaderboard(run, sizes, varied, sd=1.0):
     Args:
       varied: arguments of `boards`.
     """
-    kind, verdicts = sizes[0], np.maximum(1, np.round(sizes[1])).astype(int)
-    between = said(
-        "sd_c" in varied and f"sd of c {varied['sd_c']:g}",
-        "sd_theta" in varied and f"of theta {varied['sd_theta']:g} between prompts",
-        "sd_pair" in varied and f"noise of pairs {varied['sd_pair']:g}",
-    )
-    setting = said(
-        f"{len(verdicts)} prompts, {kind}, sd of quality {sd:g}",
-        f"corr(theta, x) {varied.get('rho', 0):g}",
-        between or "c constant",
-    )
-    run = dataclasses.replace(run, rng=default_rng([run.seed, len(verdicts)]))
-    names = {"c": MODELS, "kappa": MODELS + 1, BEST: 0, "theta, third of 6": 2, RANK: 2}
+    kind, sizes = sizes[0], np.maximum(1, np.round(sizes[1])).astype(int)
+    between = described(BETWEEN, varied)
+    words = f"{len(sizes)} prompts, {kind}, sd of quality {sd:g}"
+    words += f", corr(theta, x) {varied.get('rho', 0):g}, {between or 'c constant'}"
+    names = {"c": MODELS, "kappa": MODELS + 1, BEST: 0, THIRD: 2, RANK: 2}
     population = {"sd": sd, "many": 20_000 * bool(between), "at_once": 50} | varied
-    for c in board_cells(BOARD, setting, run, verdicts, names, **population):
-        note = ""
+    rng = default_rng([run.seed, len(sizes)])
+    command = "jbt leaderboard, jbt identify --merge-pools"
+    for c in board_cells(command, words, rng, run.studies, sizes, names, **population):
+        miss = ""
         if c.printed < c.studies / 2:
-            note = "withheld in most studies: too few prompts, or prior-dominated"
+            miss = "withheld in most studies: too few prompts, or prior-dominated"
         elif sd > 2:
-            note = "the report says how far the prior has moved theta, and to lower --lam"
-        yield c if c.one_sided else dataclasses.replace(c, note=note, may_miss=bool(note))
+            miss = "the report says how far the prior has moved theta, and to lower --lam"
+        yield c if c.one_sided else dataclasses.replace(c, miss=miss)
 
 
 @claim(
@@ -284,28 +292,17 @@ def one_comparison(run, prompts, varied):
     Args:
       varied: arguments of `on_one_comparison`.
     """
-    setting = in_words(prompts, varied)
     boards = (on_one_comparison(run.rng, prompts, **varied) for _ in range(run.studies))
-    found = [one for board in boards if (one := board.one_comparison)]
-    theta, names = normal_scores(), {"c": "c", "growth": "gamma"}
-    truth = {
-        "c": C,
-        "gamma": varied.get("gamma", 0.0),
-        BEST: theta[0],
-        "theta, third of 6": theta[2],
-    }
+    fits = [one for board in boards if (one := board.one_comparison)]
+    truth = dict(zip((BEST, THIRD), normal_scores()[[0, 2]], strict=True))
+    truth = {"c": C, "gamma": varied.get("gamma", 0.0)} | truth
+    tables = (pd.concat([one.c, one.growth, one.theta.iloc[[0, 2]]])[NUMBERS] for one in fits)
+    results = [dict(zip(truth, table.to_numpy(float), strict=True)) for table in tables]
     if "concave" in varied:
         truth = {"gamma": 0.0}
-    results = []
-    for one in found:
-        rows = {name: getattr(one, table).iloc[0] for table, name in names.items()}
-        rows |= {BEST: one.theta.iloc[0], "theta, third of 6": one.theta.iloc[2]}
-        results.append(
-            {name: row[["estimate", "low", "high"]].tolist() for name, row in rows.items()}
-        )
-    for c in cells_of(f"{BOARD_OF_ONE}", setting, results, truth):
-        miss = "guesses draw all logits towards 0" * ("lapses" in varied)
-        yield dataclasses.replace(c, note=miss, may_miss=bool(miss))
+    miss = "guesses draw all logits towards 0" * ("lapses" in varied)
+    command, setting = "jbt leaderboard, on one comparison", in_words(prompts, varied)
+    yield from cells_of(command, setting, results, truth, miss=miss)
 
 
 @claim(
@@ -331,35 +328,30 @@ def left_out(run, prompts, varied):
     varies = {QUALITY: varied, "c[words] between models": "sd_model" in varied}
     for effect, of_studies in p.iterrows():
         if not varies.get(str(effect)):
-            note = ""
+            miss = ""
             if "erratic" in varied and not str(effect).startswith("curvature"):
-                note = "answers that vary more have a smaller average effect"
+                miss = "answers that vary more have a smaller average effect"
             elif "sd_model" in varied and effect == PAIRS:
-                note = "a c of each model moves pairs, too"
-            note += ": the model does not hold" * bool(note)
+                miss = "a c of each model moves pairs, too"
+            miss += ": the model does not hold" * bool(miss)
             name = f"{effect} (jbt leaderboard, score test)"
-            more = {"one_sided": True, "note": note, "may_miss": bool(note)}
             held = of_studies.to_numpy() > lack_of_fit.ALPHA
-            yield kept(name, in_words(prompts, varied), held, **more)
+            yield kept(name, in_words(prompts, varied), held, one_sided=True, miss=miss)
 
 
 def in_words(prompts: int, varied: Mapping[str, float]) -> str:
     """A population of `on_one_comparison`."""
     words = {
-        "sd": "quality varies between prompts (sd {})",
-        "df": "t with {} degrees",
-        "sd_model": "c between models (sd {})",
-        "sd_prompt": "c between prompts (sd {})",
-        "erratic": "weak models vary more (log sd by {})",
+        "sd": "quality varies between prompts (sd {:g})",
+        "df": "t with {:g} degrees",
+        "sd_model": "c between models (sd {:g})",
+        "sd_prompt": "c between prompts (sd {:g})",
+        "erratic": "weak models vary more (log sd by {:g})",
         "concave": "a concave effect of length, and shorter weak models",
-        "gamma": "gamma {}",
-        "lapses": "{} of verdicts are guesses",
+        "gamma": "gamma {:g}",
+        "lapses": "{:g} of verdicts are guesses",
     }
-    return said(
-        f"{prompts} prompts",
-        *(words[name].format(f"{value:g}") for name, value in varied.items()),
-        not varied and "nothing varies",
-    )
+    return f"{prompts} prompts, {described(words, varied) or 'nothing varies'}"
 
 
 def on_one_comparison(
@@ -397,10 +389,9 @@ def on_one_comparison(
     if np.isfinite(df):
         noise = rng.standard_t(df, shape) / np.sqrt(df / (df - 2))
     phi = theta + gamma * theta * x + sd * np.exp(-erratic * theta) * noise + effect
-    first, second = np.array(list(itertools.combinations(range(MODELS), 2))).T
-    chance = lapses / 2 + (1 - lapses) * expit(phi[:, first] - phi[:, second])
-    share = (rng.random(chance.shape) < chance) * 1.0
-    tables = tables_of(share[None], (first, second), length)
+    pairs = np.triu_indices(MODELS, 1)
+    share = verdicts(rng, phi, pairs, lapses=lapses)
+    tables = tables_of(share[None], pairs, length)
     (board,) = own.leaderboard(
         tables, ["words"], standardise=False, position="no", prior=Prior(1.0, 0.1)
     )
@@ -426,24 +417,20 @@ def judge_aware(run, prompts, second, sd=0.0):
     """
     theta, rng = np.array([1.0, 0.3, -0.4, -0.9]), default_rng([run.seed, prompts])
     discrimination, c = np.array([[1.0, second], [0.5, 0.8]])[:, :, None, None]
-    first, last = np.array(list(itertools.permutations(range(4), 2))).T
-    truth = {"discrimination": second - 1, "theta, best of 4": theta[0] - theta.mean()}
-    # After theta, c and kappa of both judges.
-    names = {"discrimination": 8, "theta, best of 4": 0}
-
-    def study():
+    pairs, best = ordered_pairs(4), "theta, best of 4"
+    truth = {"discrimination": second - 1, best: theta[0] - theta.mean()}
+    results = []
+    for _ in range(run.studies):
         x = rng.normal(size=(prompts, 4))
         phi = discrimination * (theta + sd * rng.normal(size=x.shape)) + c * x
-        share = won(rng, phi[:, :, first] - phi[:, :, last] + 0.2)
-        tables = tables_of(share, (first, last), x)
+        tables = tables_of(verdicts(rng, phi, pairs, 0.2), pairs, x)
         setup = Setup.of(tables, Settings(covariates=("words",), standardise=False))
         judges = Judges.of(tables)
-        fit = setup.together(judges).fit()
-        return printed(discriminations.fit_discriminations(fit, judges), names)
-
-    results = [study() for _ in range(run.studies)]
+        fit = discriminations.fit_discriminations(setup.together(judges).fit(), judges)
+        # After theta, c and kappa of both judges.
+        results.append(printed(fit, {"discrimination": 8, best: 0}))
     if sd:  # an answer's own quality draws all logits towards 0, which is no error of s
-        del truth["theta, best of 4"]
+        del truth[best]
     setting = said(
         f"{prompts} prompts, discriminations 1 and {second:g}", sd and f"answers of sd {sd:g}"
     )

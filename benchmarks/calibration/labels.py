@@ -3,7 +3,6 @@ shares of `jbt judge`."""
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import jax
@@ -13,7 +12,17 @@ from numpy.random import Generator, default_rng
 from scipy.special import expit
 from scipy.stats import hypergeom, norm
 
-from benchmarks.calibration import cells_of, claim, correlated, grid, kept, ranks, said
+from benchmarks.calibration import (
+    cells_of,
+    claim,
+    correlated,
+    grid,
+    kept,
+    parts,
+    ranks,
+    said,
+    verdicts,
+)
 from jbt import own, stats
 from jbt.gate import betting, critical_values, p_value
 from jbt.own.leaderboards.prediction_powered import intervals
@@ -77,9 +86,9 @@ def right_and_disputed(
         drawn once or, with `per_label`, for each label.
       covariate: an annotator's error for each unit of the covariate (logits).
     """
-    parts = []
-    for begin in range(0, n, 200):
-        shape = min(200, n - begin), CONTENTS
+    counts = []
+    for size in parts(n, 200):
+        shape = size, CONTENTS
         quality = SD * rng.normal(size=shape)
         x = correlated(rng, quality / SD, 1.0, RHO)
         naive = quality + x + 0.3 * rng.normal(size=shape)
@@ -88,16 +97,16 @@ def right_and_disputed(
         lead = ahead(quality)
         by_naive, by_aware = ((ahead(v) > 0) == (lead > 0) for v in (naive, naive - slope * x))
         right, wrong = by_aware & ~by_naive, by_naive & ~by_aware
-        size = np.minimum(right.sum(1), wrong.sum(1))
-        right, wrong = (thinned(rng, v, size) for v in (right, wrong))
+        both = np.minimum(right.sum(1), wrong.sum(1))
+        right, wrong = (thinned(rng, v, both) for v in (right, wrong))
         if per_label:
             error = np.sqrt(2) * contents * rng.normal(size=lead.shape)
         else:
             error = ahead(contents * rng.normal(size=shape) + covariate * x)
         flipped = (lead > 0) != (lead + error > 0)
         flipped ^= rng.random(lead.shape) < np.where(right, *rates)
-        parts.append([((right & ~flipped) | (wrong & flipped)).sum(1), 2 * size])
-    return np.concatenate(parts, axis=1)
+        counts.append([np.where(flipped, wrong, right).sum(1), 2 * both])
+    return np.concatenate(counts, axis=1)
 
 
 @claim("`jbt gate`", grid(pools=[1, LABELS], errors=list(ERRORS)))
@@ -114,11 +123,11 @@ def gate(run, pools, errors):
     rate = hypergeom(np.maximum(disputed, 1), labelled, n).sf(critical[n] - 1)
     note = f"{(rate > ALPHA + 1e-9).mean():.0%} of studies have a rate above {ALPHA:g}"
     note += f"; {BROKEN}" * bool(rate.mean() > ALPHA)
-    proved = errors.startswith(("true", "each wrong"))
+    more = {"note" if errors.startswith(("true", "each wrong")) else "miss": note}
     where = "in a pool" if pools == 1 else f"over {pools} pools"
     interval = f"jbt gate --rule sign, false enables {where}, {LABELS} disputed pairs"
     held = rng.random(studies) >= rate
-    yield kept(interval, errors, held, one_sided=True, note=note, may_miss=not proved)
+    yield kept(interval, errors, held, one_sided=True, **more)
 
 
 UNLIKE = {
@@ -139,43 +148,48 @@ UNLIKE = {
 bias-aware is right: half of all pairs or less."""
 
 
-def discordant(rng: Generator, kinds: Any, labels: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """[n, pools] discordant labels right and wrong in n studies: of `labels` pairs of each pool, or
-    all its pairs if fewer; or of pairs drawn from all that are disputed."""
-    size, disputed, share = (
-        np.repeat([kind[i] for kind in kinds], [kind[0] for kind in kinds]) for i in (1, 2, 3)
-    )
-    right, every = np.rint(disputed * share).astype(int), size * (size - 1) // 2
-    wrong = disputed - right
-    if labels[0] == "disputed":
-        of_all = rng.multivariate_hypergeometric(np.r_[right, wrong], labels[1], n)
-        return of_all[:, : len(size)], of_all[:, len(size) :]
-    asked = np.minimum(labels[1], every)
-    of_right = rng.hypergeometric(right, every - right, asked, (n, len(size)))
-    of_wrong = rng.hypergeometric(wrong, every - right - wrong, asked - of_right)
-    return of_right, of_wrong
-
-
-def enabled(rng: Generator, kinds: Any, labels: Any, rule: str, n: int) -> tuple[float, float]:
+def enabled(
+    rng: Generator, kinds: Any, labels: Any, rule: str, n: int, share: float | None = None
+) -> tuple[float, float]:
     """The share of n studies in which a rule enables over pools, and in which the sign test on one
-    discordant label of each pool would."""
-    right, wrong = discordant(rng, kinds, labels, n)
+    discordant label of each pool would.
+
+    Args:
+      labels: "pairs" and their number, of each pool, or all its pairs if fewer; or "disputed" and
+        their number, drawn from all that are disputed.
+      share: of each pool's disputed pairs on which bias-aware is right; default that of its kind.
+    """
+    what, number = labels
+    each = np.repeat([kind[1:] for kind in kinds], [kind[0] for kind in kinds], axis=0)
+    contents, disputed = each.T[:2].astype(int)
+    every = contents * (contents - 1) // 2
+    right = np.rint(disputed * (each[:, 2] if share is None else share)).astype(int)
+    wrong = disputed - right
+    # [n, pools] discordant labels, right and wrong.
+    if what == "disputed":
+        drawn = rng.multivariate_hypergeometric(np.r_[right, wrong], number, n)
+        right, wrong = np.split(drawn, 2, axis=1)
+    else:
+        asked, size = np.minimum(number, every), (n, len(every))
+        drawn = rng.hypergeometric(right, every - right, asked, size)
+        wrong = rng.hypergeometric(wrong, every - disputed, asked - drawn)
+        right = drawn
     one = rng.random(right.shape) * (right + wrong) < right
     by_pool = p_value(one.sum(1), (right + wrong > 0).sum(1) - one.sum(1)) <= ALPHA
-    if labels[0] == "pairs":  # as many as give every pair the same chance
-        every = np.repeat([m * (m - 1) // 2 for _, m, *_ in kinds], [kind[0] for kind in kinds])
-        share = np.minimum(labels[1] / every, 1)
-        right, wrong = (rng.binomial(v, share.min() / share) for v in (right, wrong))
+    if what == "pairs":  # as many as give every pair the same chance
+        chance = np.minimum(number / every, 1)
+        right, wrong = (rng.binomial(v, chance.min() / chance) for v in (right, wrong))
     right, wrong = right.sum(1), wrong.sum(1)
     if rule == "sign":
-        return float((p_value(right, wrong) <= ALPHA).mean()), float(by_pool.mean())
-    at = np.arange((right + wrong).max() + 1)
-    turn = np.where(at < (right + wrong)[:, None], rng.random((n, len(at))), 2.0)
-    # In a random order; the zeros after the last label win no bet.
-    bets = np.take_along_axis(1.0 * (at < right[:, None]), turn.argsort(1), 1)
-    population = float(sum(pools * disputed for pools, _, disputed, _ in kinds))
-    wealth = jax.jit(jax.vmap(betting.wealth, in_axes=(0, None)))(bets, population)
-    return float((wealth.max(1) >= 1 / ALPHA).mean()), float(by_pool.mean())
+        enables = p_value(right, wrong) <= ALPHA
+    else:
+        at = np.arange((right + wrong).max() + 1)
+        turn = np.where(at < (right + wrong)[:, None], rng.random((n, len(at))), 2.0)
+        # In a random order; the zeros after the last label win no bet.
+        bets = np.take_along_axis(1.0 * (at < right[:, None]), turn.argsort(1), 1)
+        wealth = jax.jit(jax.vmap(betting.wealth, in_axes=(0, None)))(bets, float(disputed.sum()))
+        enables = wealth.max(1) >= 1 / ALPHA
+    return float(enables.mean()), float(by_pool.mean())
 
 
 @claim(
@@ -192,10 +206,9 @@ def gate_over_pools(run, kinds, labels, rule):
     """Rate at which a rule enables over unlike pools a correction that is right on at most half of
     all their disputed pairs; and, in a note, how often it enables one that is right on 70 % of
     those of each pool."""
-    pools = UNLIKE[kinds]
-    better = [(*kind[:3], 0.7) for kind in pools]
-    rate, one = enabled(run.rng, pools, labels, rule, run.studies)
-    power, one_power = enabled(run.rng, better, labels, rule, run.studies)
+    given = run.rng, UNLIKE[kinds], labels, rule, run.studies
+    rate, one = enabled(*given)
+    power, one_power = enabled(*given, share=0.7)
     kind, count = labels
     words = f"{count} pairs of each pool" if kind == "pairs" else f"{count} disputed pairs of all"
     note = f"enables what is right on 70 % of each pool in {power:.2f}; by one label of each pool"
@@ -234,37 +247,34 @@ def prediction_powered(run, labelled, sd=1.0, judge="pays for length"):
     """
     prompts, each = labelled
     theta = -sd * norm.ppf((np.arange(6) + 0.5) / 6)
-    a, b = np.array(list(itertools.combinations(range(6), 2))).T
-    is_a, is_b = (np.eye(6, dtype=bool)[side] for side in (a, b))
+    pairs = np.triu_indices(6, 1)
+    is_a, is_b = np.eye(6)[np.array(pairs)]
     s, c, gamma = JUDGES[judge]
     rng = default_rng([run.seed, prompts, each])
-
-    def study():
-        x = rng.normal(size=(100, 6)) + 0.5 * theta / sd
-        phi = s * theta + (c + gamma * theta) * x
-        apart = phi[:, a] - phi[:, b]
-        orders = expit(apart + np.array([0.3, -0.3])[:, None, None])
-        won = (rng.random(orders.shape) < orders).mean(0)
-        label = (rng.random(apart.shape) < expit(theta[a] - theta[b])).astype(float)
-        marked = (rng.random(apart.shape).argsort(1) < each).astype(float)
-        marked[prompts:] = 0
-
-        def sums(share, counted):
-            return (counted * share) @ is_a + (counted * (1 - share)) @ is_b
-
-        every = np.ones_like(marked)
-        judged = every @ (is_a | is_b), sums(won, every)
-        beside = marked @ (is_a | is_b), sums(won, marked), sums(label, marked)
-        found = intervals(*judged, *beside)
-        rates = np.stack([found.win_rate, found.low, found.high], 1)
-        third = ranks(found.better, found.enough, 2)
-        return dict(zip(truth, (rates[0], rates[2], third), strict=True))
-
     rates = (expit(theta[:, None] - theta).sum(1) - 0.5) / 5
     truth = {f"win rate by labels, {n} of 6": rates[i] for i, n in ((0, "best"), (2, "third"))}
     truth |= {"rank, third of 6": 3}
+
+    def sums(share, counted):
+        """[prompts, models] what each model won."""
+        return (counted * share) @ is_a + (counted * (1 - share)) @ is_b
+
+    results = []
+    for _ in range(run.studies):
+        x = rng.normal(size=(100, 6)) + 0.5 * theta / sd
+        phi = s * theta + (c + gamma * theta) * x
+        won = verdicts(rng, phi, pairs, np.array([0.3, -0.3])[:, None, None]).mean(0)
+        label = verdicts(rng, np.broadcast_to(theta, x.shape), pairs)
+        marked = (rng.random(won.shape).argsort(1) < each).astype(float)
+        marked[prompts:] = 0
+        every = np.ones_like(marked)
+        judged = every @ (is_a + is_b), sums(won, every)
+        beside = marked @ (is_a + is_b), sums(won, marked), sums(label, marked)
+        found = intervals(*judged, *beside)
+        shares = np.stack([found.win_rate, found.low, found.high], 1)
+        third = ranks(found.better, found.enough, 2)
+        results.append(dict(zip(truth, (shares[0], shares[2], third), strict=True)))
     words = f"{prompts} prompts with {each} pair{'s' * (each > 1)} labelled, sd {sd:g}, {judge}"
-    results = [study() for _ in range(run.studies)]
     yield from cells_of("jbt leaderboard --beside ppi", words, results, truth, one_sided=True)
 
 
@@ -278,6 +288,11 @@ SHARES = {
     "larger_won": "words",
 }
 """Share of a report card -> what it is of."""
+
+
+def sizes_of(rng: Generator, prompts: int, most: int) -> np.ndarray:
+    """[prompts] items, from 2 to `most`, most of them few."""
+    return 2 + rng.binomial(most - 2, rng.beta(0.7, 1.4, prompts))
 
 
 @claim(
@@ -306,50 +321,42 @@ def report_card(run, prompts, items, uneven=False, apart=0.5, skill=1.0):
       apart: standard deviation of the biases between prompts, logits, and of the log of the skill.
       skill: logits per standard deviation of quality.
     """
-    rng = run.rng
+    rng, most = run.rng, 2 * items - 2
 
-    def draw(prompts):
-        sizes = np.full(prompts, items)
-        if uneven:
-            sizes = 2 + rng.binomial(2 * items - 4, rng.beta(0.7, 1.4, prompts))
-        verdicts, lengths, gold = [], [], []
-        for p, size in enumerate(sizes):
+    def shares(prompts):
+        """Share, low and high of the measures of the first judge."""
+        sizes = sizes_of(rng, prompts, most) if uneven else np.full(prompts, items)
+        shown, lengths, gold = [], [], []
+        for pool, size in enumerate(sizes):
             quality, words = rng.normal(size=(2, size))
-            lengths += [(p, i, w) for i, w in enumerate(words)]
-            pairs = list(itertools.combinations(range(size), 2))
-            gold += [(p, *sorted(pair, key=lambda i: -quality[i])) for pair in pairs]
-            a, b = np.array(pairs).T
-            first, second = np.r_[a, b], np.r_[b, a]
+            lengths += [(pool, *item) for item in enumerate(words)]
+            a, b = np.triu_indices(size, 1)
+            better = quality[a] > quality[b]
+            ranked = np.where(better, a, b), np.where(better, b, a)
+            gold += [(pool, *pair) for pair in zip(*ranked, strict=True)]
+            sides = np.r_[a, b], np.r_[b, a]
             for judge in ("a", "b"):
                 slope = skill * np.exp(apart * rng.normal())
                 length, position = 0.5 + apart * rng.normal(size=2)
-                logit = slope * (quality[first] - quality[second]) + position
-                logit += length * (words[first] - words[second])
-                won = rng.random(len(first)) < expit(logit)
-                verdicts += [(p, judge, *row) for row in zip(first, second, won * 1, strict=True)]
+                won = verdicts(rng, slope * quality + length * words, sides, position)
+                shown += [(pool, judge, *row) for row in zip(*sides, won, strict=True)]
         tables = (
-            (verdicts, ["pool", "judge", "first", "second", "p_first"]),
+            (shown, ["pool", "judge", "first", "second", "p_first"]),
             (lengths, ["pool", "item", "words"]),
             (gold, ["pool", "better", "worse"]),
         )
         frames = (pd.DataFrame(rows, columns=pd.Index(names)) for rows, names in tables)
-        return own.read(*frames, covariates=["words"])
-
-    def shares(prompts):
-        """Share, low and high of the measures of the first judge."""
-        _, card = next(own.report_card(draw(prompts), ["words"]).cards())
-        rows = card[["share", "low", "high"]].to_numpy(float)
-        found = dict(zip(zip(card["what"], card["of"], strict=True), rows, strict=True))
-        return {
-            what.replace("_", " "): found[what, of]
-            for what, of in SHARES.items()
-            if (what, of) in found
-        }
+        tables = own.read(*frames, covariates=["words"])
+        _, card = next(own.report_card(tables, ["words"]).cards())
+        rows = card.set_index(["what", "of"])[["share", "low", "high"]]
+        found = dict(zip(rows.index, rows.to_numpy(float), strict=True))
+        names = {what.replace("_", " "): (what, of) for what, of in SHARES.items()}
+        return {name: found[key] for name, key in names.items() if key in found}
 
     truth = {name: values[0] for name, values in shares(20_000).items()}
     results = [shares(prompts) for _ in range(run.studies)]
     words = said(
-        f"{prompts} prompts of {f'2 to {2 * items - 2}' if uneven else items} items",
+        f"{prompts} prompts of {f'2 to {most}' if uneven else items} items",
         apart != 0.5 and f"prompts apart by sd {apart:g}",
         skill > 1 and f"a judge right nearly always (skill {skill:g})",
     )
@@ -360,19 +367,17 @@ def right_by_prompt(rng: Generator, n: int, harder: float) -> np.ndarray:
     """[2, n] pairs on which a judge is right, by the mean over both orders, and pairs (counts), of
     prompts of 2 to 8 items, most of them few. The judge's skill falls by a factor of exp(-harder)
     with each item; its biases differ between prompts as in `report_card`."""
-    sizes = 2 + rng.binomial(6, rng.beta(0.7, 1.4, n))
+    sizes = sizes_of(rng, n, 8)
     right = np.zeros(n)
     for size in np.unique(sizes):
         at = np.flatnonzero(sizes == size)
-        a, b = np.triu_indices(size, 1)
+        a, b = pairs = np.triu_indices(size, 1)
         quality, words = rng.normal(size=(2, len(at), size))
-        better, longer = (v[:, a] - v[:, b] for v in (quality, words))
-        skill = 3 * np.exp(0.5 * rng.normal(size=len(at)) - harder * (size - 2))
+        skill = 3 * np.exp(0.5 * rng.normal(size=(len(at), 1)) - harder * (size - 2))
         length, first = 0.5 + 0.5 * rng.normal(size=(2, len(at), 1))
-        for side in (1, -1):
-            logit = skill[:, None] * better + length * longer + side * first
-            won = rng.random(logit.shape) < expit(logit)
-            right[at] += (won == (better > 0)).sum(1) / 2
+        for position in (first, -first):
+            won = verdicts(rng, skill * quality + length * words, pairs, position)
+            right[at] += (won == (quality[:, a] > quality[:, b])).sum(1) / 2
     return np.stack([right, sizes * (sizes - 1) / 2])
 
 
@@ -386,14 +391,10 @@ def report_card_units(run, prompts, harder):
     many_right, many = right_by_prompt(run.rng, 1_000_000, harder)
     truth = {"pair": many_right.sum() / many.sum(), "prompt": (many_right / many).mean()}
     studies = right_by_prompt(run.rng, run.studies * prompts, harder)
-    studies = studies.reshape(2, run.studies, prompts).swapaxes(0, 1)
-    alike = np.ones(prompts)
+    share, alike = stats.clustered_share, np.ones(prompts)
     results = [
-        {
-            "pair": stats.clustered_share(right, n),
-            "prompt": stats.clustered_share(right / n, alike),
-        }
-        for right, n in studies
+        {"pair": share(right, n), "prompt": share(right / n, alike)}
+        for right, n in zip(*studies.reshape(2, run.studies, prompts), strict=True)
     ]
     how = {0.0: "as hard", 0.4: "harder", -0.4: "easier"}[harder]
     words = f"{prompts} prompts of 2 to 8 items, those with more are {how}"

@@ -59,9 +59,8 @@ def ends(studies: np.ndarray, *, seed: int = 0) -> dict[str, tuple[np.ndarray, n
 def few_pools(run):
     """Gains are differences of recall, multiples of 1/5 for a top five, drawn from simulated pools
     of the crossing experiment; a normal distribution is there for comparison."""
-    normal = "normal"
     populations = {
-        normal: run.rng.normal(size=1_000_000),
+        "normal": run.rng.normal(size=1_000_000),
         "gains of mean 0.22 (c* = 1, rho = 0)": gains(0.0, 1.0),
         "gains of mean 0.01 (c* = 1, rho = 0.42)": gains(0.42, 1.0),
         "gains of mean 0.34 (c* = 1.78, rho = 0)": gains(0.0, 1.78),
@@ -72,7 +71,7 @@ def few_pools(run):
     )
     miss = "not printed of fewer than 30 pools"
     for name, values in populations.items():
-        mean = 0.0 if name == normal else float(values.mean())
+        mean = 0.0 if name == "normal" else values.mean()
         for n in (3, 5, 8, 10, 29, 30, 100):
             drawn = values[run.rng.integers(0, len(values), (run.studies, n))]
             setting, by_method = f"{name}, {n} pools", ends(drawn, seed=run.seed)
@@ -104,18 +103,15 @@ def bias_by_quality(run, prompts, difficulty=0.0, graded=False):
     models = 12
     quality = np.linspace(-3, 0.5, models)
 
-    def study(seed, prompts):
+    def study(seed, prompts, of_bootstrap=0):
         rng = default_rng(seed)
         d = rng.normal(-0.2, 0.6, (prompts, 1)) + rng.normal(0, 0.4, (prompts, models))
         z = quality + (1.2 + 0.2 * quality) * d + rng.normal(0, 1, (prompts, 1)) * difficulty
         p = expit(z + graded * rng.normal(0, 0.7, z.shape))
         wins = p if graded else (rng.uniform(size=z.shape) < p) * 1.0
-        return jax.device_get(analysed(jnp.asarray(d), jnp.asarray(wins)))
-
-    def ends(number):
-        found, named = study(run.seed + 1 + number, prompts), {}
+        found, named = jax.device_get(analysed(jnp.asarray(d), jnp.asarray(wins))), {}
         for name, influence in zip(("c", "interaction"), found["influence"].T, strict=True):
-            means = len(influence) * stats.bootstrap_means(influence, seed=number)
+            means = len(influence) * stats.bootstrap_means(influence, seed=of_bootstrap)
             named[name] = (found[name], *stats.percentiles(found[name] + means))
         half = np.where(found["rarer"] >= analysis.ENOUGH, 1.96 * found["own_c_sd"], np.nan)
         for name, model in (("weakest", 0), ("strongest", models - 1)):
@@ -123,14 +119,8 @@ def bias_by_quality(run, prompts, difficulty=0.0, graded=False):
             named[f"c of the {name} model"] = c, c - half[model], c + half[model]
         return named
 
-    whole = study(run.seed, 40_000)
-    truth = {
-        "c": whole["c"],
-        "interaction": whole["interaction"],
-        "c of the weakest model": whole["own_c"][0],
-        "c of the strongest model": whole["own_c"][models - 1],
-    }
-    results = [ends(number) for number in range(run.studies)]
+    truth = {name: values[0] for name, values in study(run.seed, 40_000).items()}
+    results = [study(run.seed + 1 + n, prompts, n) for n in range(run.studies)]
     kind = "graded" if graded else "drawn"
     setting = f"{prompts} prompts, {kind}, difficulty of sd {difficulty:g}"
     yield from cells_of("sweeps.bias_by_quality", setting, results, truth)
@@ -154,9 +144,7 @@ def analysed(d: jax.Array, wins: jax.Array) -> dict[str, jax.Array]:
         differences={WORDS: -d},
     )
     plain = {name: jnp.asarray(value) for name, value in analysis.PLAIN.items()}
-    found = analysis.analysed(board, wins, plain)
-    names = ("c", "interaction", "influence", "own_c", "own_c_sd", "rarer")
-    return {name: found[name] for name in names}
+    return analysis.analysed(board, wins, plain)
 
 
 def populations(rng: Generator) -> Iterator[tuple[str, np.ndarray]]:
@@ -177,9 +165,9 @@ def populations(rng: Generator) -> Iterator[tuple[str, np.ndarray]]:
 RULES = ["lucb", "random"]
 
 
-def replayed(seed: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Rule -> recall [budgets, pools], a mean over 20 runs, and the budgets: a replay of 200 pools
-    of five contents, every ordered pair judged once."""
+def replayed(seed: int) -> pd.DataFrame:
+    """Recall, a mean over 20 runs, by budget (rows), and by rule and pool: a replay of 200 pools of
+    five contents, every ordered pair judged once."""
 
     @jax.jit
     @jax.vmap
@@ -191,23 +179,11 @@ def replayed(seed: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
 
     won = np.asarray(wins(jax.random.split(jax.random.key(seed), 200)))
     pool, first, second = np.nonzero(np.broadcast_to(1 - np.eye(5), won.shape))
-    names = np.array(list("abcde"))
-    verdicts = pd.DataFrame(
-        {
-            "pool": [f"q{p}" for p in pool],
-            "first": names[first],
-            "second": names[second],
-            "p_first": won[pool, first, second],
-        }
-    )
-    tables = own.read(verdicts)
+    sides = {"pool": [f"q{p}" for p in pool], "first": first, "second": second}
+    tables = own.read(pd.DataFrame({**sides, "p_first": won[pool, first, second]}))
     table = own.replay(tables, own.Batch.of(tables), rules=RULES, model="naive").table
     table = table[(table["scored_by"] == "full_data") & (table["pool"] != ALL)]
-    curves = {
-        str(rule): rows.pivot(index="budget", columns="pool", values="recall")
-        for rule, rows in table.groupby("rule")
-    }
-    return {k: v.to_numpy() for k, v in curves.items()}, curves[RULES[0]].index.to_numpy()
+    return table.pivot(index="budget", columns=["rule", "pool"], values="recall")
 
 
 def curves_of(recall: np.ndarray, budgets: np.ndarray) -> np.ndarray:
@@ -227,18 +203,18 @@ def replay(run):
         return cell(interval, setting, ends, truth, one_sided=True, note=note)
 
     rng, sizes = run.rng, (3, 5, 8, 10, 30, 100)
-    curves, budgets = replayed(run.seed)
-    recalls = dict(populations(rng))
-    for rule, recall in curves.items():
+    curves, recalls = replayed(run.seed), dict(populations(rng))
+    for rule in RULES:
         for b in (3, 6, 9, 12, 15):
-            recalls[f"replay, {rule}, {b} of 20 verdicts"] = recall[budgets == b][0]
+            recalls[f"replay, {rule}, {b} of 20 verdicts"] = curves[rule].loc[b].to_numpy()
     for name, values in recalls.items():
         for n in sizes:
             drawn = values[rng.integers(0, len(values), (run.studies, n))]
             ends = stats.bounded_interval(drawn)[1:]
             interval = "jbt replay: recall over pools"
             yield counted(interval, f"{name}, {n} pools", ends, values.mean())
-    for rule, recall in curves.items():
+    for rule in RULES:
+        recall, budgets = curves[rule].to_numpy(), curves.index.to_numpy()
         for target in (0.8, 0.9):
             truth = needed(curves_of(recall, budgets), budgets, target)[0]
             for n in sizes:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections.abc import Iterator
 
 import numpy as np
 from numpy.random import Generator
 from scipy.special import expit
 
-from benchmarks.calibration import Cell, Run, cell, claim, grid, said, tables_of
+from benchmarks.calibration import (
+    cell,
+    claim,
+    grid,
+    kept,
+    ordered_pairs,
+    parts,
+    tables_of,
+    verdicts,
+)
 from jbt import own
 from jbt.own.examine.doctor import ALPHA
 from jbt.own.leaderboards.intervals import intervals
@@ -40,26 +47,25 @@ SELDOM = {"prompts": 20, "kind": "few"}
 
 
 def lost(
-    rng: Generator, kind: str, x: np.ndarray, pairs: np.ndarray, share: np.ndarray
+    rng: Generator, kind: str, x: np.ndarray, pairs: tuple[np.ndarray, ...], share: np.ndarray
 ) -> np.ndarray:
     """[studies, prompts, pairs] whether each verdict is missing.
 
     Args:
       x: [studies, prompts, answers] lengths.
-      pairs: [2, pairs] answers.
+      pairs: first and second answer of each pair.
       share: [studies, prompts, pairs] whether the first won.
     """
-    first, second = pairs
-    apart = x[..., first] - x[..., second]
+    first, second = (x[..., side] for side in pairs)
     some = rng.random(x.shape) < 0.15
     chance = {
         "by prompt": 0.05 + 0.6 * (rng.random((*x.shape[:2], 1)) < 0.1),
-        "by answer": 0.02 + 0.6 * (some[..., first] | some[..., second]),
+        "by answer": 0.02 + 0.6 * (some[..., pairs[0]] | some[..., pairs[1]]),
         "few": 0.01,
-        "the longer lost": ((apart > 0) != (share > 0)) / 3,
-        "the longer won": ((apart > 0) == (share > 0)) / 3,
-        "the longer first": (apart > 0) / 5,
-        "long answers": expit(x[..., first] + x[..., second] - 3),
+        "the longer lost": ((first > second) != (share > 0)) / 3,
+        "the longer won": ((first > second) == (share > 0)) / 3,
+        "the longer first": (first > second) / 5,
+        "long answers": expit(first + second - 3),
     }.get(kind, 0.1)
     return rng.random(share.shape) < chance
 
@@ -74,17 +80,14 @@ def drawn(rng: Generator, studies: int, prompts: int, kind: str, *, twice: bool)
         else four models answer every prompt.
     """
     n = MODELS + twice
-    content = np.maximum(np.arange(n) - twice, 0)
-    x = rng.normal(size=(1, prompts, n))
+    content, pairs = np.maximum(np.arange(n) - twice, 0), ordered_pairs(n)
+    x = np.tile(rng.normal(size=(prompts, n)), (studies, 1, 1))
     theta = np.linspace(1, -1, MODELS)
     if twice:
         theta = rng.normal(size=(studies, prompts, MODELS))
-    pairs = np.array(list(itertools.permutations(range(n), 2))).T
-    phi = theta[..., content] + C * x
-    share = expit(phi[..., pairs[0]] - phi[..., pairs[1]] + KAPPA)
-    share = (rng.random((studies, *share.shape[1:])) < share) * 1.0
-    gone = lost(rng, kind, np.broadcast_to(x, (studies, *x.shape[1:])), pairs, share)
-    return tables_of(np.where(gone, np.nan, share), pairs, x[0], content)
+    share = verdicts(rng, theta[..., content] + C * x, pairs, KAPPA)
+    share[lost(rng, kind, x, pairs, share)] = np.nan
+    return tables_of(share, pairs, x[0], content)
 
 
 @claim(
@@ -92,19 +95,17 @@ def drawn(rng: Generator, studies: int, prompts: int, kind: str, *, twice: bool)
     [s for s in grid(prompts=[20, 100], kind=list(LOSSES)) if s != SELDOM],
     name="missing",
 )
-def test_of_missing_verdicts(run: Run, prompts: int, kind: str) -> Iterator[Cell]:
+def test_of_missing_verdicts(run, prompts, kind):
     """How often the test finds nothing, verdicts of a prompt or on an answer being missing
     together."""
-    p = []
-    for n in parts(run.studies, 20):
-        p += found(drawn(run.rng, n, prompts, kind, twice=False))
-    p = np.array(p)
-    setting = said(f"{prompts} prompts of 12 verdicts", LOSSES[kind])
-    interval, note = "no false alarm (`jbt doctor`)", ""
+    p = [found(drawn(run.rng, n, prompts, kind, twice=False)) for n in parts(run.studies, 20)]
+    p = np.concatenate(p)
+    interval, more = "no false alarm (`jbt doctor`)", {"one_sided": True}
     if kind not in ALIKE:
-        interval, note = "a loss not found (`jbt doctor`), for comparison", "the power of the test"
-    counts = len(p), int((~np.isnan(p)).sum()), int((p >= ALPHA).sum())
-    yield Cell(interval, setting, *counts, one_sided=not note, note=note, may_miss=bool(note))
+        interval = "a loss not found (`jbt doctor`), for comparison"
+        more = {"miss": "the power of the test"}
+    held = np.where(np.isnan(p), np.nan, p >= ALPHA)
+    yield kept(interval, f"{prompts} prompts of 12 verdicts, {LOSSES[kind]}", held, **more)
 
 
 def found(tables: own.Tables) -> list[float]:
@@ -124,7 +125,7 @@ def found(tables: own.Tables) -> list[float]:
     name="missing_bounds",
     most=1000,
 )
-def bounds(run: Run, twice: bool, kind: str) -> Iterator[Cell]:
+def bounds(run, twice, kind):
     """c between the outer ends of its two intervals: of the one with every missing verdict won by
     the shorter, and of the one with all won by the longer. 60 prompts."""
     ends, dropped = [], []
@@ -134,7 +135,7 @@ def bounds(run: Run, twice: bool, kind: str) -> Iterator[Cell]:
         filled = np.array([intervals_of(t, twice) for *_, t in missing.fills(tables, ["words"])])
         ends.append(np.stack([filled[..., 0].min(0), filled[..., 1].max(0)], 1))
     command = "jbt fit" if twice else "jbt leaderboard"
-    setting = said("60 prompts", LOSSES[kind])
+    setting = f"60 prompts, {LOSSES[kind]}"
     interval = f"c between both ends (`{command} --missing bounds`)"
     yield cell(interval, setting, np.concatenate(ends).T, C, one_sided=True)
     interval = f"c without the missing verdicts (`{command}`), for comparison"
@@ -150,9 +151,3 @@ def intervals_of(tables: own.Tables, within: bool) -> np.ndarray:
     setup = Setup.of(tables, Settings(covariates=("words",), standardise=False))
     fits = (setup.problem(judge).fit() for judge in range(len(tables.judges)))
     return np.array([intervals(f).parameters.loc[MODELS, ["low", "high"]] for f in fits], float)
-
-
-def parts(studies: int, at_once: int) -> Iterator[int]:
-    """Sizes of parts that make up all studies."""
-    for begin in range(0, studies, at_once):
-        yield min(at_once, studies - begin)

@@ -41,11 +41,8 @@ def promised(
     """Cells of a promised median, and of a promised range of 90 % of the pools."""
     low, middle, high = np.quantile(planned, [0.05, 0.5, 0.95], method="higher")
     median = float(np.median(half_widths))
-    fields = {
-        "median_width": median,
-        "note": f"promised {middle:.3g}, got {median:.3g}{more}",
-        "may_miss": True,  # a forecast of verdicts that do not exist yet
-    }
+    # A forecast of verdicts that do not exist yet.
+    fields = {"median_width": median, "miss": f"promised {middle:.3g}, got {median:.3g}{more}"}
     held = half_widths <= middle
     yield kept(f"{plan}: median half-width", setting, held, nominal=0.5, **fields)
     held = (half_widths >= low) & (half_widths <= high)
@@ -141,8 +138,7 @@ def plan_prompts(run, prompts):
                 f"{setting}, planned chance {low:g} to {high:g}",
                 significant[these],
                 nominal=round(float(chance[these].mean()), 3),
-                note="ten prompts say little of how much prompts differ" if today == 10 else "",
-                may_miss=today == 10,
+                miss="ten prompts say little of how much prompts differ" * (today == 10),
             )
     half = t.ppf(quantile, today - 1) * np.sqrt(variance)
     fewest, needed, most = (

@@ -3,31 +3,31 @@ identify`; and the plausible ranks of `jbt status`."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 from numpy.random import Generator, default_rng
 from scipy.special import expit
 
 from benchmarks.calibration import (
     COMPARED,
-    Cell,
     Run,
     cell,
     claim,
     correlated,
+    described,
     grid,
     noise_of_pairs,
+    ordered_pairs,
+    parts,
     said,
     tables_of,
+    verdicts,
 )
 from jbt import identifiability, own
 from jbt.acquisition import Loop, Task
@@ -117,68 +117,69 @@ def draw(rng: Generator, s: Population, studies: int) -> tuple[Any, ...]:
     return design, quality, x, shown * times[:, None, None]
 
 
-def fitted(design: Design, verdicts: Sequence[tuple[np.ndarray, ...]], studies: int) -> np.ndarray:
+def fitted(design: Design, shares: Sequence[tuple[np.ndarray, ...]], studies: int) -> np.ndarray:
     """[parameters, 3, studies] low, high, and p of the test for values that differ between pools.
 
     The parameters are c, kappa and the slope b of quality, common to all judges, then
     discriminations: only the first judge is biased, and the last one's discrimination is 1.
     """
-    j, f = len(verdicts), len(verdicts[0][0])
-    counts = (jnp.asarray(np.stack(v, -1)) for v in zip(*verdicts, strict=True))
+    j, f = len(shares), len(shares[0][0])
+    counts = (jnp.asarray(np.stack(v, -1)) for v in zip(*shares, strict=True))
     design, counts = with_means(design, jax.vmap(Comparisons)(*counts), content_means(design))
     sharing = jnp.asarray(np.tile(np.eye(j), (f, 1, 1)))
     panel = jax.vmap(Panel)(counts, jnp.ones((f, j)), sharing)
-    loadings = np.zeros((3, j, 3))
+    loadings = np.zeros((3, j, 3))  # of c, of the means' coefficient and of kappa
     loadings[0, 0, 0] = loadings[2, 0, 1] = 1
     loadings[1, :, 2] = 1
     loadings = jnp.asarray(np.tile(loadings.reshape(3 * j, 3), (f, 1, 1)))
     owner = np.repeat(np.arange(studies), f // studies)
-    parts = [marginal_fit.PoolStack(panel, design, loadings, owner)]
+    stacks = [marginal_fit.PoolStack(panel, design, loadings, owner)]
     weights, graded = np.full(3, 0.1), np.arange(j) < j - 1
-    top = marginal_fit.maximum(parts, Prior(), weights, studies, spread=True, graded=graded)
+    top = marginal_fit.maximum(stacks, Prior(), weights, studies, spread=True, graded=graded)
     parameters = np.eye(top.at.shape[1])[: 2 + j]
     identified = np.ones(len(parameters), bool)
-    tables = [known(top, parts, study, parameters, identified) for study in range(studies)]
+    tables = [known(top, stacks, study, parameters, identified) for study in range(studies)]
     return np.stack([t[["low", "high", "p_alike"]] for t in tables], -1)
 
 
-def estimated(
-    run: Run,
+def studies_of(
+    rng: Generator,
     s: Population,
+    studies: int,
     c: float = BIAS,
     judge: float = 1.0,
     trusted: float | None = None,
     pairs: int | None = None,
 ) -> np.ndarray:
-    """`fitted` for all studies of a setting, some at a time; arguments as of `joint`."""
-    rng, parts, size = run.rng, [], max(AT_ONCE // s.pools, 1)
-    for start in range(0, run.studies, size):
-        n = min(size, run.studies - start)
-        design, quality, x, shown = draw(rng, s, n)
-        noise = noise_of_pairs(rng, shown.shape, s.noise)
+    """`fitted` for some studies; further arguments as of `joint`."""
+    design, quality, x, shown = draw(rng, s, studies)
+    noise = noise_of_pairs(rng, shown.shape, s.noise)
 
-        def judged(c, kappa, s, shown, quality=quality, x=x, noise=noise):
-            """How often each pair was shown, and how often the first then won [F, N, N]."""
-            phi = s * quality + c * x
-            p = expit(phi[:, :, None] - phi[:, None, :] + noise + kappa)
-            return shown, rng.binomial(shown.astype(int), p).astype(float)
+    def judged(c, kappa, factor, shown):
+        """How often each pair was shown, and how often the first then won [F, N, N]."""
+        phi = factor * quality + c * x
+        p = expit(phi[:, :, None] - phi[:, None, :] + noise + kappa)
+        return shown, rng.binomial(shown.astype(int), p).astype(float)
 
-        by_pool = c + s.c_sd * rng.normal(size=(len(x), 1))
-        verdicts = [judged(by_pool, KAPPA, judge, shown)]
-        if pairs:
-            shown = few_pairs(rng, shown, pairs)
-        if trusted is not None:
-            verdicts.append(judged(0.0, 0.0, trusted, shown))
-        parts.append(fitted(design, verdicts, n))
-    return np.concatenate(parts, -1)
+    of_judges = [judged(c + s.c_sd * rng.normal(size=(len(x), 1)), KAPPA, judge, shown)]
+    if pairs:
+        shown = few_pairs(rng, shown, pairs)
+    if trusted is not None:
+        of_judges.append(judged(0.0, 0.0, trusted, shown))
+    return fitted(design, of_judges, studies)
+
+
+def estimated(run: Run, s: Population, *judged: Any) -> np.ndarray:
+    """`studies_of` all studies of a setting, some at a time."""
+    sizes = parts(run.studies, max(AT_ONCE // s.pools, 1))
+    return np.concatenate([studies_of(run.rng, s, n, *judged) for n in sizes], -1)
 
 
 def average_effects(run: Run, s: Population, *judged: Any) -> np.ndarray:
     """[parameters] the estimates in one study of many pools: what intervals are about where
-    something varies that the model has not; `judged` as the further arguments of `estimated`."""
-    many = Run(1, run.seed, run.number, default_rng([run.seed, run.number, MANY]))
-    low, high, _ = estimated(many, dataclasses.replace(s, pools=MANY), *judged)[:, :, 0].T
-    return (low + high) / 2
+    something varies that the model has not."""
+    rng = default_rng([run.seed, run.number, MANY])
+    return studies_of(rng, replace(s, pools=MANY), 1, *judged)[:, :2, 0].mean(1)
 
 
 def few_pairs(rng: Generator, shown: np.ndarray, pairs: int) -> np.ndarray:
@@ -259,11 +260,11 @@ def joint(run, judge=1.0, trusted=1.0, pairs=None, **population):
     """
     s = Population(**{"pools": 40, "contents": 5, "twice": 0, "corr": 0.5} | population)
     c = BIAS if judge else 0.0
-    truths = {"c": c, "kappa": KAPPA}
-    truths["slope of quality"], truths["discrimination"] = trusted * s.sd * s.corr, judge / trusted
+    judged = c, judge, trusted, pairs
+    truths = {"c": c, "kappa": KAPPA, "slope of quality": trusted * s.sd * s.corr}
+    truths["discrimination"] = judge / trusted
     if s.c_sd:
-        truths = dict(zip(truths, average_effects(run, s, c, judge, trusted, pairs), strict=True))
-    found = estimated(run, s, c, judge, trusted, pairs)
+        truths = dict(zip(truths, average_effects(run, s, *judged), strict=True))
     words = said(
         s.words,
         not judge and "a judge of discrimination 0 (c = 0, verdicts depend on position alone)",
@@ -271,7 +272,8 @@ def joint(run, judge=1.0, trusted=1.0, pairs=None, **population):
         trusted != 1 and f"discrimination of the trusted judge {trusted:g}",
         pairs and f"{pairs} trusted pairs a pool",
     )
-    for (name, truth), (low, high, _) in zip(truths.items(), found, strict=True):
+    every = zip(truths.items(), estimated(run, s, *judged), strict=True)
+    for (name, truth), (low, high, _) in every:
         miss = ""
         if name == "slope of quality" and s.twice:
             continue  # the slope is that on the mean of two renderings, which varies less
@@ -283,6 +285,15 @@ def joint(run, judge=1.0, trusted=1.0, pairs=None, **population):
 
 
 @claim(
+    "",
+    grid(joint=True, pools=[12, 40], varied=[{}, {"c_sd": 0.5}])
+    + grid(joint=True, varied=[{"c_sd": 1.0}, {"unlike": 0.6, "twice": 2}, {"noise": 0.6}])
+    + grid(joint=True, pairs=3, pools=[12, 40])
+    + grid(joint=True, judge=0.3)
+    + grid(joint=True, varied={"sd": 1.5, "corr": 0.9, "noise": 1.2}, pure=True),
+    most=1000,
+)
+@claim(
     "`jbt fit`, on one comparison",
     grid(pools=[12, 40])
     + grid(pools=[12, 40], varied=[{"c_sd": 0.5}, {"unlike": 0.6}, {"noise": 0.6}])
@@ -290,54 +301,31 @@ def joint(run, judge=1.0, trusted=1.0, pairs=None, **population):
     + grid(lapses=0.15),
     most=1000,
 )
-def fit_one_comparison(run, pools=40, varied=None, lapses=0.0):
-    """c of a judge on one comparison; it is the generating one.
+def fit_one_comparison(run, pools=40, varied=None, joint=False, **judged):
+    """c of a judge on one comparison, alone or with a trusted judge; it is the generating one.
 
     Args:
       varied: what differs from `Population`.
-      lapses: share of verdicts that are guesses.
+      judged: arguments of `shared_fit`.
     """
-    s = dataclasses.replace(Population(pools, corr=0.5), **varied or {})
-    words = said(s.words, lapses and f"{lapses:g} of verdicts are guesses")
-    miss = "guesses draw all logits towards 0" * bool(lapses)
-    yield of_one(run, "`jbt fit`", words, lambda: shared_fit(run.rng, s, lapses=lapses), miss)
-
-
-@claim(
-    "",
-    grid(pools=[12, 40], varied=[{}, {"c_sd": 0.5}])
-    + grid(varied=[{"c_sd": 1.0}, {"unlike": 0.6, "twice": 2}, {"noise": 0.6}])
-    + grid(pairs=3, pools=[12, 40])
-    + grid(judge=0.3)
-    + grid(varied={"sd": 1.5, "corr": 0.9, "noise": 1.2}, pure=True),
-    name="fit_one_comparison",
-    most=1000,
-)
-def joint_one_comparison(run, pools=40, varied=None, judge=1.0, pairs=None, pure=False):
-    """The same with a trusted judge; judge, pairs: see `joint`; pure: whether its verdicts have no
-    noise of pairs."""
-    s = dataclasses.replace(Population(pools, twice=0, corr=0.5), **varied or {})
-    words = said(
-        s.words,
-        judge != 1 and f"discrimination of the judge {judge:g}",
-        pairs and f"{pairs} trusted pairs a pool",
-        pure and "noise of the biased judge alone",
-    )
-    asked = {"joint": True, "judge": judge, "pairs": pairs, "pure": pure}
-    miss = "what varies for one judge alone looks like a smaller discrimination" * pure
-    yield of_one(run, "`jbt fit --joint`", words, lambda: shared_fit(run.rng, s, **asked), miss)
-
-
-def of_one(
-    run: Run, command: str, words: str, study: Callable[[], SharedFit], miss: str = ""
-) -> Cell:
-    """The intervals of c on one comparison in studies."""
-    ends = np.full((2, run.studies), np.nan)
-    for i in range(run.studies):
-        one = one_comparison(study(), 0)
-        if one is not None:
-            ends[:, i] = one.c[["low", "high"]].iloc[0]
-    return cell(f"{command}: c on one comparison", words, ends, BIAS, miss=miss)
+    s = replace(Population(pools, twice=0 if joint else 2, corr=0.5), **varied or {})
+    words = {
+        "judge": "discrimination of the judge {:g}",
+        "pairs": "{} trusted pairs a pool",
+        "pure": "noise of the biased judge alone",
+        "lapses": "{:g} of verdicts are guesses",
+    }
+    misses = {
+        "pure": "what varies for one judge alone looks like a smaller discrimination",
+        "lapses": "guesses draw all logits towards 0",
+    }
+    ends = np.full((run.studies, 2), np.nan)
+    for study in ends:
+        if one := one_comparison(shared_fit(run.rng, s, joint=joint, **judged), 0):
+            study[:] = one.c[["low", "high"]].iloc[0]
+    interval = f"`jbt fit{' --joint' * joint}`: c on one comparison"
+    setting, miss = said(s.words, described(words, judged)), described(misses, judged)
+    yield cell(interval, setting, ends.T, BIAS, miss=miss)
 
 
 def shared_fit(
@@ -350,29 +338,34 @@ def shared_fit(
     pure: bool = False,
     lapses: float = 0.0,
 ) -> SharedFit:
-    """The average effects in one study of `fit_one_comparison`, by whose tables they are fitted."""
+    """The average effects in one study of `fit_one_comparison`, by whose tables they are fitted.
+
+    Args:
+      joint: whether a trusted judge sees the pools, too.
+      judge, pairs: see `joint`.
+      pure: whether the trusted judge's verdicts have no noise of pairs.
+      lapses: share of verdicts that are guesses.
+    """
     _, quality, x, shown = draw(rng, s, 1)
-    first, second = np.array(list(itertools.permutations(range(x.shape[1]), 2))).T
+    first, second = sides = ordered_pairs(x.shape[1])
     shares = []
     for c, kappa, factor in [(BIAS, KAPPA, judge), (0.0, 0.0, 1.0)][: 1 + joint]:
         of_pool = c + s.c_sd * (c != 0) * rng.normal(size=(s.pools, 1))
         phi = factor * quality + of_pool * x
         sd = 0.0 if pure and c == 0 else s.noise
         noise = np.broadcast_to(noise_of_pairs(rng, shown.shape, sd), shown.shape)
-        logit = phi[:, first] - phi[:, second] + noise[:, first, second] + kappa
-        p = lapses / 2 + (1 - lapses) * expit(logit)
-        shares.append((rng.random(p.shape) < p) * 1.0)
+        shares.append(verdicts(rng, phi, sides, noise[:, first, second] + kappa, lapses))
     if pairs:
         trusted = few_pairs(rng, shown, pairs)
         shares[1][trusted[:, first, second] == 0] = np.nan
     content = np.arange(x.shape[1]) % s.contents
-    tables = tables_of(np.stack(shares), (first, second), x, content)
+    tables = tables_of(np.stack(shares), sides, x, content)
     batch = own.Batch.of(tables, ["words"], standardise=False)
     panel = own.Judges.of(tables, reference=tables.judges[1]) if joint else None
     return fit_shared(SharedModel.of(batch, panel))
 
 
-def own_tables(
+def fits_of(
     rng: Generator,
     pools: int,
     n: int,
@@ -380,29 +373,19 @@ def own_tables(
     corr: float = 0.0,
     twice: int = 0,
     kappa: float = KAPPA,
-) -> tuple[own.Batch, list[np.ndarray]]:
-    """Pools of n contents and one judge, and the true theta of each pool's items."""
-    truths, items, verdicts = [], [], []
-    item = np.arange(n + twice)
-    first, second = np.array(list(itertools.permutations(item, 2))).T
-    for pool in range(pools):
+) -> list[tuple[own.PoolFit, np.ndarray]]:
+    """Pools of n contents and one judge, fitted together, each with the true theta of its items."""
+    content, sides = np.arange(n + twice) % n, ordered_pairs(n + twice)
+    truths, x, shares = [], [], []
+    for _ in range(pools):
         base = rng.normal(size=n)
         quality = correlated(rng, base, sd, corr)
-        x = np.r_[base, base[:twice] + rng.normal(size=twice)]
-        phi = quality[item % n] + BIAS * x * (twice > 0)
-        won = rng.random(len(first)) < expit(phi[first] - phi[second] + kappa)
-        shown = {"pool": pool, "first": first, "second": second, "p_first": won * 1.0}
-        verdicts.append(pd.DataFrame(shown))
-        items.append(pd.DataFrame({"pool": pool, "item": item, "content": item % n, "x": x}))
-        truths.append((quality - quality.mean())[item % n])
-    names = ["x"] if twice else []
-    tables = own.read(pd.concat(verdicts), pd.concat(items), covariates=names)
-    return own.Batch.of(tables, names, standardise=False), truths
-
-
-def own_fits(rng: Generator, *population: Any) -> list[tuple[own.PoolFit, np.ndarray]]:
-    """The pools of `own_tables`, fitted together, each with its true theta."""
-    batch, truths = own_tables(rng, *population)
+        x.append(np.r_[base, base[:twice] + rng.normal(size=twice)])
+        phi = quality[content] + BIAS * x[-1] * (twice > 0)
+        shares.append(verdicts(rng, phi, sides, kappa))
+        truths.append((quality - quality.mean())[content])
+    tables = tables_of(np.array([shares]), sides, np.array(x), content)
+    batch = own.Batch.of(tables, ["words"] if twice else [], standardise=False)
     return list(zip(own.fit(batch), truths, strict=True))
 
 
@@ -418,25 +401,25 @@ def theta_and_kappa(run, sd, size, kappa=KAPPA):
     estimated, and the contents of each. All of a study's contents count."""
     pools, n = size
     found = [
-        pair for _ in range(run.studies) for pair in own_fits(run.rng, pools, n, sd, 0.0, 0, kappa)
+        pair for _ in range(run.studies) for pair in fits_of(run.rng, pools, n, sd, kappa=kappa)
     ]
     fits, truths = zip(*found, strict=True)
     words = f"{pools} pools of {n} contents, sd {sd:g}, every ordered pair once"
-    words += f", kappa {kappa:g}" * (kappa != KAPPA)
+    words += f", kappa {kappa:g}" * (kappa != KAPPA) + ", no covariate"
     miss = "the report says that these cover less than 95 %"
     ends = [f.theta_low for f in fits], [f.theta_high for f in fits]
-    yield cell("`jbt fit`: theta of a pool", f"{words}, no covariate", ends, truths, miss=miss)
+    yield cell("`jbt fit`: theta of a pool", words, ends, truths, miss=miss)
     near = "0.3 lies near the mean of the prior, 0"
     miss = near if kappa == KAPPA else "a large kappa; the report says so"
     ends = [f.kappa_low for f in fits], [f.kappa_high for f in fits]
-    yield cell("`jbt fit`: kappa of a pool", f"{words}, no covariate", ends, kappa, miss=miss)
+    yield cell("`jbt fit`: kappa of a pool", words, ends, kappa, miss=miss)
 
 
 @claim("", grid(sd=SDS, corr=[0.0, 0.8]), name="one_pool")
 def c_of_a_pool(run, sd, corr):
     """Studies are pools of one judge, fitted together."""
     rng = default_rng([run.seed, run.number, 1])
-    fits = [f for f, _ in own_fits(rng, run.studies, 8, sd, corr, 4)]
+    fits = [f for f, _ in fits_of(rng, run.studies, 8, sd, corr, 4)]
     words = f"8 contents, 4 rendered twice, sd {sd:g}, corr {corr:g}, every ordered pair once"
     ends = [f.c_low for f in fits], [f.c_high for f in fits]
     yield cell("`jbt fit`: c of a pool", words, ends, BIAS)
@@ -484,7 +467,8 @@ def identify(run, sd, rho, twice=4, share=1.0):
     if not defined.all():
         note += "; the command prints why a pool has no estimate (flat, separated)"
     ends = np.where(defined, [found.low, found.high], np.nan)
-    interval, more = "jbt identify: c of one pool,", {"note": note, "may_miss": share < 1}
+    interval = "jbt identify: c of one pool,"
+    more: Any = {"miss" if share < 1 else "note": note}
     yield cell(f"{interval} profile likelihood", words, ends, BIAS, **more)
     ends = np.where(defined, [found.wald_low, found.wald_high], np.nan)
     miss = "jbt identify does not print it"
@@ -502,12 +486,14 @@ CASES = [
 quality and covariate; interaction."""
 
 
-@functools.cache
-def studied(n: int, seed: int, aware: bool, budget: int) -> Any:
-    """A function of sd, contents rendered twice, rho and interaction: theta [n, M], root of the
-    posterior [n, P, P] and true quality [n, M] after a run on each pool."""
+@functools.partial(jax.jit, static_argnames=("n", "aware", "budget"))
+def studied(
+    n: int, seed: Any, aware: bool, budget: int, sd: Any, twice: Any, rho: Any, interaction: Any
+) -> Any:
+    """Theta [n, M], root of the posterior [n, P, P] and true quality [n, M] after a run on each of
+    n pools, which have a covariate if `aware`."""
 
-    def one(number, sd, twice, rho, interaction):
+    def one(number):
         key = jax.random.fold_in(jax.random.key(seed), number)
         drawn = stream(key, "pool")
         if aware:
@@ -523,11 +509,7 @@ def studied(n: int, seed: int, aware: bool, budget: int) -> Any:
         posterior = laplace(trace.parameters, counts, pool.design, Prior(), variant)
         return trace.parameters.theta, posterior.root, pool.quality
 
-    @jax.jit
-    def program(*condition):
-        return jax.lax.map(lambda i: one(i, *condition), jnp.arange(n), batch_size=100)
-
-    return program
+    return jax.lax.map(one, jnp.arange(n), batch_size=100)
 
 
 @claim(
@@ -539,10 +521,9 @@ def study(run, budget, case, sd):
     """The plausible ranks of contents, after verdicts that a rule chose; all contents of a pool
     count."""
     words, twice, rho, interaction = case
-    program = studied(run.studies, run.seed, twice > 0, budget)
+    drawn = studied(run.studies, run.seed, twice > 0, budget, sd, twice, rho, interaction)
     ends, ranks = [], []
-    for study in zip(*map(np.asarray, program(sd, twice, rho, interaction)), strict=True):
-        theta, root, quality = study
+    for theta, root, quality in zip(*map(np.asarray, drawn), strict=True):
         z = default_rng(0).standard_normal((4096, len(root)))
         ends.append(plausible_ranks(theta + z @ root[:, : len(theta)]))
         ranks.append(1 + (quality[:, None] < quality).sum(1))

@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.calibration import Cell, claim, grid, said
+from benchmarks.calibration import claim, grid, kept, said
 from benchmarks.stopping import PRIOR, N, at_first_sure
 from jbt.acquisition import Task
 from jbt.acquisition.stopping import top_set
@@ -51,6 +51,6 @@ def stops(run, zone, gap):
         "qualities from the prior" if gap < 0 else f"the best two {gap:g} apart",
         f"indifferent to {zone:g} logits" if zone else "no zone",
     )
-    counts = run.studies, int(stopped.sum()), int(right.sum())
-    more = {"note": MISS, "may_miss": True} if gap >= 0 else {}
-    yield Cell("jbt ask: a sure stop is right", setting, *counts, LEVEL, one_sided=True, **more)
+    held, miss = np.where(stopped, right, np.nan), MISS * (gap >= 0)
+    more = {"nominal": LEVEL, "one_sided": True, "miss": miss}
+    yield kept("jbt ask: a sure stop is right", setting, held, **more)

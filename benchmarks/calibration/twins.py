@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.calibration import Cell, cell, claim, grid, kept
+from benchmarks.calibration import cell, claim, grid, kept
 from jbt import estimators, stats, twins
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs
@@ -41,7 +40,7 @@ def region(run, name, member):
     means = means[(means[:, 4] >= low) & (means[:, 4] <= high)]
     misfits = []
     for c, kappa, naive, aware in np.round(means[:, :4], 2).tolist():
-        study = dataclasses.replace(
+        study = replace(
             target, c_hat=c, kappa_hat=kappa, naive_recall=naive, bias_aware_recall=aware
         )
         # As many pools of the judge as in the last round of a search.
@@ -118,15 +117,21 @@ def fitted(terms: np.ndarray, values: np.ndarray) -> np.ndarray:
     return flat.reshape(-1, *values.shape[1:])
 
 
-def consistent(name: str, studies: int, seed: int) -> Iterator[tuple[Cell, Cell]]:
-    """For each of `NUMBERS` of a judge, the cell of the ranges that are printed, and of ranges that
-    take the twin as known.
+@claim(
+    "`consistent` in `sweeps.judges`",
+    grid(name=["llama", "deepseek_chat", "gemini", "claude_haiku"]),
+    name="twins",
+    float64=False,
+)
+def consistent(run, name):
+    """Ranges of the numbers of a judge, which include the error of its twin's calibration.
 
     For each study of a true twin, a twin is calibrated to the printed numbers, and another number
     of the same study should lie in the new twin's range. A surface replaces the calibration: means
     of targets and numbers at twins around the true one are quadratics of the parameters, their
     slopes linear. The range is then made as in `sweeps.judges`, at the nearest of these twins.
     """
+    studies, seed = run.studies, run.seed
     rng = np.random.default_rng([seed, len(name)])
     twin, n = twins.twin(name), twins.known()[name].pools
     values, (true,) = simulated([twin], range(TRUE_POOLS), seed)
@@ -135,10 +140,7 @@ def consistent(name: str, studies: int, seed: int) -> Iterator[tuple[Cell, Cell]
     size = np.abs(true.steps).mean(-1)
     at = np.array([getattr(twin, p) for p in twins.PARAMETERS]) + (z @ root.T) * size
     at[:, 0] = np.maximum(at[:, 0], 0.05 * twin.discrimination)
-    around = [
-        dataclasses.replace(twin, **dict(zip(twins.PARAMETERS, row, strict=True)))
-        for row in at.tolist()
-    ]
+    around = [replace(twin, **dict(zip(twins.PARAMETERS, row, strict=True))) for row in at.tolist()]
     near, errors = simulated(around, range(TRUE_POOLS, TRUE_POOLS + POOLS), seed)
     z = np.linalg.solve(root, ((at - at[0]) / size).T).T
     terms = quadratic(z)
@@ -165,28 +167,15 @@ def consistent(name: str, studies: int, seed: int) -> Iterator[tuple[Cell, Cell]
     setting = f"true twin of {name}, {n} pools"
     for m, (number, (words, within)) in enumerate(NUMBERS.items(), start=3):
         interval = f"replicates of the {words} (`consistent`, sweeps.judges)"
+        ranges = np.empty((AROUND, 2))
+        for g, error in enumerate(errors):
+            error = replace(error, slopes=slopes[g, :3])
+            weights = error.weights_of(slopes[g, m])
+            pools = error.carried(near[0, g, m], weights)
+            means = stats.bootstrap_means(pools, seed=seed, size=n, resamples=stats.REPLICATES)
+            blur = rng.normal(0, CalibrationError.blur(weights), len(means))
+            ranges[g] = np.array(stats.percentiles(means + blur)) - pools.mean()
+        rng.normal(size=(AROUND, stats.REPLICATES))  # skipped, so that the rows kept come out again
+        ends = np.clip(centres[:, m] + ranges[nearest].T, *within)
         miss = BENT if n < 10 or number == "verbosity" else ""
-        cells = []
-        for carry in (1.0, 0.0):
-            ranges = np.empty((AROUND, 2))
-            for g, error in enumerate(errors):
-                error = dataclasses.replace(error, slopes=slopes[g, :3])
-                weights = error.weights_of(slopes[g, m]) * carry
-                pools = error.carried(near[0, g, m], weights)
-                means = stats.bootstrap_means(pools, seed=seed, size=n, resamples=stats.REPLICATES)
-                blur = rng.normal(0, CalibrationError.blur(weights), len(means))
-                ranges[g] = np.array(stats.percentiles(means + blur)) - pools.mean()
-            ends = np.clip(centres[:, m] + ranges[nearest].T, *within)
-            cells.append(cell(interval, setting, ends, printed[:, m], miss=miss, slack=HALF_DIGIT))
-        yield cells[0], cells[1]
-
-
-@claim(
-    "`consistent` in `sweeps.judges`",
-    grid(name=["llama", "deepseek_chat", "gemini", "claude_haiku"]),
-    name="twins",
-    float64=False,
-)
-def calibrated(run, name):
-    """Ranges that include the error of the twins' calibration."""
-    yield from (printed for printed, _ in consistent(name, run.studies, run.seed))
+        yield cell(interval, setting, ends, printed[:, m], miss=miss, slack=HALF_DIGIT)

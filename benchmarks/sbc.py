@@ -15,7 +15,6 @@ by what was said.
 from __future__ import annotations
 
 import argparse
-import itertools
 from pathlib import Path
 
 import jax
@@ -23,8 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from scipy import sparse, stats
-from scipy.special import expit
 
+from benchmarks.calibration import verdicts
 from jbt import estimators, runtime
 from jbt.border import files, plots
 from jbt.estimators import mixed
@@ -65,20 +64,18 @@ def of_a_pool(key, condition):
 def of_random_effects(rng: np.random.Generator) -> dict[str, float]:
     """Below the true theta of a model, c, and the sds of quality and of c between prompts."""
     sds, beta = rng.gamma(2, 1, 2), rng.normal(size=MODELS + 1)
-    first, second = np.array(list(itertools.combinations(range(MODELS), 2)) * 2).T
+    pairs = np.tile(np.triu_indices(MODELS, 1), 2)
     x, u = rng.normal(size=(PROMPTS, MODELS)), rng.normal(size=(PROMPTS, MODELS))
     phi = beta[:-1] + sds[0] * u + (beta[-1] + sds[1] * rng.normal(size=(PROMPTS, 1))) * x
-    won = rng.random((PROMPTS, len(first))) < expit(phi[:, first] - phi[:, second])
+    won = verdicts(rng, phi, pairs)
     prompt, pair = np.indices(won.shape).reshape(2, -1)
-    sides = np.stack([first[pair], second[pair]])
-    difference = x[prompt, sides[0]] - x[prompt, sides[1]]
-    models = np.eye(MODELS)[sides]
-    fixed = np.column_stack([models[0] - models[1], difference])
+    first, second = sides = pairs[:, pair]
+    difference, models = x[prompt, first] - x[prompt, second], np.eye(MODELS)
     problem = mixed.Mixed(
-        fixed=sparse.csr_array(fixed),
+        fixed=sparse.csr_array(np.column_stack([models[first] - models[second], difference])),
         precision=np.ones(len(beta)),
         shown=np.ones(len(prompt)),
-        wins=won.ravel() * 1.0,
+        wins=won.ravel(),
         cluster=prompt,
         units={"sd of quality": sides},
         slopes={"sd of c": difference},
@@ -86,9 +83,8 @@ def of_random_effects(rng: np.random.Generator) -> dict[str, float]:
     fit = mixed.fit(problem)
     if fit.status != Status.CONVERGED:
         return dict.fromkeys(("theta", "c", *problem.effects), np.nan)
-    sd = np.sqrt(np.diagonal(fit.inverse))
-    found = {"theta": (beta[0] - fit.beta[0]) / sd[0], "c": (beta[-1] - fit.beta[-1]) / sd[MODELS]}
-    errors = fit.log_sd_error
+    z = (beta - fit.beta) / np.sqrt(np.diagonal(fit.inverse)[: len(beta)])
+    found, errors = {"theta": z[0], "c": z[-1]}, fit.log_sd_error
     for (name, estimate), true in zip(fit.sd.items(), sds, strict=True):
         with np.errstate(divide="ignore"):
             found[name] = (np.log(true) - np.log(estimate)) / errors[name] if estimate else np.nan

@@ -30,7 +30,7 @@ def test_every_side_of_a_case_can_be_called():
     for case in cases:
         for side in (*case["sides"].values(), case["exact"]):
             if side:
-                options = {"count": 1, **side}
+                options = dict(side)
                 module, function = options.pop("run").split(".")
                 signature = inspect.signature(
                     getattr({"ours": ours, "peers": peers, "pallas": pallas}[module], function)

@@ -188,9 +188,7 @@ def refit(count: int, dtype: str = "float32", **options: Any) -> Run:
 # --- a leaderboard
 
 
-def leaderboard(
-    count: int, rows: int, lam: float = LAM, lam_b: float = LAM_B, robust: bool = False
-) -> Run:
+def leaderboard(rows: int, lam: float = LAM, lam_b: float = LAM_B, robust: bool = False) -> Run:
     """theta and c of a leaderboard; if `robust`, the time is that of a fit and its jackknife over
     prompts."""
     from jbt.kernel.listed import Listed
@@ -217,7 +215,7 @@ def leaderboard(
 # --- a user's own verdicts
 
 
-def study(count: int, verdicts: int, n: int, batch: int = 1) -> Run:
+def study(verdicts: int, n: int, batch: int = 1) -> Run:
     """A live study, refitted after each answer: `verdicts` asked for, `batch` at a time, and
     told."""
     import pandas as pd
@@ -238,7 +236,7 @@ def study(count: int, verdicts: int, n: int, batch: int = 1) -> Run:
     return run
 
 
-def command(count: int, words: str, kept: bool = False, prompts: int = 12) -> Run:
+def command(words: str, kept: bool = False, prompts: int = 12) -> Run:
     """A command or sweep in a process of its own.
 
     Args:
@@ -272,7 +270,7 @@ def command(count: int, words: str, kept: bool = False, prompts: int = 12) -> Ru
 # --- compiling
 
 
-def programs(count: int, name: str, preset: str) -> Run:
+def programs(name: str, preset: str) -> Run:
     """Every program of a sweep's preset, traced and compiled."""
     from jbt.experiments.work import Work
     from sweeps.report.runs import sweep_of

@@ -15,7 +15,7 @@ from scipy.sparse import csr_matrix, diags_array, hstack
 from scipy.special import entr, expit, log_expit
 
 from benchmarks.speed import problems
-from benchmarks.speed.problems import LAM, LAM_B, K, N
+from benchmarks.speed.problems import COVARIATES, LAM, LAM_B, MODELS, K, N
 
 Run = Callable[[], Any]
 TIGHT = {"ftol": 1e-16, "gtol": 1e-9, "maxiter": 10_000, "maxfun": 20_000}
@@ -159,30 +159,29 @@ def active_run(
 # --- a leaderboard
 
 
-def scipy_leaderboard(
-    count: int, rows: int, lam: float = LAM, lam_b: float = LAM_B, tight: bool = False
-) -> Run:
-    """SciPy on a sparse matrix of the rows."""
-    z, won, precision = sparse_rows(rows, lam, lam_b)
+def sparse_rows(
+    rows: int, lam: float = LAM, lam_b: float = LAM_B
+) -> tuple[Any, np.ndarray, np.ndarray]:
+    """The sparse matrix of the rows, who won, and the prior's precisions."""
+    data = problems.leaderboard(rows)
+    place = np.tile(np.arange(rows), 2), np.r_[data["first"], data["second"]]
+    sides = csr_matrix((np.repeat([1.0, -1.0], rows), place), (rows, MODELS))
+    z = hstack([sides, data["difference"]], format="csr")
+    return z, data["won"], np.repeat([float(lam), float(lam_b)], [MODELS, COVARIATES])
+
+
+def scipy_leaderboard(tight: bool = False, **problem: Any) -> Run:
+    """SciPy on a sparse matrix of the rows; `problem`: arguments of `sparse_rows`."""
+    z, won, precision = sparse_rows(**problem)
     return lambda: [map_of_rows(z, won, precision, tight=tight)]
 
 
-def sparse_rows(rows: int, lam: float, lam_b: float) -> tuple[Any, np.ndarray, np.ndarray]:
-    """The sparse matrix of the rows, who won, and the prior's precisions."""
-    data = problems.leaderboard(rows)
-    models, covariates = problems.MODELS, problems.COVARIATES
-    place = np.tile(np.arange(rows), 2), np.r_[data["first"], data["second"]]
-    sides = csr_matrix((np.repeat([1.0, -1.0], rows), place), (rows, models))
-    z = hstack([sides, data["difference"]], format="csr")
-    return z, data["won"], np.r_[np.full(models, lam), np.full(covariates, lam_b)]
-
-
-def sklearn_leaderboard(count: int, rows: int, lam: float = LAM, lam_b: float = LAM_B) -> Run:
+def sklearn_leaderboard(**problem: Any) -> Run:
     """scikit-learn's newton-cg on the same matrix, at its default tolerance. It has one penalty for
     all coefficients, so that columns are divided by the roots of theirs."""
     from sklearn.linear_model import LogisticRegression  # type: ignore[reportMissingImports]
 
-    z, won, precision = sparse_rows(rows, lam, lam_b)
+    z, won, precision = sparse_rows(**problem)
     z = (z @ diags_array(precision**-0.5)).tocsr()
 
     def run() -> Any:
@@ -192,17 +191,17 @@ def sklearn_leaderboard(count: int, rows: int, lam: float = LAM, lam_b: float = 
     return run
 
 
-def glum_leaderboard(count: int, rows: int, lam: float = LAM, lam_b: float = LAM_B) -> Run:
+def glum_leaderboard(**problem: Any) -> Run:
     """glum's iteratively reweighted least squares on the same matrix, at its default tolerance."""
     from glum import GeneralizedLinearRegressor  # type: ignore[reportMissingImports]
 
-    z, won, precision = sparse_rows(rows, lam, lam_b)
+    z, won, precision = sparse_rows(**problem)
     settings: Any = {"family": "binomial", "l1_ratio": 0, "fit_intercept": False}
-    settings |= {"alpha": 1 / rows, "P2": precision}
+    settings |= {"alpha": 1 / len(won), "P2": precision}
     return lambda: GeneralizedLinearRegressor(**settings).fit(z.tocsc(), won).coef_[None]
 
 
-def arena_rank(count: int, rows: int, reg: float, ftol: float, **prior: float) -> Run:
+def arena_rank(rows: int, reg: float, ftol: float, **prior: float) -> Run:
     """arena-rank 0.1.1, compiling included.
 
     It adds 0.5 reg sum(c^2) to a mean negative log-likelihood, and no prior on the ratings: on R
@@ -215,9 +214,8 @@ def arena_rank(count: int, rows: int, reg: float, ftol: float, **prior: float) -
     from arena_rank.utils import data_utils  # type: ignore[reportMissingImports]
 
     data = problems.leaderboard(rows)
-    models, covariates = problems.MODELS, problems.COVARIATES
     given = data_utils.ContextualPairDataset(
-        competitors=[str(i) for i in range(models)],
+        competitors=[str(i) for i in range(MODELS)],
         pairs=jnp.asarray(np.stack([data["first"], data["second"]], 1), jnp.int32),
         outcomes=jnp.asarray(data["won"]),
         features=jnp.asarray(data["difference"]),
@@ -227,7 +225,7 @@ def arena_rank(count: int, rows: int, reg: float, ftol: float, **prior: float) -
 
     def run() -> Any:
         jax.clear_caches()
-        model = fit(models, covariates, reg=reg, ftol=ftol)
+        model = fit(MODELS, COVARIATES, reg=reg, ftol=ftol)
         jax.block_until_ready(model.fit(given).params)
         ratings = np.asarray(model.params["ratings"])
         return [np.r_[ratings - ratings.mean(), np.asarray(model.params["coeffs"])]]

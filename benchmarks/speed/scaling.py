@@ -33,8 +33,8 @@ def main(measured: str, out: str) -> None:
     cases = [c for c in json.loads(Path(measured).read_text())["cases"] if c["group"] == "scaling"]
     figure, panels = plots.facets(len(KINDS), width=4.4, height=2.8)
     for ax, (size, (axis, what)) in zip(panels, KINDS.items(), strict=True):
-        sides = [s for c in cases for s in c["sides"].values() if _grows(c["each"], s) == size]
-        sides = [side for side in sides if "failed" not in side]
+        alike = [c for c in cases if size == next(name for name in KINDS if name in c["each"][0])]
+        sides = [s for c in alike for s in c["sides"].values() if "failed" not in s]
         x = np.array([side[size] for side in sides])
         costs = np.array([[turn["seconds"] for turn in side["rounds"]] for side in sides])
         if size != "count":  # of one problem
@@ -51,12 +51,6 @@ def main(measured: str, out: str) -> None:
         ax.set_xticks(x, [f"{value:,}" for value in x])
         ax.set_xticks([], minor=True)
     plots.save(figure, Path(out), kind=out.rsplit(".")[-1])
-
-
-def _grows(each: list[dict[str, float]], side: dict[str, float]) -> str:
-    """The argument in which the cases of one name differ."""
-    given = next(given for given in each if given.items() <= side.items())
-    return next(name for name in KINDS if name in given)
 
 
 if __name__ == "__main__":

@@ -44,14 +44,10 @@ BEST, THIRD = "theta, best of 6", "theta, third of 6"
 RANK = "rank, third of 6"
 NUMBERS = ["estimate", "low", "high"]
 
-
-def normal_scores(models: int = MODELS) -> np.ndarray:
-    """[models] quantiles of the normal distribution, best first, of variance 1."""
-    at = -norm.ppf((np.arange(models) + 0.5) / models)
-    return at / at.std()
-
-
-SHUFFLED = normal_scores()[[2, 5, 0, 4, 1, 3]]
+SCORES = -norm.ppf((np.arange(MODELS) + 0.5) / MODELS)
+SCORES /= SCORES.std()
+"""Quantiles of the normal distribution, best first, of variance 1."""
+SHUFFLED = SCORES[[2, 5, 0, 4, 1, 3]]
 """Nearly uncorrelated with quality."""
 
 
@@ -132,8 +128,8 @@ def boards(
       slope: change of c with a logit of quality.
       log_nu: of Davidson's ties; default none.
     """
-    theta = sd * normal_scores()
-    mean = rho * normal_scores() + np.sqrt(1 - rho**2) * SHUFFLED
+    theta = sd * SCORES
+    mean = rho * SCORES + np.sqrt(1 - rho**2) * SHUFFLED
     x = 0.8 * mean + rng.normal(size=(n, len(sizes), MODELS))
     c = C + sd_c * rng.normal(size=(*x.shape[:2], 1))
     tie = 0 * c if log_nu is None else log_nu + sd_c * rng.normal(size=c.shape)
@@ -178,7 +174,7 @@ def board_cells(
       many: prompts behind the truth where it is the estimate from very many; 0 where it is known.
       population: arguments of `boards`.
     """
-    beta = np.r_[population["sd"] * normal_scores(), C, KAPPA, population.get("log_nu", [])]
+    beta = np.r_[population["sd"] * SCORES, C, KAPPA, population.get("log_nu", [])]
     if many:
         beta = limit(*boards(default_rng(0), 1, np.full(many, 20), **population))
     drawn = (boards(rng, at_once, sizes, **population) for _ in itertools.count())
@@ -294,8 +290,7 @@ def one_comparison(run, prompts, varied):
     """
     boards = (on_one_comparison(run.rng, prompts, **varied) for _ in range(run.studies))
     fits = [one for board in boards if (one := board.one_comparison)]
-    truth = dict(zip((BEST, THIRD), normal_scores()[[0, 2]], strict=True))
-    truth = {"c": C, "gamma": varied.get("gamma", 0.0)} | truth
+    truth = {"c": C, "gamma": varied.get("gamma", 0.0), BEST: SCORES[0], THIRD: SCORES[2]}
     tables = (pd.concat([one.c, one.growth, one.theta.iloc[[0, 2]]])[NUMBERS] for one in fits)
     results = [dict(zip(truth, table.to_numpy(float), strict=True)) for table in tables]
     if "concave" in varied:
@@ -378,7 +373,7 @@ def on_one_comparison(
       gamma: change of c with a logit of quality.
       lapses: share of verdicts that are guesses.
     """
-    theta, shape = normal_scores(), (prompts, MODELS)
+    theta, shape = SCORES, (prompts, MODELS)
     corr = 0.7 if concave else 0.0
     length = corr * theta + np.sqrt(1 - corr**2) * rng.normal(size=shape)
     x = length - length.mean(1, keepdims=True)

@@ -11,10 +11,10 @@ from benchmarks.calibration.boards import (
     BEST,
     MODELS,
     RANK,
+    SCORES,
     THIRD,
     fit_cells,
     limit,
-    normal_scores,
     problem_of,
 )
 from jbt.own.formats import ratings
@@ -32,7 +32,7 @@ def drawn(rng: Generator, prompts: int, kind: str, sd_theta: float) -> Problem:
       kind: `rankings` by Plackett-Luce, or `ratings` from 1 to 5, with ties.
       sd_theta: standard deviation of a model's quality between prompts, logits.
     """
-    worth = normal_scores() + sd_theta * rng.normal(size=(prompts, MODELS))
+    worth = SCORES + sd_theta * rng.normal(size=(prompts, MODELS))
     worth = worth + rng.gumbel(size=worth.shape)
     if kind == "ratings":
         worth = np.clip(np.round(worth + 2.5), 1, 5)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.calibration import cells_of, claim, grid, kept, said
-from benchmarks.calibration.boards import BEST, MODELS, boards, limit, normal_scores
+from benchmarks.calibration.boards import BEST, MODELS, SCORES, boards, limit
 from jbt.own.leaderboards.by_value import compared, difference
 from jbt.own.leaderboards.elo import PER_LOGIT, Elo
 from jbt.own.leaderboards.intervals import intervals
@@ -28,7 +28,7 @@ def between(varied: dict[str, float]) -> str:
 def elo(run, prompts, varied):
     """Six models on prompts of ten verdicts; the best is compared with the third, which has 1000.
     Where qualities vary between prompts, the truth is the estimate from very many."""
-    names, theta = list("123456"), normal_scores()
+    names, theta = list("123456"), SCORES
     if varied:
         theta = limit(*boards(np.random.default_rng(0), 1, np.full(10_000, 20), **varied))
     name, scale, results = "Elo, best of 6", Elo.of("3=1000", names), []
@@ -71,7 +71,7 @@ def by_value(run, prompts, varied, second=1.0, shared=False):
             for n, sd in zip(prompts, (1.0, second), strict=True)
         ]
         pairs = [(a, replace(b, source=b.source + first)) for a, b in zip(*drawn, strict=True)]
-    truth = {"difference of c": 0.0, f"difference of {BEST}": (1 - second) * normal_scores()[0]}
+    truth = {"difference of c": 0.0, f"difference of {BEST}": (1 - second) * SCORES[0]}
     results, quiet = [], []
     for one, other in pairs:
         table = compared(difference(one.fit(), other.fit()))

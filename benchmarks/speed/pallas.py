@@ -1,7 +1,7 @@
 """A whole fit as one Pallas kernel, a pool a block of threads: nothing but the answer is written.
 
 On a GPU it says what `jbt.kernel` could gain by leaving plain JAX. It is no part of jbt: it fits
-one covariate from a start at zero by full Newton steps, of which it takes a given number.
+one covariate from a start at zero by six full Newton steps.
 """
 
 from __future__ import annotations
@@ -72,35 +72,31 @@ def _newton(beta: Any, shown: Any, wins: Any, x: Any) -> Any:
     return jnp.where(item, beta - _only(item, beta).sum() / N, beta)
 
 
-def fits(shown: Any, wins: Any, x: Any, *, steps: int = 6, interpret: bool = False) -> Any:
-    """MAP [pools, P] of pools with counts [pools, P, P] and a centred covariate [pools, P]; zero in
-    the places that hold no item."""
-    count, dtype = len(x), x.dtype
-
-    def kernel(shown: Any, wins: Any, x: Any, out: Any) -> None:
-        step = functools.partial(_newton, shown=shown[0], wins=wins[0], x=x[0])
-        out[0] = jax.lax.fori_loop(0, steps, lambda _, beta: step(beta), jnp.zeros(P, dtype))
-
+def fit(count: int, dtype: str = "float32", interpret: bool = False) -> Run:
+    """MAP of pools as `ours.fit` has it; interpreted it runs, slowly, on any device."""
     square = pl.BlockSpec((1, P, P), lambda pool: (pool, 0, 0))
     vector = pl.BlockSpec((1, P), lambda pool: (pool, 0))
-    options: dict[str, Any] = {"interpret": interpret}
+    options: dict[str, Any] = {"interpret": interpret, "grid": (count,)}
     if not interpret:
         from jax.experimental.pallas import triton
 
         options["compiler_params"] = triton.CompilerParams(num_warps=1)
-    shape = jax.ShapeDtypeStruct((count, P), dtype)
-    specs = {"in_specs": [square, square, vector], "out_specs": vector}
-    return pl.pallas_call(kernel, out_shape=shape, grid=(count,), **specs, **options)(
-        shown, wins, x
-    )
 
+    def kernel(shown: Any, wins: Any, x: Any, out: Any) -> None:
+        step = functools.partial(_newton, shown=shown[0], wins=wins[0], x=x[0])
+        start = jnp.zeros(P, out.dtype)
+        out[0] = jax.lax.fori_loop(0, 6, lambda _, beta: step(beta), start)
 
-def fit(count: int, dtype: str = "float32", interpret: bool = False) -> Run:
-    """MAP of pools as `ours.fit` has it; interpreted it runs, slowly, on any device."""
+    def run(shown: Any, wins: Any, x: Any) -> Any:
+        """The MAP [pools, P] by the counts [pools, P, P] and the centred covariate [pools, P], all
+        zero in the places that hold no item."""
+        specs = {"in_specs": [square, square, vector], "out_specs": vector}
+        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return pl.pallas_call(kernel, out_shape=shape, **specs, **options)(shown, wins, x)
+
     pools = problems.pools(count)
     x = pools.x - pools.x.mean(1, keepdims=True)
     padded = [(0, 0), (0, P - N)]
     shown = np.pad(1.0 - np.eye(N), padded[1:] * 2)
     arrays = np.broadcast_to(shown, (count, P, P)), np.pad(pools.wins, [*padded, padded[1]])
-    run = functools.partial(fits, interpret=interpret)
     return on_device(run, *arrays, np.pad(x, padded), dtype=dtype)

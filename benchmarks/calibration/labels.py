@@ -278,16 +278,16 @@ def prediction_powered(run, labelled, sd=1.0, judge="pays for length"):
     yield from cells_of("jbt leaderboard --beside ppi", words, results, truth, one_sided=True)
 
 
-SHARES = {
-    "accuracy": None,
-    "accuracy_both_orders": None,
-    "accuracy_if_smaller": "words",
-    "consistency": None,
-    "agreement": "b",
-    "first_won": None,
-    "larger_won": "words",
-}
-"""Share of a report card -> what it is of."""
+SHARES = [
+    ("accuracy", None),
+    ("accuracy_both_orders", None),
+    ("accuracy_if_smaller", "words"),
+    ("consistency", None),
+    ("agreement", "b"),
+    ("first_won", None),
+    ("larger_won", "words"),
+]
+"""Shares of a report card, and what each is of."""
 
 
 def sizes_of(rng: Generator, prompts: int, most: int) -> np.ndarray:
@@ -348,10 +348,9 @@ def report_card(run, prompts, items, uneven=False, apart=0.5, skill=1.0):
         frames = (pd.DataFrame(rows, columns=pd.Index(names)) for rows, names in tables)
         tables = own.read(*frames, covariates=["words"])
         _, card = next(own.report_card(tables, ["words"]).cards())
-        rows = card.set_index(["what", "of"])[["share", "low", "high"]]
-        found = dict(zip(rows.index, rows.to_numpy(float), strict=True))
-        names = {what.replace("_", " "): (what, of) for what, of in SHARES.items()}
-        return {name: found[key] for name, key in names.items() if key in found}
+        rows = card[["share", "low", "high"]].to_numpy(float)
+        found = dict(zip(zip(card["what"], card["of"], strict=True), rows, strict=True))
+        return {key[0].replace("_", " "): found[key] for key in SHARES if key in found}
 
     truth = {name: values[0] for name, values in shares(20_000).items()}
     results = [shares(prompts) for _ in range(run.studies)]

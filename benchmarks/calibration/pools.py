@@ -214,19 +214,19 @@ def few_pairs(rng: Generator, shown: np.ndarray, pairs: int) -> np.ndarray:
 def fit(run, corr=0.5, **population):
     """c and kappa of a judge over all its pools: average effects, where something varies."""
     s = Population(corr=corr, **population)
-    (low, high, p_alike), kappa, _ = estimated(run, s)
-    truths = np.array([BIAS, KAPPA])
+    (low, high, p_alike), of_kappa, _ = estimated(run, s)
+    c, kappa = BIAS, KAPPA
     if s.c_sd or s.unlike or s.noise:
-        truths = average_effects(run, s)
+        c, kappa, _ = average_effects(run, s)
         name = f"`jbt fit`: c on one comparison, {COMPARED}"
         yield cell(name, s.words, (low, high), BIAS, miss=NOT_NAMED)
     alike = np.where(p_alike < ALIKE, np.nan, low), high
-    yield cell("`jbt fit`: c over all pools", s.words, (low, high), truths[0])
+    yield cell("`jbt fit`: c over all pools", s.words, (low, high), c)
     name = "`jbt fit`: c, where the test for different c in the pools finds nothing"
     rejected = np.mean(p_alike[np.isfinite(low)] < ALIKE)
     miss = "few studies print it: the test finds different c in most" * bool(rejected > 0.5)
-    yield cell(name, s.words, alike, truths[0], miss=miss)
-    yield cell("`jbt fit`: kappa over all pools", s.words, kappa[:2], truths[1])
+    yield cell(name, s.words, alike, c, miss=miss)
+    yield cell("`jbt fit`: kappa over all pools", s.words, of_kappa[:2], kappa)
 
 
 FEW = 0.25

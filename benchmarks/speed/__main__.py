@@ -114,7 +114,7 @@ def measure(case: dict[str, Any], repeats: int, old: Path | None, arena_rank: st
     if case["exact"]:
         jobs["exact"] = case["exact"]
     rows = {name: {**job, "rounds": []} for name, job in jobs.items()}
-    turns, answers = {}, {}
+    turns = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         files = {name: Path(folder, f"{number}.npy") for number, name in enumerate(jobs)}
         for name, job in jobs.items():

@@ -183,7 +183,8 @@ def replayed(seed: int) -> pd.DataFrame:
     tables = own.read(pd.DataFrame({**sides, "p_first": won[pool, first, second]}))
     table = own.replay(tables, own.Batch.of(tables), rules=RULES, model="naive").table
     table = table[(table["scored_by"] == "full_data") & (table["pool"] != ALL)]
-    return table.pivot(index="budget", columns=["rule", "pool"], values="recall")
+    curves = table.pivot(index="budget", columns=["rule", "pool"], values="recall")
+    return curves.sort_index(axis=1)
 
 
 def curves_of(recall: np.ndarray, budgets: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Leaderboards: against a plain reference, what they withhold and why, and as files."""
 
-import csv
+import copy
 import dataclasses
 import json
 
@@ -10,17 +10,11 @@ import pytest
 from scipy.special import expit
 from scipy.stats import t as student
 from support.boards import PRIOR, Plain, estimates, written
+from support.marks import heavy
 
-from jbt import cli, own
+from jbt import own
 from jbt.own.fits.judges import Judges
 from jbt.types import Prior, Status
-
-heavy = pytest.mark.heavy
-
-
-def some_heavy(names, *of_them):
-    """Parameters, of which some have shapes of their own to compile."""
-    return [pytest.param(name, marks=[heavy] * (name in of_them)) for name in names]
 
 
 def ranked(verdicts, items=None, covariates=("words",), *, ties="half", joint=False, **options):
@@ -29,6 +23,12 @@ def ranked(verdicts, items=None, covariates=("words",), *, ties="half", joint=Fa
     if joint:
         options["together"] = tables, Judges.of(tables)
     return own.leaderboard(tables, covariates, **{"prior": PRIOR, **options})
+
+
+@pytest.fixture(scope="module")
+def boards():
+    """The leaderboards of `written`, of one judge."""
+    return ranked(*written())
 
 
 THREE = {"A": 1.0, "B": 0.1, "C": -0.9}
@@ -52,7 +52,7 @@ KINDS = {
 
 @pytest.mark.parametrize(
     "kind",
-    some_heavy(KINDS, "relative", "judge-aware"),
+    ["Bradley-Terry", "no covariate", "Davidson", heavy("relative"), heavy("judge-aware")],
 )
 def test_estimates_and_intervals_equal_a_plain_reference(kind):
     world, options, coefficients = KINDS[kind]
@@ -66,11 +66,9 @@ def test_estimates_and_intervals_equal_a_plain_reference(kind):
     expected["low"], expected["high"] = expected["about"] - half, expected["about"] + half
     columns = ["estimate", "low", "high"]
     np.testing.assert_allclose(found[columns].astype(float), expected[columns], atol=1e-8)
-    naive = Plain(verdicts, items, [c for c in coefficients if c == "log nu"]).mode()[
-        : len(plain.models)
-    ]
-    theta_naive = board.models.set_index("model")["theta_naive"].loc[plain.models]
-    np.testing.assert_allclose(theta_naive, naive, atol=1e-8)
+    naive = Plain(verdicts, items, [c for c in coefficients if c == "log nu"])
+    theta_naive = board.models.set_index("model")["theta_naive"].loc[naive.models]
+    np.testing.assert_allclose(theta_naive, naive.mode()[: len(naive.models)], atol=1e-8)
     assert board.status == Status.CONVERGED
     assert not board.reasons()
     assert bool(board.one_comparison) == (kind == "Bradley-Terry")
@@ -79,7 +77,7 @@ def test_estimates_and_intervals_equal_a_plain_reference(kind):
         assert c.unit == "root mean square of the relative difference of words"
 
 
-@heavy
+@pytest.mark.heavy
 def test_alpaca_eval_is_at_the_maximum(data):
     """37 models, 805 prompts, graded verdicts in one order: the posterior, which is strictly
     concave, has no slope at the estimates."""
@@ -171,7 +169,13 @@ WITHHELD = {
 """What is ranked and how, statuses, and the models with plausible ranks."""
 
 
-@pytest.mark.parametrize("why", some_heavy(WITHHELD, "few prompts of some", "Davidson, one way"))
+@pytest.mark.parametrize(
+    "why",
+    [
+        heavy(why) if why in ("few prompts of some", "Davidson, one way") else why
+        for why in WITHHELD
+    ],
+)
 def test_intervals_are_withheld_with_a_reason(why):
     tables, options, statuses, compared = WITHHELD[why]
     (board,) = boards = ranked(*tables, **options)
@@ -199,11 +203,11 @@ def test_intervals_are_withheld_with_a_reason(why):
     assert models["model"][models["runaway"]].tolist() == runaways
 
 
-def test_repeats_do_not_narrow_an_interval():
+def test_repeats_do_not_narrow_an_interval(boards):
     """All verdicts twice, with twice the prior: the prompts say no more, and vary more than
     verdicts do, which costs degrees of freedom."""
     verdicts, items = written()
-    once = ranked(verdicts, items)[0].models
+    once = boards[0].models
     again = ranked(verdicts.assign(count=2), items, prior=Prior(1.0, 0.4))[0].models
     np.testing.assert_allclose(again["theta"], once["theta"], atol=1e-8)
     ratio = (again["high"] - again["low"]) / (once["high"] - once["low"])
@@ -224,24 +228,14 @@ def test_the_order_of_covariates_changes_no_interval():
         np.testing.assert_allclose(other.loc[one.index], one, atol=1e-8)
 
 
-def test_models_are_the_contents():
-    verdicts, items = written()
-    named = ranked(verdicts, items)[0].models
-    items["content"] = items["item"]
-    for frame, columns in ((verdicts, ["first", "second"]), (items, ["item"])):
-        for column in columns:
-            frame[column] = frame[column] + frame["pool"]
-    np.testing.assert_allclose(ranked(verdicts, items)[0].models["theta"], named["theta"])
-
-
 def test_anchors_test_the_assumption():
     """B answers as A does: that rounding orders them is no disagreement of the rankings."""
 
     def doubled(table):
         """A's answers are also those of another model, and C's have a second version."""
-        for name, copy in (("A", "B"), ("C", "C2")):
+        for name, twin in (("A", "B"), ("C", "C2")):
             of_name = table[table.eq(name).any(axis=1)]
-            table = pd.concat([table, of_name.replace(name, copy)], ignore_index=True)
+            table = pd.concat([table, of_name.replace(name, twin)], ignore_index=True)
         return table
 
     theta = {"A": 0.5, "C": 0.0, "D": 0.3}
@@ -261,21 +255,20 @@ def test_anchors_test_the_assumption():
     assert abs(models["theta"]["A"] - models["theta"]["B"]) < 1e-9
     assert models.loc["A", ["rank", "rank_low"]].equals(models.loc["B", ["rank", "rank_low"]])
     words = items.set_index(["pool", "item"])["words"]
-    right, longer = [], []
-    for pool, *sides in anchors.itertuples(index=False):
-        longer.append(np.sign(words[pool, sides[0]] - words[pool, sides[1]]))
-        better, worse = (side[0] for side in sides)
-        apart = [models[t][better] - models[t][worse] for t in ("theta", "theta_naive")]
-        if better != worse:
-            right.append([0.0 if abs(d) < 1e-9 else np.sign(d) for d in apart])
-    corrected, naive = np.array(right).T
+    longer = [words[pool, a] - words[pool, b] for pool, a, b in anchors.itertuples(index=False)]
+    better, worse = anchors["better"].str[0], anchors["worse"].str[0]
+    apart = [
+        models.loc[side[better != worse], ["theta", "theta_naive"]].to_numpy()
+        for side in (better, worse)
+    ]
+    corrected, naive = np.sign((apart[0] - apart[1]).round(9)).T
     disputed = corrected * naive < 0
     check = board.anchors
-    assert 0 < len(right) < 16
+    assert 0 < len(corrected) < 16
     assert disputed.any()
     found = check.n_pairs, check.corrected, check.naive, check.n_disputed, check.corrected_right
-    shares = [np.mean((1 + r) / 2) for r in (corrected, naive)]
-    expected = len(right), *shares, disputed.sum(), (corrected[disputed] > 0).sum()
+    shares = [np.mean((1 + right) / 2) for right in (corrected, naive)]
+    expected = len(corrected), *shares, disputed.sum(), (corrected[disputed] > 0).sum()
     assert found == pytest.approx(expected)
     assert check.larger_better == pytest.approx((np.mean([d > 0 for d in longer if d]),))
     assert check.larger_won[0] > 0.5
@@ -293,47 +286,44 @@ JSON = {
 
 
 @pytest.mark.heavy
-def test_the_command_writes_what_it_prints(tmp_path, capsys):
+def test_the_command_writes_what_it_prints(tmp_path, jbt):
     verdicts, items = written(judges={"one": 1.0, "two": 1.0})
     verdicts.loc[len(verdicts)] = ["p0", "A", "B", "error", "silent"]
     verdicts.to_csv(tmp_path / "v.csv", index=False)
     items.to_csv(tmp_path / "i.csv", index=False)
     out, file = tmp_path / "out", tmp_path / "board.json"
-    options = ["--verdicts", str(tmp_path / "v.csv"), "--items", str(tmp_path / "i.csv")]
-    options += ["--covariates", "words", "--json", str(file)]
-    assert cli.main(["leaderboard", *options, "--out", str(out)]) == 0
-    printed = capsys.readouterr().out
-    written_file = json.loads(file.read_text())
-    assert list(written_file) == ["settings", "leaderboards"]
-    boards = written_file["leaderboards"]
-    assert [board["judge"] for board in boards] == ["one", "two", "silent"]
-    assert "no ranking: no_verdicts" in printed
-    assert boards[2]["models"][0]["theta"] is None
-    assert (
-        "a jackknife, which leaves out each of the 20 pools in turn, and from Student's t "
-        in printed
-    )
-    assert "nothing here tests the assumption of the correction" in printed
+    options = ["--verdicts", tmp_path / "v.csv", "--items", tmp_path / "i.csv"]
+    options += ["--covariates", "words", "--json", file]
+    printed = jbt("leaderboard", *options, "--out", out)
+    for text in (
+        "no ranking: no_verdicts",
+        "a jackknife, which leaves out each of the 20 pools in turn, and from Student's t ",
+        "nothing here tests the assumption of the correction",
+    ):
+        assert text in printed
     assert "MAP with lam = 1, lam\\_b = 0.1" in (out / "report.md").read_text()
-    assert (out / "figure.png").read_bytes().startswith(b"\x89PNG")
-    with (out / "table.csv").open() as f:
-        rows = list(csv.DictReader(f))
-    assert [row["judge"] for row in rows] == ["one"] * 4 + ["two"] * 4 + ["silent"] * 4
-    assert (out / "pairs.png").read_bytes().startswith(b"\x89PNG")
+    for name in ("figure.png", "pairs.png"):
+        assert (out / name).read_bytes().startswith(b"\x89PNG")
     met = pd.read_csv(out / "pairs.csv")
     assert met.groupby("judge").size().to_dict() == {"one": 12, "two": 12}
-    first = boards[0]["models"][0]
-    assert float(rows[0]["theta"]) == pytest.approx(first["theta"])
-    assert rows[0]["rank_high"] == str(first["rank_high"])
+    record = json.loads(file.read_text())
+    assert list(record) == ["settings", "leaderboards"]
+    one, two, silent = record["leaderboards"]
+    assert silent["models"][0]["theta"] is None
+    table = pd.read_csv(out / "table.csv")
+    judges = [board["judge"] for board in (one, two, silent)]
+    assert table["judge"].tolist() == np.repeat(judges, 4).tolist()
+    for name in ("theta", "rank_high"):
+        assert table[name][0] == pytest.approx(one["models"][0][name])
     for name, columns in JSON.items():
-        assert list(boards[0][name][0]) == columns
-    assert list(boards[0]["kappa"]) == ["estimate", "low", "high"]
+        assert list(one[name][0]) == columns
+    assert list(one["kappa"]) == ["estimate", "low", "high"]
 
-    assert cli.main(["leaderboard", *options, "--judge", "one"]) == 0
+    jbt("leaderboard", *options, "--judge", "one")
     (alone,) = json.loads(file.read_text())["leaderboards"]
     sections = ["judge", "estimand", "c", "kappa", "models", "reasons", "first_place"]
     assert list(alone) == [*sections, "left_out", "untested", "outside"]
-    assert alone["models"] == boards[0]["models"]
+    assert alone["models"] == one["models"]
 
 
 @pytest.mark.parametrize("ties", ["half", "davidson"])
@@ -351,10 +341,9 @@ def test_win_rates_and_averages(ties):
     np.testing.assert_allclose(against, chance[models.index != "B", models.index == "B"])
     means = items.groupby("item")["words"].mean()
     np.testing.assert_allclose(models["average_words"], means[models.index])
-    assert "win rate by theta against B" in boards.report("", []).text()
-    assert ("two equally good answers tie in" in boards.report("", []).text()) == (
-        ties == "davidson"
-    )
+    text = boards.report("", []).text()
+    assert "win rate by theta against B" in text
+    assert ("two equally good answers tie in" in text) == (ties == "davidson")
 
 
 def test_counts_are_those_of_the_verdicts():
@@ -390,25 +379,20 @@ def test_elo_of_an_anchor_is_its_difference():
     assert "uncorrected Elo" in text
 
 
-def test_without_ties_davidsons_leaderboard_is_bradley_terrys():
-    (board,) = boards = ranked(*written(), ties="davidson")
-    (half,) = ranked(*written())
-    np.testing.assert_allclose(board.models["theta"], half.models["theta"], atol=1e-10)
+def test_without_ties_davidsons_leaderboard_is_bradley_terrys(boards):
+    (board,) = davidson = ranked(*written(), ties="davidson")
+    np.testing.assert_allclose(board.models["theta"], boards[0].models["theta"], atol=1e-10)
     assert board.of_kind("log nu")["status"].tolist() == ["no_ties"]
     assert board.record()["log_nu"]["estimate"] is None
-    assert "no ties: nu is 0" in boards.report("", []).text()
-    assert half.of_kind("log nu").empty
+    assert "no ties: nu is 0" in davidson.report("", []).text()
+    assert boards[0].of_kind("log nu").empty
 
 
-def test_without_a_coefficient_nothing_is_corrected():
-    (board,) = ranked(*written(), **KINDS["no covariate"][1])
-    assert (board.changes, board.n_moved) == ("nothing is corrected", 0)
-    (board,) = ranked(*written())
+def test_the_answer_counts_ranks_from_outside_the_plausible_ones(boards):
+    (nothing,) = ranked(*written(), **KINDS["no covariate"][1])
+    assert (nothing.changes, nothing.n_moved) == ("nothing is corrected", 0)
+    (board,) = boards
     assert board.changes.endswith(f"changes {board.n_moved} of 4 ranks")
-
-
-def test_the_answer_counts_ranks_from_outside_the_plausible_ones():
-    (board,) = boards = ranked(*written())
     rank = np.arange(1.0, 5.0)
     ends = {"rank": rank, "rank_low": np.maximum(rank - 1, 1), "rank_high": rank + 1}
     for naive, answer in (
@@ -425,8 +409,9 @@ def test_the_answer_counts_ranks_from_outside_the_plausible_ones():
         ),
     ):
         models = board.models.assign(rank_naive=np.array(naive, float), **ends)
-        boards[0] = dataclasses.replace(board, models=models)
-        assert answer in boards.report("Board", []).answer[0]
+        changed = copy.copy(boards)
+        changed[0] = dataclasses.replace(board, models=models)
+        assert answer in changed.report("Board", []).answer[0]
 
 
 @pytest.mark.heavy
@@ -440,9 +425,9 @@ def test_a_model_outside_the_others_is_pointed_out():
     (board,) = boards = ranked(*tables, robust=True)
     (one,) = board.outside.itertuples()
     assert (one.model, one.covariate, one.inside) == ("D", "words", 0)
-    others = tables[1].loc[tables[1]["item"] != "D", "words"]
-    of_d = tables[1].loc[tables[1]["item"] == "D", "words"]
-    assert one.distance == pytest.approx((of_d.mean() - others.mean()) / others.std(ddof=0))
+    words = tables[1].set_index("item")["words"]
+    others = words.drop("D")
+    assert one.distance == pytest.approx((words["D"].mean() - others.mean()) / others.std(ddof=0))
     assert "D differs from all other models in words" in boards.report("", []).text()
     ranks = board.robust.set_index("model")
     assert ranks.columns.tolist() == ["asked", "log1p", "none", "relative", "ties_dropped"]
@@ -456,13 +441,7 @@ def test_a_model_outside_the_others_is_pointed_out():
         assert ranks[name].to_dict() == models["rank"].to_dict()
 
 
-def test_all_judges_together_have_no_davidson_ties():
-    verdicts, items = written(judges={"one": 1.0, "two": 1.0})
-    with pytest.raises(ValueError, match="davidson does not go with --joint"):
-        ranked(verdicts, items, ties="davidson", joint=True)
-
-
-TWO = pd.DataFrame({"pool": "p", "first": ["x"], "second": ["y"], "winner": ["first"]})
+TWO = pd.DataFrame({"pool": "p", "first": "x", "second": "y", "winner": "tie", "judge": ["a", "b"]})
 SIDES = pd.DataFrame({"pool": "p", "item": ["x", "y"], "words": [-1.0, 2.0]})
 
 
@@ -475,6 +454,7 @@ SIDES = pd.DataFrame({"pool": "p", "item": ["x", "y"], "words": [-1.0, 2.0]})
         (SIDES, {"elo": "z=1000"}, "--elo: no model 'z' among the 2"),
         (SIDES, {"elo": "x"}, "--elo is 'x', allowed: NAME=1000, or 1000 for the mean"),
         (SIDES, {"judge_aware": True}, "--judge-aware needs all judges together: add --joint"),
+        (SIDES, {"ties": "davidson", "joint": True}, "davidson does not go with --joint"),
         (SIDES, {"beside": ("ppi",)}, r"no trusted pair \(--anchors\) of two models was judged"),
     ],
 )
@@ -483,27 +463,24 @@ def test_wrong_options(items, options, message):
         ranked(TWO, items, **options)
 
 
-def test_wrong_commands_are_one_line(tmp_path, capsys):
-    path, graded = tmp_path / "verdicts.csv", tmp_path / "graded.csv"
-    TWO.assign(winner="tie").to_csv(path, index=False)
-    TWO.drop(columns="winner").assign(p_first=0.3).to_csv(graded, index=False)
-    davidson = ["--ties", "davidson"]
+def test_wrong_commands_are_one_line(tmp_path, jbt):
+    ties, graded = tmp_path / "verdicts.csv", tmp_path / "graded.csv"
+    TWO.to_csv(ties, index=False)
+    TWO[:1].drop(columns="winner").assign(p_first=0.3).to_csv(graded, index=False)
     for command, file, options, message in (
         (
             "leaderboard",
-            path,
-            ["--no-merge-pools"],
-            "all pools are always merged here; jbt fit ranks each pool",
+            ties,
+            "--no-merge-pools",
+            "all pools are always merged here; jbt fit ranks",
         ),
-        ("leaderboard", graded, davidson, "line 2: p_first 0.3 is graded: Davidson's ties need"),
-        ("leaderboard", path, ["--rho", "0.5", "0.2"], "rho must be -1 < low < high < 1, got"),
-        ("fit", path, davidson, "--ties davidson is for jbt leaderboard only: half or drop"),
+        ("leaderboard", ties, "--rho 0.5 0.2", "rho must be -1 < low < high < 1, got"),
+        ("leaderboard", graded, "--ties davidson", "line 2: p_first 0.3 is graded: Davidson's"),
+        ("fit", ties, "--ties davidson", "--ties davidson is for jbt leaderboard only: half or"),
     ):
-        assert cli.main([command, "--verdicts", str(file), *options]) == 2
-        (line,) = capsys.readouterr().err.splitlines()
-        assert message in line
-    assert cli.main(["doctor", "--verdicts", str(path), *davidson]) == 0
-    assert "--ties davidson" not in capsys.readouterr().out  # no command that would refuse it
+        assert message in jbt(command, "--verdicts", file, *options.split(), code=2)
+    # No command is proposed that would refuse it.
+    assert "--ties davidson" not in jbt("doctor", "--verdicts", ties, "--ties", "davidson")
 
 
 @pytest.mark.nightly

@@ -24,53 +24,60 @@ from jbt.own.fits.together import fit_panel
 from jbt.own.shared_coefficients.intervals import Basis, Z
 from jbt.types import Prior, Status
 
-ITEMS = "pool,item,content,words\n" + "".join(
-    f"{pool},{item},{content},{words}\n"
-    for pool, rows in {
-        "p": [("a", "A", 1), ("b", "A", 3), ("c", "B", 2)],
-        "q": [("a", "A", 2), ("b", "B", 5), ("c", "C", 1), ("d", "D", 4)],
-        "r": [("a", "A", 6), ("b", "B", 1)],
-    }.items()
-    for item, content, words in rows
-)
-ANCHORS = "pool,better,worse\nq,b,a\nq,c,d\np,a,c\n"
+
+def frame(columns, rows):
+    return pd.DataFrame(rows, columns=columns.split(","))
+
+
+def table(text):
+    return pd.read_csv(io.StringIO(text))
+
+
+ITEMS = table("""pool,item,content,words
+p,a,A,1
+p,b,A,3
+p,c,B,2
+q,a,A,2
+q,b,B,5
+q,c,C,1
+q,d,D,4
+r,a,A,6
+r,b,B,1
+""")
+ANCHORS = table("pool,better,worse\nq,b,a\nq,c,d\np,a,c\n")
 PRIOR = Prior(0.7, 0.2)
 
 
-def verdicts(n=60, judges="xy"):
+def drawn():
     """In pool r only one order is shown, so that kappa is fixed at 0 there."""
-    rng, rows = default_rng(0), ["pool,judge,first,second,winner,count"]
+    rng, rows = default_rng(0), []
     items = {"p": "abc", "q": "abcd", "r": "ab"}
-    for _ in range(n):
+    for _ in range(60):
         pool = rng.choice(list("pqr"))
         first, second = rng.permutation(list(items[pool]))[:2]
         if pool == "r":
             first, second = "a", "b"
         winner = rng.choice(["first", "first", "second", "tie"])
-        judge, count = rng.choice(list(judges)), rng.integers(1, 4)
-        rows.append(f"{pool},{judge},{first},{second},{winner},{count}")
-    return "\n".join(rows) + "\n"
+        rows.append((pool, rng.choice(["x", "y"]), first, second, winner, rng.integers(1, 4)))
+    return frame("pool,judge,first,second,winner,count", rows)
 
 
-def read(tables, written, items=ITEMS, anchors=None, **options):
-    """Tables with the anchors among the verdicts, as a batch, and who is in it."""
-    v, i = tables(written, items)
-    a = None
-    if anchors is not None:
-        a = v.with_name("anchors.csv")
-        a.write_text(anchors)
-    found = own.read(v, i, a, covariates=["words"]).with_anchors()
-    return own.Batch.of(found, ["words"]), Judges.of(found, **options)
+VERDICTS = drawn()
+
+
+def read(verdicts, items, anchors=None, **options):
+    """The batch, with the anchors among the verdicts, and its judges."""
+    tables = own.read(verdicts, items, anchors, covariates=["words"]).with_anchors()
+    return own.Batch.of(tables, ["words"]), Judges.of(tables, **options)
 
 
 def estimates(fit, *quantities):
     return fit.of(*quantities)["estimate"].to_numpy()
 
 
-def c_of(fit, judge=None):
+def c_of(fit, judge="x"):
     """The row of a judge's c."""
-    table = fit.of("c")
-    (row,) = table[table["judge"].isna() if judge is None else table["judge"] == judge].itertuples()
+    (row,) = fit.of("c").query("judge == @judge").itertuples()
     return row
 
 
@@ -122,8 +129,8 @@ class Explicit:
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("spread", [True, False])
-def test_the_coefficients_of_each_judge_are_those_of_scipy(spread, tables):
-    batch = own.load(*tables(verdicts(), ITEMS), ["words"])
+def test_the_coefficients_of_each_judge_are_those_of_scipy(spread):
+    batch = own.load(VERDICTS, ITEMS, ["words"])
     fit = own.fit_judges(batch, prior=PRIOR, spread=spread)
     for g in range(2):
         explicit, known = Explicit(batch, [g], [g]), [] if spread else [-np.log(0.7) / 2]
@@ -138,17 +145,9 @@ def test_the_coefficients_of_each_judge_are_those_of_scipy(spread, tables):
 
 
 @pytest.fixture(scope="module")
-def fitted(tmp_path_factory):
+def fitted():
     """One panel, with anchors that judged nothing in pool r."""
-    folder = tmp_path_factory.mktemp("panel")
-
-    def tables(v, i):
-        (folder / "v.csv").write_text(v)
-        (folder / "i.csv").write_text(i)
-        return folder / "v.csv", folder / "i.csv"
-
-    known = {"x": 1.0, "y": 1.0}
-    batch, judges = read(tables, verdicts(), anchors=ANCHORS, discrimination=known)
+    batch, judges = read(VERDICTS, ITEMS, ANCHORS, discrimination={"x": 1.0, "y": 1.0})
     return batch, fit_panel(batch, judges, prior=PRIOR)
 
 
@@ -198,67 +197,66 @@ def simulated(
     covariate of a content's first item by `slope`.
 
     Args:
-      judges: name -> apparent quality, of (pool, covariate, quality); one without a name is called
-        None.
+      judges: name -> apparent quality, of (pool, covariate, quality).
       content: of each item.
     """
     rng, content = default_rng(seed), np.array(content)
-    items, rows = ["pool,item,content,words"], ["pool,judge,first,second,winner"]
-    anchors, copies = ["pool,better,worse"], np.r_[0, np.maximum.accumulate(content)[:-1]]
+    items, verdicts, anchors = [], [], []
+    copies = np.r_[0, np.maximum.accumulate(content)[:-1]]
     for pool in range(n_pools):
         base = rng.normal(size=content.max() + 1)
         quality = (slope * base + sd * rng.normal(size=len(base)))[content]
         is_copy = (np.arange(len(content)) > 0) & (content <= copies)
         x = base[content] + np.where(is_copy, rng.normal(size=len(content)), 0)
-        items += [f"{pool},{i},{content[i]},{x[i]}" for i in range(len(content))]
+        items += [(pool, i, content[i], x[i]) for i in range(len(content))]
         for name, judge in judges.items():
             phi = judge(pool, x, quality)
             for i, j in [*itertools.permutations(range(len(content)), 2)] * repeats:
                 won = rng.random() < expit(phi[i] - phi[j] + kappa)
-                rows.append(f"{pool},{name or ''},{i},{j},{'first' if won else 'second'}")
+                verdicts.append((pool, name, i, j, "first" if won else "second"))
         i, j = rng.permutation(len(content))[:2]
         right = rng.random() < expit(quality[i] - quality[j])
-        anchors.append(f"{pool},{i if right else j},{j if right else i}")
-    if None in judges:
-        rows = [row.replace(",judge", "", 1).replace(",,", ",", 1) for row in rows]
-    return tuple("\n".join(lines) + "\n" for lines in (rows, items, anchors))
+        anchors.append((pool, i, j) if right else (pool, j, i))
+    return (
+        frame("pool,judge,first,second,winner", verdicts),
+        frame("pool,item,content,words", items),
+        frame("pool,better,worse", anchors),
+    )
 
 
-def alone(tables, written, items, *_, **options):
-    """The batch of one judge's verdicts, and its fit."""
-    batch = own.load(*tables(written, items), ["words"], standardise=False, **options)
-    return batch, own.fit_judges(batch)
+def alone(verdicts, items, *_):
+    """The fit of one judge's verdicts."""
+    return own.fit_judges(own.load(verdicts, items, ["words"], standardise=False))
 
 
 @pytest.mark.heavy
-def test_one_pool_that_decides_alone_has_no_interval(tables):
+def test_one_pool_that_decides_alone_has_no_interval():
     """Only the first of six pools renders a content twice: c is its c, whatever the others'."""
-    written, items, _ = simulated(6, {None: longer(1.0)}, slope=0.5, kappa=0.3)
-    keep = pd.read_csv(io.StringIO(items))
-    keep.loc[(keep["pool"] > 0) & (keep["item"] >= 4), "content"] = keep["item"]
-    made = pd.read_csv(io.StringIO(written))
-    made["count"] = np.where(made["pool"] == 0, 60, 1)
-    c = c_of(alone(tables, made.to_csv(index=False), keep.to_csv(index=False))[1])
+    written, items, _ = simulated(6, {"x": longer(1.0)}, slope=0.5, kappa=0.3)
+    items.loc[(items["pool"] > 0) & (items["item"] >= 4), "content"] = items["item"]
+    written["count"] = np.where(written["pool"] == 0, 60, 1)
+    c = c_of(alone(written, items))
     assert c.basis == Basis.FEW_POOLS
     assert np.isnan(c.low)
 
 
 @pytest.mark.heavy
-def test_pools_may_tell_together_what_none_tells_alone(tables):
+def test_pools_may_tell_together_what_none_tells_alone():
     """One pool tells only the sum of two coefficients, the other only their difference."""
-    head, rows = "pool,first,second,winner\n", "{0},a,b,first\n{0},b,a,first\n"
     items = "pool,item,content,words,lists\np,a,A,0,0\np,b,A,1,1\nq,a,A,0,1\nq,b,A,1,0\n"
+    rows = "{0},a,b,first\n{0},b,a,first\n"
     for pools, told in (("p", False), ("q", False), ("pq", True)):
-        v, i = tables(head + "".join(rows.format(p) for p in pools), items)
-        batch = own.load(v, i, ["words", "lists"], standardise=False)
+        written = "pool,first,second,winner\n" + "".join(map(rows.format, pools))
+        covariates = ["words", "lists"]
+        batch = own.load(table(written), table(items), covariates, standardise=False)
         basis = own.fit_judges(batch).of("c")["basis"]
         assert (basis == Basis.PRIOR).tolist() == [not told] * 2
         assert "c" in batch.pools[0].prior_selected
 
 
 @pytest.mark.heavy
-def test_items_of_their_own_tell_nothing_and_add_no_evidence(tables):
-    batch = own.load(*tables(verdicts(), ITEMS), ["words"], content=None)
+def test_items_of_their_own_tell_nothing_and_add_no_evidence():
+    batch = own.load(VERDICTS, ITEMS, ["words"], content=None)
     fit = own.fit_judges(batch)
     assert (fit.of("c")["basis"] == Basis.PRIOR).all()
     assert (fit.of("kappa")["basis"] != Basis.PRIOR).all()
@@ -267,8 +265,8 @@ def test_items_of_their_own_tell_nothing_and_add_no_evidence(tables):
 
 
 @pytest.mark.heavy
-def test_evidence_is_summed_over_pools(tables):
-    batch = own.load(*tables(verdicts(), ITEMS), ["words"])
+def test_evidence_is_summed_over_pools():
+    batch = own.load(VERDICTS, ITEMS, ["words"])
     grids, sums = profiles(batch, own.fit_judges(batch))
     expected = np.zeros_like(sums)
     with runtime.precision("float64"):
@@ -285,24 +283,25 @@ def test_evidence_is_summed_over_pools(tables):
 
 
 @pytest.mark.heavy
-def test_a_c_that_differs_between_pools_is_found(tables):
+def test_a_c_that_differs_between_pools_is_found():
     """The mean is 1; the test is not significant where pools are alike."""
-    alike = alone(tables, *simulated(24, {None: longer(1.0)}))[1]
-    unlike = alone(tables, *simulated(24, {None: longer(-1.0, 3.0)}))[1]
-    assert c_of(alike).p_alike > 0.05
-    assert c_of(unlike).p_alike < 1e-3
+    alike, unlike = (
+        c_of(alone(*simulated(24, {"x": judge}))) for judge in (longer(1.0), longer(-1.0, 3.0))
+    )
+    assert alike.p_alike > 0.05
+    assert unlike.p_alike < 1e-3
 
 
 @pytest.mark.heavy
-def test_judges_of_certain_verdicts(tables):
+def test_judges_of_certain_verdicts():
     """Of the same winner in both orders every score of kappa is 0, and the interval has some width.
     Where the longer rendering always wins, the posterior is convex on the way, and its maximum far
     away."""
-    certain = alone(tables, *simulated(24, {None: lambda pool, x, q: 1e6 * (x + q)}))[1]
+    certain = alone(*simulated(24, {"x": lambda pool, x, q: 1e6 * (x + q)}))
     (kappa,) = certain.of("kappa").itertuples()
     assert kappa.estimate == pytest.approx(0, abs=1e-6)
     assert kappa.high > 0.05
-    by_length = alone(tables, *simulated(24, {None: lambda pool, x, q: 1000 * x}))[1]
+    by_length = alone(*simulated(24, {"x": lambda pool, x, q: 1000 * x}))
     assert by_length.status == [Status.CONVERGED]
     c = c_of(by_length)
     assert c.estimate > 5
@@ -311,10 +310,10 @@ def test_judges_of_certain_verdicts(tables):
 
 
 @pytest.mark.heavy
-def test_without_a_known_spread_of_quality_theta_has_no_interval(tables):
+def test_without_a_known_spread_of_quality_theta_has_no_interval():
     """One pool of two contents tells no standard deviation; a prior that is given does."""
-    made = simulated(1, {None: longer(0.0)}, content=(0, 0, 1, 1))
-    batch = own.load(*tables(*made[:2]))
+    written, items, _ = simulated(1, {"x": longer(0.0)}, content=(0, 0, 1, 1))
+    batch = own.load(written, items)
     (estimated,), (given,) = own.fit(batch), own.fit(batch, prior=Prior())
     assert np.isnan(estimated.theta_low).all()
     assert np.isfinite(given.theta_low).all()
@@ -325,10 +324,9 @@ APART = {"content": (0, 1, 2), "slope": 0.8, "repeats": 2, "seed": 1}
 
 
 @pytest.mark.nightly
-def test_anchors_tell_what_the_prior_chose(tables):
+def test_anchors_tell_what_the_prior_chose():
     written, items, anchors = simulated(60, PANEL, **APART)
-    batch, judges = read(tables, written, items)
-    without = fit_panel(batch, judges)
+    without = fit_panel(*read(written, items))
     assert without.shared.of("c")["identified_by"].tolist() == [(), ()]
     assert without.shared.of("c")["low"].isna().all()
     assert all(p.prior_selected for p in without.pools)
@@ -336,11 +334,10 @@ def test_anchors_tell_what_the_prior_chose(tables):
     # What a second biased judge buys is the difference.
     (apart,) = without.differences.itertuples()
     assert (apart.judge, apart.less) == ("y", "x")
-    sd = np.std([float(r.split(",")[3]) for r in items.splitlines()[1:]])
+    sd = items["words"].std(ddof=0)
     assert apart.low < -sd < apart.high < 0
 
-    batch, judges = read(tables, written, items, anchors)
-    trusted = fit_panel(batch, judges)
+    trusted = fit_panel(*read(written, items, anchors))
     x, y = (c_of(trusted.shared, judge) for judge in "xy")
     assert x.identified_by == y.identified_by == ("anchors",)
     assert x.low < sd < x.high
@@ -350,18 +347,17 @@ def test_anchors_tell_what_the_prior_chose(tables):
     assert abs(x.estimate - sd) < abs(c_of(without.shared, "x").estimate - sd)
     assert trusted.differences.empty
 
-    batch, judges = read(tables, written, items, reference="y")
-    (x,) = fit_panel(batch, judges).shared.of("c").itertuples()
+    (x,) = fit_panel(*read(written, items, reference="y")).shared.of("c").itertuples()
     assert (x.judge, x.identified_by) == ("x", ("y",))
     assert x.low < sd < x.high
 
 
 @pytest.mark.nightly
-def test_rows_are_counts(tables, monkeypatch):
+def test_rows_are_counts(monkeypatch):
     found = []
     for largest in (batches.LARGEST_COUNTS, 0):
         monkeypatch.setattr(batches, "LARGEST_COUNTS", largest)
-        batch, judges = read(tables, verdicts(), anchors=ANCHORS, discrimination={"anchors": 2.0})
+        batch, judges = read(VERDICTS, ITEMS, ANCHORS, discrimination={"anchors": 2.0})
         found.append(fit_panel(batch, judges, prior=PRIOR))
     counts, rows = found
     for name, atol in (("estimate", 1e-5), ("low", 1e-4)):
@@ -374,11 +370,8 @@ def test_rows_are_counts(tables, monkeypatch):
             assert a.membership == pytest.approx(b.membership, abs=1e-3)
 
 
-def test_anchors_are_verdicts_of_one_more_judge(tables):
-    v, i = tables(verdicts(), ITEMS)
-    a = v.with_name("anchors.csv")
-    a.write_text(ANCHORS)
-    before = own.read(v, i, a)
+def test_anchors_are_verdicts_of_one_more_judge():
+    before = own.read(VERDICTS, ITEMS, ANCHORS)
     after = before.with_anchors()
     assert after.judges == [*before.judges, "anchors"]
     of = after.verdicts[after.verdicts["judge"] == 2]
@@ -388,7 +381,7 @@ def test_anchors_are_verdicts_of_one_more_judge(tables):
     counts, old = (t.counts.set_index(["judge", "pool"])["n_verdicts"] for t in (after, before))
     assert counts[2].tolist() == [1, 2, 0]
     assert counts[0].tolist() == old[0].tolist()
-    assert own.read(v, i).with_anchors().judges == before.judges
+    assert own.read(VERDICTS, ITEMS).with_anchors().judges == before.judges
 
 
 def test_who_tells_a_coefficient():
@@ -408,47 +401,41 @@ def test_who_tells_a_coefficient():
     assert w == ((TOGETHER,), ())
 
 
-def tellers_of(batch, judges):
-    model = SharedModel.of(batch, judges)
-    return list(judges.identified_by(lambda some: model.identified(model.null_directions(some))[0]))
+@pytest.mark.parametrize(
+    ("covariates", "verdicts", "x", "y"),
+    [
+        # y compares answers of one length: nothing about its c, but how much better A is than B; so
+        # that x, who compares answers of A and B of two lengths, tells what it pays.
+        (["words"], "xab xba ycb ybc", (("y",), (OWN,)), ((), (OWN,))),
+        # Both orders of y tell the position bias of x.
+        ([], "xab yab yba", (("y",),), ((OWN,),)),
+    ],
+)
+def test_verdicts_of_one_judge_may_tell_a_coefficient_of_another(covariates, verdicts, x, y, x64):
+    items = table("item,content,words\na,A,1\nb,B,2\nc,A,2\n")
+    verdicts = frame("judge,first,second", map(list, verdicts.split())).assign(winner="tie")
+    tables = own.read(verdicts, items, covariates=covariates)
+    judges = Judges.of(tables)
+    model = SharedModel.of(own.Batch.of(tables, covariates, position="yes"), judges)
+    found = judges.identified_by(lambda some: model.identified(model.null_directions(some))[0])
+    assert list(found) == [x, y]
 
 
-def test_a_judge_that_tells_nothing_of_its_own_c_may_tell_another_s(tables, x64):
-    """y compares answers of one length: nothing about its c, but how much better A is than B; so
-    that x, who compares answers of A and B of two lengths, tells what it pays."""
-    items = "pool,item,content,words\np,a,A,1\np,b,B,2\np,c,A,2\n"
-    written = "pool,judge,first,second,winner\n" + "".join(
-        f"p,{judge},{i},{j},tie\n" for judge, i, j in ["xab", "xba", "ycb", "ybc"]
-    )
-    x, y = tellers_of(*read(tables, written, items))
-    assert x == (("y",), (OWN,))
-    assert y == ((), (OWN,))
-
-
-def test_both_orders_of_one_judge_tell_the_position_bias_of_another(tables, x64):
-    v, i = tables("first,second,judge,winner\na,b,x,tie\na,b,y,tie\nb,a,y,tie\n", "item\na\nb\n")
-    found = own.read(v, i)
-    x, y = tellers_of(own.Batch.of(found, position="yes"), Judges.of(found))
-    assert x == (("y",),)
-    assert y == ((OWN,),)
-
-
-@pytest.fixture
-def written(tables, tmp_path):
-    """Options that name the tables."""
-    v, i = tables(verdicts(), ITEMS)
-    (tmp_path / "anchors.csv").write_text(ANCHORS)
-    return ["--verdicts", v, "--items", i, "--covariates", "words"]
+def options_of(folder, verdicts):
+    """Write the tables; the options that name them."""
+    for name, table in (("verdicts", verdicts), ("items", ITEMS), ("anchors", ANCHORS)):
+        table.to_csv(folder / f"{name}.csv", index=False)
+    return ["--verdicts", folder / "verdicts.csv", "--items", folder / "items.csv"]
 
 
 @pytest.mark.heavy
-def test_commands_say_what_all_judges_say_together(written, tmp_path, jbt):
+def test_commands_say_what_all_judges_say_together(tmp_path, jbt):
     """c is identified by renderings in pool p, and elsewhere only in the pool with anchors."""
     file, out = tmp_path / "f.json", tmp_path / "out"
+    tables = [*options_of(tmp_path, VERDICTS), "--covariates", "words", "--joint"]
 
     def run(command, *options):
-        outputs = ["--joint", "--json", file, "--out", out, "--overwrite"]
-        said = jbt(command, *written, *options, *outputs)
+        said = jbt(command, *tables, *options, "--json", file, "--out", out, "--overwrite")
         return said, json.loads(file.read_text()), pd.read_csv(out / "table.csv")
 
     anchors = ["--anchors", tmp_path / "anchors.csv"]
@@ -480,49 +467,36 @@ def test_commands_say_what_all_judges_say_together(written, tmp_path, jbt):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("command", "of_y", "message"),
     [
-        (["--reference", "x"], "--reference needs a joint fit: add --joint"),
-        (["--joint", "--reference", "z"], "no judge 'z' (reference): there are x, y"),
-        (["--joint", "--reference", "X"], "no judge 'X' (reference): there are x, y"),
-        (["--joint", "--judge", "x"], "needs two judges or anchors, but there is one judge, 'x'"),
-        (["--joint", "--discrimination", "x"], "--discrimination is 'x', allowed: NAME=NUMBER"),
-        (["--joint", "--discrimination", "x=0"], "the discrimination of 'x' must be above 0"),
-        (["--joint", "--discrimination", "z=2"], "no judge 'z' (discrimination)"),
-        (["--discrimination", "x=2"], "--discrimination needs a joint fit: add --joint"),
+        ("fit --reference x", {}, "--reference needs a joint fit: add --joint"),
+        ("fit --joint --reference z", {}, "no judge 'z' (reference): there are x, y"),
+        ("fit --joint --reference X", {}, "no judge 'X' (reference): there are x, y"),
+        ("fit --joint --judge x", {}, "needs two judges or anchors, but there is one judge, 'x'"),
+        ("fit --joint --discrimination x", {}, "--discrimination is 'x', allowed: NAME=NUMBER"),
+        ("fit --joint --discrimination x=0", {}, "the discrimination of 'x' must be above 0"),
+        ("fit --joint --discrimination z=2", {}, "no judge 'z' (discrimination)"),
+        ("fit --discrimination x=2", {}, "--discrimination needs a joint fit: add --joint"),
+        ("fit --joint --anchors", {"judge": "anchors"}, "a judge is called 'anchors'"),
+        ("leaderboard --joint --anchors", {"judge": "Anchors"}, "a judge is called 'Anchors'"),
+        ("fit --joint", {"judge": "X"}, "judges 'x' and 'X' have one name but for case"),
+        ("leaderboard --joint", {"judge": "joint"}, "a judge is called 'joint', as all judges are"),
+        ("fit --joint --reference y", {"winner": "error"}, "'y' has no verdicts but errors"),
     ],
 )
-def test_what_a_joint_fit_refuses(written, options, message, jbt):
-    assert message in jbt("fit", *written, *options, code=2)
-
-
-@pytest.mark.parametrize(
-    ("change", "options", "message"),
-    [
-        (",anchors,", ["--anchors", "anchors.csv"], "a judge is called 'anchors'"),
-        (",Anchors,", ["--anchors", "anchors.csv"], "a judge is called 'Anchors'"),
-        (",X,", [], "judges 'x' and 'X' have one name but for case"),
-        (",joint,", [], "a judge is called 'joint', as all judges are called together"),
-        (",x,", ["--reference", "y"], "the reference 'y' has no verdicts but errors"),
-    ],
-)
-def test_names_that_judges_cannot_have(change, options, message, tables, tmp_path, jbt):
-    lines = verdicts().replace(",y,", change)
-    v, i = tables(lines + "p,y,a,b,error,1\n" * ("--reference" in options), ITEMS)
-    (tmp_path / "anchors.csv").write_text(ANCHORS)
-    options = [tmp_path / o if o.endswith(".csv") else o for o in options]
-    for command in ("fit", "leaderboard"):
-        arguments = command, "--verdicts", v, "--items", i, "--joint", *options
-        assert message in jbt(*arguments, code=2)
+def test_what_a_joint_fit_refuses(command, of_y, message, tmp_path, jbt):
+    written = VERDICTS.copy()
+    written.loc[written["judge"] == "y", list(of_y)] = list(of_y.values())
+    anchors = [tmp_path / "anchors.csv"] * command.endswith("--anchors")
+    tables = options_of(tmp_path, written)
+    assert message in jbt(*command.split(), *anchors, *tables, code=2)
 
 
 @pytest.mark.nightly
-def test_the_answer_names_defaults_beside_what_is_measured(tables):
+def test_the_answer_names_defaults_beside_what_is_measured():
     """One judge's c is a default of the prior, as it saw no two renderings of a content."""
     written, items, _ = simulated(8, {"x": longer(1.0), "y": longer(1.0)}, content=(0, 1, 0))
-    frame = pd.read_csv(io.StringIO(written))
-    hidden = (frame["judge"] == "y") & (frame[["first", "second"]] == 2).any(axis=1)
-    written = frame[~hidden].to_csv(index=False)
-    batch = own.load(*tables(written, items), ["words"])
+    hidden = (written["judge"] == "y") & (written[["first", "second"]] == 2).any(axis=1)
+    batch = own.load(written[~hidden], items, ["words"])
     answer = own.analyse(batch).report("", []).answer
     assert "(a default, not a measurement)" in answer[1]

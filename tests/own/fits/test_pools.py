@@ -1,6 +1,6 @@
 """Fits of a user's tables, as a notebook asks for them."""
 
-import dataclasses
+import io
 import itertools
 
 import jax
@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
+from pandas.testing import assert_frame_equal
+from support.example_tables import ITEMS, VERDICTS
 from support.marks import heavy
 from support.problems import design_vectors
 
@@ -19,14 +21,20 @@ from jbt.simulation import theory
 from jbt.types import Prior, Status
 
 
-@pytest.fixture
-def batch(tables):
-    return own.load(*tables(), ["words", "lists"])
+@pytest.fixture(scope="module")
+def batch():
+    tables = (pd.read_csv(io.StringIO(text)) for text in (VERDICTS, ITEMS))
+    return own.load(*tables, ["words", "lists"])
 
 
-def test_each_pool_and_judge_is_fitted(batch):
+@pytest.fixture(scope="module")
+def fits(batch):
+    return own.fit(batch, prior=Prior())
+
+
+def test_each_pool_and_judge_is_fitted(batch, fits):
     """Eq. 3 holds at every MAP, padded or not; statuses say where there is nothing to learn."""
-    fits = {(f.pool, f.judge): f for f in own.fit(batch, prior=Prior())}
+    fits = {(f.pool, f.judge): f for f in fits}
     assert [(p.pool, p.judge) for p in batch.pools] == list(fits)
     assert fits["p", "a"].status == Status.CONVERGED
     assert fits["q", "a"].status == Status.COVARIATE_CONSTANT
@@ -44,31 +52,25 @@ def test_each_pool_and_judge_is_fitted(batch):
         assert f.grad_norm < 1e-8
 
 
-PAIRED = """pool,item,content,words
-p,a,A,1
-p,b,A,4
-p,c,B,2
-p,d,C,5
-p,e,C,3
-"""
+PAIRED = pd.DataFrame({"item": [*"abcde"], "content": [*"AABCC"], "words": [1, 4, 2, 5, 3]})
 
 
-def paired(seed: int = 0, n: int = 60) -> str:
+def paired():
     """Verdicts on `PAIRED`, some ties."""
-    rng, rows = default_rng(seed), ["pool,first,second,winner"]
-    for _ in range(n):
+    rng, rows = default_rng(0), []
+    for _ in range(60):
         first, second = rng.permutation(list("abcde"))[:2]
         winner = "tie" if rng.random() < 0.2 else "second" if first > second else "first"
         winner = rng.choice(["first", "second"]) if rng.random() < 0.4 else winner
-        rows.append(f"p,{first},{second},{winner}")
-    return "\n".join(rows) + "\n"
+        rows.append((first, second, winner))
+    return pd.DataFrame(rows, columns=["first", "second", "winner"])
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("covariates", [[], heavy(["words"])])
-def test_intervals_are_those_of_an_explicit_hessian(covariates, tables):
+def test_intervals_are_those_of_an_explicit_hessian(covariates):
     """theta's is of its distance from the mean of the contents; c's is the profile's."""
-    batch = own.load(*tables(paired(), PAIRED), covariates)
+    batch = own.load(paired(), PAIRED, covariates)
     d = len(covariates)
     (found,) = own.fit(batch, k=2, prior=Prior(0.5, 0.2))
     (group,) = batch.groups
@@ -78,8 +80,8 @@ def test_intervals_are_those_of_an_explicit_hessian(covariates, tables):
         estimates = [
             identifiability.estimate_bias(comparisons, design, covariate=i) for i in range(d)
         ]
-    mode = np.array([r.theta for r in sorted(found.ranking, key=lambda r: r.content)])
-    mode = np.concatenate([mode, found.c, [found.kappa]])
+    ranking = sorted(found.ranking, key=lambda r: r.content)
+    mode = np.r_[[r.theta for r in ranking], found.c, found.kappa]
     p = 1 / (1 + np.exp(-z @ mode))
     weight = np.asarray(comparisons.shown).reshape(-1) * p * (1 - p)
     covariance = np.linalg.inv((z.T * weight) @ z + np.diag([0.5] * 3 + [0.2] * (1 + d)))
@@ -89,28 +91,25 @@ def test_intervals_are_those_of_an_explicit_hessian(covariates, tables):
     owner = [0, 0, 1, 2, 2]
     # With c free, theta's would rest on quality that has nothing to do with the covariate.
     wide = Z * sd[owner] if d == 0 else np.full(5, np.nan)
-    assert_allclose(found.theta_high - found.theta, wide, rtol=1e-8)
-    assert_allclose(found.theta - found.theta_low, wide, rtol=1e-8)
+    for width in (found.theta_high - found.theta, found.theta - found.theta_low):
+        assert_allclose(width, wide, rtol=1e-8)
     assert found.kappa_high - found.kappa == pytest.approx(Z * sd[-1], rel=1e-8)
     for of_c in estimates:
         expected = float(of_c.c), float(of_c.low), float(of_c.high)
         assert (found.c_mle, found.c_low, found.c_high) == pytest.approx(expected, abs=1e-8)
     draws = default_rng(0).multivariate_normal(mode, covariance, 100_000)[:, :3]
     top = (draws >= np.sort(draws, 1)[:, 1:2]).mean(0)
-    among = [r.membership for r in sorted(found.ranking, key=lambda r: r.content)]
-    assert_allclose(among, top, atol=0.02)
-    assert d or [r.low for r in found.ranking] == sorted(
-        (r.low for r in found.ranking), reverse=True
-    )
+    assert_allclose([r.membership for r in ranking], top, atol=0.02)
+    lows = [r.low for r in found.ranking]
+    assert d or lows == sorted(lows, reverse=True)
 
 
-def test_where_the_prior_chose_there_is_no_interval(batch):
-    found = own.fit(batch)[0]
+def test_where_the_prior_chose_there_is_no_interval(fits):
+    found, nothing = fits[0], fits[4]
     assert found.prior_selected == ("theta", "c")
     for undefined in (found.theta_low, found.theta_high, found.c_mle, found.c_low, found.c_high):
         assert np.isnan(undefined).all()
     assert found.kappa_low < found.kappa < found.kappa_high
-    nothing = own.fit(batch)[4]
     assert nothing.status == Status.NO_VERDICTS
     assert np.isnan([nothing.kappa_low, *nothing.theta_low]).all()
     assert nothing.islands == 2
@@ -127,72 +126,50 @@ def test_a_large_kappa_is_said_to_be_covered_less():
 
 
 @pytest.mark.heavy
-def test_equal_qualities_share_a_rank(tables):
+def test_equal_qualities_share_a_rank():
     """b and c have the same record, whatever rounding makes of it."""
-    rows = "p,a,b,first\np,b,a,second\np,a,c,first\np,c,a,second\np,b,d,first\np,d,b,second\n"
-    v, i = tables(
-        "pool,first,second,winner\n" + rows + "p,c,d,first\np,d,c,second\n",
-        "pool,item\np,a\np,b\np,c\np,d\n",
-    )
-    (found,) = own.fit(own.load(v, i))
+    pairs = [pair[::order] for pair in ("ab", "ac", "bd", "cd") for order in (1, -1)]
+    verdicts = pd.DataFrame(map(list, pairs), columns=["first", "second"])
+    verdicts["winner"] = np.where(verdicts["first"] < verdicts["second"], "first", "second")
+    (found,) = own.fit(own.load(verdicts))
     assert [(r.content, r.rank) for r in found.ranking if r.content in "ad"] == [("a", 1), ("d", 4)]
     assert [r.rank for r in found.ranking] == [1, 2, 2, 4]
-
-
-def test_a_record_is_what_json_takes(batch):
-    record = own.fit(batch)[0].record()
-    assert record["items"] == ["x", "y", "z"]
-    assert record["status"] == "converged"
-    assert record["prior_selected"] == ["theta", "c"]
-    assert [type(v) for v in record["theta"]] == [float] * 3
-    broken = dataclasses.replace(own.fit(batch)[0], kappa=np.nan, theta=np.array([np.nan, 1.0]))
-    assert broken.record()["kappa"] is None
-    assert broken.record()["theta"] == [None, 1.0]
 
 
 def test_k_must_leave_something_out(batch):
     with pytest.raises(ValueError, match=r"k must lie in 1..1 \(pool 'q' has 2 contents\), got 2"):
         own.fit(batch, k=2)
-
-
-def test_pools_of_one_content_have_nothing_to_rank(tables):
-    items = "pool,item,content\np,x,A\np,y,A\n"
     with pytest.raises(ValueError, match="nothing to rank"):
-        own.fit(own.load(*tables("pool,first,second,winner\np,x,y,first\n", items)))
+        own.fit(own.load(paired(), PAIRED.assign(content="A")))
 
 
-def own_pools(n_judges: int = 5, each: int = 4) -> tuple[str, str]:
+def own_pools(n_judges=5, each=4):
     """Tables in which every judge has pools of its own; one pool is judged by all, one by nobody,
     and one more judge has that pool alone, and an error on another."""
     rng = default_rng(0)
-    pools = [f"p{p}" for p in range(n_judges * each)]
-    rows = []
-
-    def judged(pool: str, judge: str, n: int) -> None:
-        for _ in range(n):
+    own_of = {f"p{p}": f"j{p // each}" for p in range(n_judges * each)}
+    judged = [*own_of.items(), *(("all of them", f"j{j}") for j in range(n_judges))]
+    rows = [("p0", "i0", "i1", "lone", "error")]
+    for pool, judge in [*judged, ("all of them", "lone")]:
+        for _ in range(20):
             one, two = rng.permutation(4)[:2]
-            rows.append(f"{pool},i{one},i{two},{judge},{rng.choice(['first', 'second', 'tie'])}")
-
-    for p, pool in enumerate(pools):
-        judged(pool, f"j{p // each}", 20)
-    for judge in (*(f"j{j}" for j in range(n_judges)), "lone"):
-        judged("all of them", judge, 20)
-    rows.append("p0,i0,i1,lone,error")
+            winner = rng.choice(["first", "second", "tie"])
+            rows.append((pool, f"i{one}", f"i{two}", judge, winner))
     items = [
-        f"{pool},i{i},c{i // 2},{rng.integers(1, 9)}"
-        for pool in (*pools, "all of them", "nobody")
+        (pool, f"i{i}", f"c{i // 2}", rng.integers(1, 9))
+        for pool in (*own_of, "all of them", "nobody")
         for i in range(4)
     ]
     return (
-        "pool,first,second,judge,winner\n" + "\n".join(rows) + "\n",
-        "pool,item,content,words\n" + "\n".join(items) + "\n",
+        pd.DataFrame(rows, columns=["pool", "first", "second", "judge", "winner"]),
+        pd.DataFrame(items, columns=["pool", "item", "content", "words"]),
     )
 
 
 @pytest.mark.parametrize("position", ["auto", "yes"])
-def test_only_what_has_verdicts_is_fitted(position, tables):
+def test_only_what_has_verdicts_is_fitted(position):
     """Not the product of pools and judges."""
-    v, i = tables(*own_pools())
+    v, i = own_pools()
     batch = own.load(v, i, ["words"], position=position)
     n_pools, judges = len(batch.tables.pools), batch.tables.judges
     judged = sum(p.n_verdicts > 0 for p in batch.pools)
@@ -206,30 +183,20 @@ def test_only_what_has_verdicts_is_fitted(position, tables):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("position", ["auto", "yes"])
-def test_pools_without_verdicts_change_no_result(position, tables):
+def test_pools_without_verdicts_change_no_result(position):
     """The results are those of each judge read alone."""
-    v, i = tables(*own_pools(2, 2))
+    v, i = own_pools(2, 2)
     batch = own.load(v, i, ["words"], position=position)
-    judges = batch.tables.judges
-    fits = own.fit(batch)
-    of_judges = own.fit_judges(batch).of("c", "kappa")
-    coefficients = list(own.identify(batch).table.itertuples())
-    for j, judge in enumerate(judges):
+    whole, coefficients = own.analyse(batch), own.identify(batch)
+    for judge in batch.tables.judges:
         alone = own.load(v, i, ["words"], judge=judge, position=position)
-        here = of_judges[of_judges["owner"] == j]
-        there = own.fit_judges(alone).of("c", "kappa")
+        analysis = own.analyse(alone)
+        here, there = whole.coefficients.query("judge == @judge"), analysis.coefficients
         assert here["basis"].tolist() == there["basis"].tolist()
         numbers = ["estimate", "low", "high"]
         assert_allclose(here[numbers], there[numbers], atol=1e-9)
-        pairs = zip(fits[j :: len(judges)], own.fit(alone), strict=True)
-        for one, other in pairs:
-            assert (one.pool, one.judge, one.n_errors) == (other.pool, other.judge, other.n_errors)
-            assert (one.status, one.islands) == (other.status, other.islands)
-            for name in ("theta", "theta_low", "theta_naive", "phi", "c", "c_low", "kappa"):
-                assert_allclose(getattr(one, name), getattr(other, name), atol=1e-7)
-        those = own.identify(alone).table.itertuples()
-        pairs = zip(coefficients[j :: len(judges)], those, strict=True)
-        for one, other in pairs:
-            assert (one.pool, one.judge, one.status) == (other.pool, other.judge, other.status)
-            assert one.null_directions == other.null_directions
-            assert_allclose(one.c_map, other.c_map, atol=1e-7)
+        here, there = ([f for f in a.fits if f.judge == judge] for a in (whole, analysis))
+        assert [(f.n_errors, f.islands) for f in here] == [(f.n_errors, f.islands) for f in there]
+        for result, other in ((whole, analysis), (coefficients, own.identify(alone))):
+            table = result.to_frame().query("judge == @judge").reset_index(drop=True)
+            assert_frame_equal(table, other.to_frame(), rtol=0, atol=1e-7)

@@ -1,13 +1,12 @@
 """Tables -> batch, against a twin in plain loops."""
 
-import csv
-from collections import Counter
-
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
+from pandas.testing import assert_frame_equal
 
 from jbt import own
 from jbt.own.fits.batch import _by_size
@@ -24,14 +23,7 @@ def test_covariates_are_transformed_and_standardised_over_the_table(tables):
     assert_allclose(raw.groups[0].design.covariates[0], [[0, 100], [3, 200], [1, 50]])
 
 
-def test_float64_whatever_the_setting(tables):
-    assert not jax.config.values["jax_enable_x64"]
-    batch = own.load(*tables(), ["words"])
-    leaves = jax.tree.leaves([(g.design.covariates, g.comparisons) for g in batch.groups])
-    assert {leaf.dtype for leaf in leaves} == {np.dtype("float64")}
-
-
-def random_tables(seed: int) -> tuple[str, str]:
+def random_tables(seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Forty pools of 2 to 5 items, rows interleaved, judges missing here and there."""
     rng = default_rng(seed)
     items, verdicts = [], []
@@ -41,7 +33,7 @@ def random_tables(seed: int) -> tuple[str, str]:
         for i in range(n):
             words = 7 if constant else rng.integers(1, 5)
             content = f"c{rng.integers(contents)}" if seed % 2 else f"c{i}"
-            items.append(f"pool {p},item{i},{content},{words},{rng.integers(1000)}")
+            items.append((f"pool {p}", f"item{i}", content, words, rng.integers(1000)))
         one_order, split = rng.random() < 0.3, rng.random() < 0.4
         for judge in "ab":
             for _ in range(rng.choice([0, 1, 3, 12, 30])):
@@ -51,12 +43,12 @@ def random_tables(seed: int) -> tuple[str, str]:
                 if split and (i < 2) != (j < 2):
                     continue
                 winner = rng.choice(["first", "second", "tie", "error"])
-                verdicts.append(f"pool {p},item{i},item{j},{judge},{winner},{rng.integers(0, 4)}")
-    items, verdicts = rng.permutation(items), rng.permutation(verdicts)
-    return (
-        "pool,first,second,judge,winner,count\n" + "\n".join(verdicts) + "\n",
-        "pool,item,content,words,lists\n" + "\n".join(items) + "\n",
-    )
+                count = rng.integers(0, 4)
+                verdicts.append((f"pool {p}", f"item{i}", f"item{j}", judge, winner, count))
+    columns = ["pool", "first", "second", "judge", "winner", "count"]
+    verdicts = pd.DataFrame(verdicts, columns=columns)
+    items = pd.DataFrame(items, columns=["pool", "item", "content", "words", "lists"])
+    return tuple(table.sample(frac=1, random_state=seed) for table in (verdicts, items))
 
 
 def identified(rows: np.ndarray, direction: np.ndarray) -> bool:
@@ -88,31 +80,28 @@ def naive_prior_selected(owner: list, x: np.ndarray, pairs: list) -> tuple[str, 
 
 def naive_batch(verdicts, items, covariates):
     """Facts, mask, covariates, content, shown and wins of every pool and judge, padded."""
-    items, verdicts = (list(csv.DictReader(p.read_text().splitlines())) for p in (items, verdicts))
-    table = np.array([[float(r[c]) for c in covariates] for r in items])
-    x = (table - table.mean(0)) / table.std(0)
-    judges = list(dict.fromkeys(r["judge"] for r in verdicts))
-    twice = max(Counter((r["pool"], r["content"]) for r in items).values()) > 1
-    most = max(Counter(r["pool"] for r in items).values())
-    for pool in dict.fromkeys(r["pool"] for r in items):
-        where = [i for i, r in enumerate(items) if r["pool"] == pool]
-        names = [items[i]["item"] for i in where]
-        labels = [items[i]["content" if twice else "item"] for i in where]
+    numbers = items[list(covariates)].to_numpy(float)
+    x = (numbers - numbers.mean(0)) / numbers.std(0)
+    twice = items.duplicated(["pool", "content"]).any()
+    most = items["pool"].value_counts().max()
+    for pool in items["pool"].unique():
+        here = (items["pool"] == pool).to_numpy()
+        names, contents = items["item"][here].tolist(), items["content"][here].tolist()
+        labels = contents if twice else names
         owner = [list(dict.fromkeys(labels)).index(label) for label in labels]
         padding = most - len(names)
-        for judge in judges:
+        for judge in verdicts["judge"].unique():
             shown, wins = np.zeros((most, most)), np.zeros((most, most))
             n_verdicts = n_errors = 0
-            for r in verdicts:
-                if (r["pool"], r["judge"]) != (pool, judge):
+            of = (verdicts["pool"] == pool) & (verdicts["judge"] == judge)
+            for r in verdicts[of].itertuples():
+                i, j = names.index(r.first), names.index(r.second)
+                if r.winner == "error":
+                    n_errors += r.count
                     continue
-                i, j, count = names.index(r["first"]), names.index(r["second"]), int(r["count"])
-                if r["winner"] == "error":
-                    n_errors += count
-                    continue
-                n_verdicts += count
-                shown[i, j] += count
-                wins[i, j] += count * {"first": 1, "tie": 0.5, "second": 0}[r["winner"]]
+                n_verdicts += r.count
+                shown[i, j] += r.count
+                wins[i, j] += r.count * {"first": 1, "tie": 0.5, "second": 0}[r.winner]
             facts = own.PoolTable(
                 pool,
                 judge,
@@ -120,20 +109,20 @@ def naive_batch(verdicts, items, covariates):
                 n_verdicts,
                 n_errors,
                 bool((shown > 1).any()),
-                tuple(len({table[i, d] for i in where}) == 1 for d in range(len(covariates))),
+                tuple(len({*of_pool}) == 1 for of_pool in numbers[here].T),
                 True,
-                tuple(dict.fromkeys(items[i]["content"] for i in where)),
-                naive_prior_selected(owner, x[where], list(zip(*np.nonzero(shown), strict=True))),
+                tuple(dict.fromkeys(contents)),
+                naive_prior_selected(owner, x[here], list(zip(*np.nonzero(shown), strict=True))),
             )
             mask = [True] * len(names) + [False] * padding
-            padded = np.concatenate([x[where], np.zeros((padding, len(covariates)))])
+            padded = np.concatenate([x[here], np.zeros((padding, len(covariates)))])
             yield facts, mask, padded, owner + [0] * padding, shown, wins
 
 
 @pytest.mark.parametrize("covariates", [(), ("words",), ("lists", "words")])
-@pytest.mark.parametrize("seed", range(4))
-def test_batch_equals_its_twin_in_plain_loops(seed, covariates, tables):
-    v, i = tables(*random_tables(seed))
+@pytest.mark.parametrize("seed", range(2))
+def test_batch_equals_its_twin_in_plain_loops(seed, covariates):
+    v, i = random_tables(seed)
     batch = own.load(v, i, covariates, position="yes")
     facts, mask, x, content, shown, wins = zip(*naive_batch(v, i, covariates), strict=True)
     assert batch.pools == list(facts)
@@ -149,7 +138,7 @@ def test_batch_equals_its_twin_in_plain_loops(seed, covariates, tables):
         assert_array_equal(design.content, content)
         assert group.design.n_contents == np.max(content) + 1
     else:
-        assert batch.groups[0].design.content is None
+        assert group.design.content is None
     only = own.load(v, i, covariates, judge="b", position="yes")
     assert only.pools == [p for p in facts if p.judge == "b"]
 
@@ -161,34 +150,28 @@ def test_large_covariates_keep_their_differences(tables):
     assert batch.pools[0].prior_selected == ()
 
 
-def position_of(tables, pairs: str, items: str | None = None, **options) -> list[bool]:
-    rows = [f"p,{one}\n" for one in pairs.split()]
-    v, i = tables("pool,first,second,winner,order\n" + "".join(rows), items or "")
-    batch = own.load(v, None if items is None else i, **options)
-    return [p.position for p in batch.pools]
-
-
-BOTH, ONE = "a,b,tie,shown b,a,tie,shown", "a,b,tie,shown b,c,tie,shown c,a,tie,shown"
-TWO_OF_A = "pool,item,content\np,a,A\np,b,B\np,c,A\n"
-
-
 @pytest.mark.parametrize(
-    ("pairs", "items", "position", "free"),
+    ("pairs", "contents", "position", "free"),
     [
-        (BOTH, None, "auto", True),
-        (BOTH, None, "no", False),
-        (ONE, None, "auto", False),  # around a circle, kappa rests on additivity
-        (ONE, None, "yes", True),
-        (BOTH.replace("shown", "unknown"), None, "auto", False),
-        (BOTH.replace("shown", "unknown"), None, "yes", False),  # no order is known
-        (BOTH.replace("shown", "unknown", 1), None, "auto", False),
-        (BOTH.replace("shown", "unknown", 1), None, "yes", True),
-        ("a,b,tie,shown b,c,tie,shown", TWO_OF_A, "auto", True),  # A before B, B before A
-        ("a,c,tie,shown a,b,tie,shown", TWO_OF_A, "auto", False),  # A before A is no order
+        ("ab ba", "ABC", "auto", True),
+        ("ab ba", "ABC", "no", False),
+        ("ab bc ca", "ABC", "auto", False),  # around a circle, kappa rests on additivity
+        ("ab bc ca", "ABC", "yes", True),
+        ("ab? ba?", "ABC", "auto", False),
+        ("ab? ba?", "ABC", "yes", False),  # no order is known
+        ("ab? ba", "ABC", "auto", False),
+        ("ab? ba", "ABC", "yes", True),
+        ("ab bc", "ABA", "auto", True),  # A before B, B before A
+        ("ac ab", "ABA", "auto", False),  # A before A is no order
     ],
 )
-def test_where_kappa_is_estimated(pairs, items, position, free, tables):
-    assert position_of(tables, pairs, items, position=position) == [free]
+def test_where_kappa_is_estimated(pairs, contents, position, free):
+    """`?` marks an unknown order."""
+    rows = [(*pair[:2], "unknown" if "?" in pair else "shown") for pair in pairs.split()]
+    verdicts = pd.DataFrame(rows, columns=["first", "second", "order"]).assign(winner="tie")
+    items = pd.DataFrame({"item": list("abc"), "content": list(contents)})
+    (pool,) = own.load(verdicts, items, position=position).pools
+    assert pool.position == free
 
 
 def test_pools_are_grouped_by_size():
@@ -202,9 +185,9 @@ def test_pools_are_grouped_by_size():
 
 
 @pytest.mark.heavy
-def test_groups_of_pools_give_what_one_shape_gives(tables, monkeypatch):
+def test_groups_of_pools_give_what_one_shape_gives(monkeypatch):
     """And so do rows instead of counts, with one judge or two, contents shared or not."""
-    v, i = tables(*random_tables(1))
+    v, i = random_tables(1)
     whole = own.load(v, i, ["words"])
     monkeypatch.setattr("jbt.own.fits.batch.COMPILING", 0)
     split = own.load(v, i, ["words"])
@@ -214,10 +197,6 @@ def test_groups_of_pools_give_what_one_shape_gives(tables, monkeypatch):
     assert {type(g.comparisons) for g in rows.groups} == {Comparisons, Rows}
     assert whole.pools == split.pools == rows.pools
     # Of the groups by size some are of rows and some of counts.
-    each = [own.fit(batch, prior=Prior()) for batch in (whole, rows)]
-    for one, other in zip(*each, strict=True):
-        assert (one.status, one.top_k_differs) == (other.status, other.top_k_differs)
-        ends = ("theta_low", "c_low", "kappa_high") if len(one.ranking) > 1 else ()
-        for name in ("theta", "theta_naive", "phi", "c", "kappa", *ends):
-            assert_allclose(getattr(one, name), getattr(other, name), atol=1e-7)
-        assert [r.content for r in one.ranking] == [r.content for r in other.ranking]
+    one, other = (own.fit(batch, prior=Prior()) for batch in (whole, rows))
+    assert [f.top_k_differs for f in one] == [f.top_k_differs for f in other]
+    assert_frame_equal(one.to_frame(), other.to_frame(), rtol=0, atol=1e-7)

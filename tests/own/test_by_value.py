@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import t as student
 from support.boards import PRIOR, written
 
-from jbt import cli, own
+from jbt import own
 
 
 def drawn(sizes=(16, 24), **second):
@@ -46,15 +46,13 @@ def test_values_are_leaderboards_of_their_verdicts_and_differences_those_of_thei
         for b in alone
     ]
     for name in ("A", "B", "words"):
-        one, other = (side.loc[name] for side in sides)
         key = "estimate" if name == "words" else "theta"
-        assert table["difference"][name] == pytest.approx(one[key] - other[key], abs=1e-6)
-        errors = [
-            (s["high"] - s["low"]) / 2 / student.ppf(0.975, s["degrees"]) for s in (one, other)
-        ]
-        v = np.square(errors)
-        df = v.sum() ** 2 / (v**2 / [one["degrees"], other["degrees"]]).sum()
-        middle = (one["low"] + one["high"] - other["low"] - other["high"]) / 2
+        each = np.array([side.loc[name, [key, "low", "high", "degrees"]] for side in sides], float)
+        estimate, low, high, degrees = each.T
+        assert table["difference"][name] == pytest.approx(estimate[0] - estimate[1], abs=1e-6)
+        v = ((high - low) / 2 / student.ppf(0.975, degrees)) ** 2
+        df = v.sum() ** 2 / (v**2 / degrees).sum()
+        middle = (low + high) @ [0.5, -0.5]
         half = student.ppf(0.975, df) * np.sqrt(v.sum())
         assert table.loc[name, ["low", "high"]].tolist() == pytest.approx(
             [middle - half, middle + half]
@@ -97,24 +95,17 @@ def test_only_models_with_verdicts_of_both_values_are_compared():
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("of_items", [False, True])
-def test_the_command_writes_every_value(of_items, tmp_path, capsys):
+def test_the_command_writes_every_value(of_items, tmp_path, jbt):
     verdicts, items = drawn()
     if of_items:
         items["language"] = items["pool"].str[0].map({"0": "en", "1": "de"})
         verdicts = verdicts.drop(columns="language")
     verdicts.to_csv(tmp_path / "v.csv", index=False)
     items.to_csv(tmp_path / "i.csv", index=False)
-    argv = [
-        "leaderboard",
-        "--verdicts",
-        str(tmp_path / "v.csv"),
-        "--items",
-        str(tmp_path / "i.csv"),
-    ]
-    argv += ["--covariates", "words"]
-    out = ["--by", "language", "--json", str(tmp_path / "b.json"), "--out", str(tmp_path / "out")]
-    assert cli.main([*argv, *out]) == 0
-    assert "by language (number of verdicts)" in capsys.readouterr().out
+    tables = ["--verdicts", tmp_path / "v.csv", "--items", tmp_path / "i.csv"]
+    argv = ["leaderboard", *tables, "--covariates", "words", "--by"]
+    printed = jbt(*argv, "language", "--json", tmp_path / "b.json", "--out", tmp_path / "out")
+    assert "by language (number of verdicts)" in printed
     by = json.loads((tmp_path / "b.json").read_text())["by"]
     assert by["column"] == "language"
     assert [row["value"] for row in by["models"]] == ["en"] * 4 + ["de"] * 4
@@ -126,5 +117,4 @@ def test_the_command_writes_every_value(of_items, tmp_path, capsys):
         ("pool", "--by: 'pool' has 40 values, needs 2 to 12: give it wider ones, such as months"),
         ("words", "its items differ in 'words' (--by)"),
     ):
-        assert cli.main([*argv, "--by", by]) == 2
-        assert message in capsys.readouterr().err
+        assert message in jbt(*argv, by, code=2)

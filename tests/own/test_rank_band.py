@@ -86,11 +86,19 @@ def test_a_leaderboard_whose_c_is_open_has_ranks_over_rho():
     assert len(boards.figure().axes) == 2
 
 
+def apart():
+    """A and B are never compared with C and D."""
+    verdicts, items = written(words=lambda rng, shape: np.array([2.0, 4.0, 5.0, 3.0]))
+    of_both = verdicts[["first", "second"]].isin(["A", "B"]).sum(axis=1) == 1
+    return own.read(verdicts[~of_both], items, covariates=["words"])
+
+
 @pytest.mark.parametrize(
     "tables",
     [
         lambda: own.read(*written(), covariates=["words"]),  # measured
         lambda: owned((2.0, 4.0), theta={"A": 0.4, "B": -0.4}),  # two models
+        apart,
     ],
 )
 def test_nothing_is_said_where_c_is_measured_or_rho_says_nothing(tables):
@@ -98,13 +106,6 @@ def test_nothing_is_said_where_c_is_measured_or_rho_says_nothing(tables):
     assert board.band is None
     assert "--rho" not in boards.report("", []).text()
     assert "band" not in board.record()
-
-
-def test_models_that_no_comparison_connects_have_no_band():
-    verdicts, items = written(words=lambda rng, shape: np.array([2.0, 4.0, 5.0, 3.0]))
-    apart = verdicts[["first", "second"]].isin(["A", "B"]).sum(axis=1) != 1
-    tables = own.read(verdicts[apart], items, covariates=["words"])
-    assert board_of(tables)[1].band is None
 
 
 def test_a_wrong_range_is_refused():

@@ -4,6 +4,7 @@ import json
 import shlex
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.random import default_rng
 
@@ -141,11 +142,12 @@ def test_order_and_both_orders_advise_alike(position, examined):
     assert line.endswith("--position auto") if position == "yes" else line is None
 
 
-def battles(n_models: int = 3, n: int = 30) -> tuple[str, str]:
-    """Tables of one comparison a pool, whose items are listed as the verdicts name them."""
-    verdicts, items = "pool,first,second,winner\n", "pool,item,content,words\n"
-    for i in range(n):
-        a, b = (i % n_models, (i + 1 + i // n_models % (n_models - 1)) % n_models)
+def battles() -> tuple[str, str]:
+    """Tables of one comparison a pool, of three models, whose items are listed as the verdicts name
+    them."""
+    verdicts, items = "pool,first,second,winner\n", HEADER
+    for i in range(30):
+        a, b = i % 3, (i + 1 + i // 3 % 2) % 3
         verdicts += f"p{i},m{a},m{b},{TWO[i % 7 % 2]}\n"
         items += f"p{i},m{a},m{a},{3 + i % 5}\np{i},m{b},m{b},{4 + i % 3}\n"
     return verdicts, items
@@ -154,7 +156,8 @@ def battles(n_models: int = 3, n: int = 30) -> tuple[str, str]:
 def test_one_comparison_a_pool_is_for_a_leaderboard(examined):
     """No check sends the commonest file elsewhere, and none doubts the order of its own making."""
     listed, items = battles()
-    shuffled = items.splitlines()[:1] + sorted(items.splitlines()[1:], key=lambda row: row[::-1])
+    header, *rows = items.splitlines()
+    shuffled = [header, *sorted(rows, key=lambda row: row[::-1])]
     for table in (items, "\n".join(shuffled)):
         checks = examined(listed, table, **WORDS)
         assert [name for name, check in checks.items() if not check.ok] == ["anchors"]
@@ -163,7 +166,7 @@ def test_one_comparison_a_pool_is_for_a_leaderboard(examined):
         assert commands
         assert all("jbt leaderboard" in command for command in commands)
     # Of a model whose answers are all as long, c is not identified.
-    constant = "\n".join(row if row.endswith("words") else row[:-1] + "3" for row in shuffled)
+    constant = "\n".join([header, *(row[:-1] + "3" for row in rows)])
     found = examined(listed, constant, **WORDS)["covariate[words]"]
     assert not found.ok
     assert "is the same in all answers of a model" in found.found
@@ -194,7 +197,7 @@ def test_places_make_no_leaderboard(names, examined):
         table += f"q{i},{one},{two},first\nq{i},{two},{one},tie\n"
         items += f"q{i},{one},{i * 3}\nq{i},{two},{i * 2}\n"
     checks = examined(table, items, **WORDS)
-    lines = [c.command for c in checks.values() if c.command]
+    lines = [c.command or "" for c in checks.values()]
     merging = [line for line in lines if "leaderboard" in line or "merge-pools" in line]
     merged = checks["connected_merged"]
     assert bool(merging) == merged.ok == (names not in PLACES)
@@ -233,26 +236,26 @@ def test_agreement_of_judges_equals_its_twin_over_pairs_of_judges(examined):
         for judge in "abcde"
         for _ in range(9)
     ]
-    table = "judge,first,second,winner\n" + "".join(",".join(row) + "\n" for row in rows)
-    share = {"first": 1, "second": 0, "tie": 0.5}
-    shares = {}
-    for judge, first, second, winner in rows:
-        shares.setdefault((judge, first, second), []).append(share[winner])
-    won = {key: np.sign(np.mean(values) - 0.5) for key, values in shares.items()}
+    columns = ["judge", "first", "second"]
+    table = pd.DataFrame(rows, columns=[*columns, "winner"])
+    share = table["winner"].map({"first": 1, "second": 0, "tie": 0.5})
+    won = np.sign(share.groupby([table[column] for column in columns]).mean() - 0.5).to_dict()
     shared = [won[a] == won[b] for a in won for b in won if a[0] < b[0] and a[1:] == b[1:]]
-    found = examined(table, items=None)["judges"].found
+    found = examined(table.to_csv(index=False), items=None)["judges"].found
     assert f"two judges agree on {np.mean(shared):.0%} of the ordered pairs that both saw" in found
 
 
 def test_pools_of_two_anchors_and_quality(examined, tmp_path):
     anchors = tmp_path / "anchors.csv"
-    labels = {
-        "p,w,x\nq,w,x\n": "2 pairs of known order in 2 pools",
-        "p,w,1\np,x,0\n": "2 items known to be among the best or not, in 1 pool",
-    }
-    for header, (rows, found) in zip(("better,worse", "item,member"), labels.items(), strict=True):
-        anchors.write_text(f"pool,{header}\n{rows}")
-        items = "pool,item,quality\np,w,1\np,x,\nq,w,1\nq,x,0\n"
+    items = "pool,item,quality\np,w,1\np,x,\nq,w,1\nq,x,0\n"
+    for labels, found in (
+        ("pool,better,worse\np,w,x\nq,w,x\n", "2 pairs of known order in 2 pools"),
+        (
+            "pool,item,member\np,w,1\np,x,0\n",
+            "2 items known to be among the best or not, in 1 pool",
+        ),
+    ):
+        anchors.write_text(labels)
         checks = examined(verdicts(["wx"]), items, anchors)
         assert checks["anchors"].found == found
     assert "one comparison, and all together rank the models" in checks["pool_size"].found

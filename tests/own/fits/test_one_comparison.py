@@ -47,9 +47,9 @@ def written(rng, pools=12, judges=("llm",), contents=3, versions=2, apart=0.0):
     )
 
 
-def fitted(tables, reference=None, covariates=("x",), panel=False):
+def fitted(tables, reference=None, covariates=("x",)):
     batch = own.Batch.of(tables, list(covariates), standardise=False)
-    judges = own.Judges.of(tables, reference=reference) if reference or panel else None
+    judges = own.Judges.of(tables, reference=reference) if reference else None
     with runtime.precision("float64"):
         return fit_shared(SharedModel.of(batch, judges))
 
@@ -61,48 +61,41 @@ def read(verdicts, items):
 def naive(verdicts, items, s, covariates=("x",), known=()):
     """The same problem, written verdict by verdict; `s` by judge. Coefficients: each covariate's c
     of each judge, kappa of each judge, then the slope of each covariate."""
-    judges, d = list(s), len(covariates)
-    facts = items.set_index(["pool", "item"])
-    means = items.groupby(["pool", "content"])[list(covariates)].mean()
-    columns = np.zeros((len(verdicts), d * len(judges) + len(judges) + d))
-    units = {name: ([], []) for name in ("content", "version", "pair")}
-    numbers = {}
+    names, place = list(covariates), pd.MultiIndex.from_frame(items[["pool", "item"]])
+    x, contents = items[names].set_axis(place), items.groupby(["pool", "content"])
+    means = contents[names].transform("mean").set_axis(place)
+    content = contents.ngroup().set_axis(place)
+    version = pd.Series(range(len(items)), place)
+    sides = [pd.MultiIndex.from_frame(verdicts[["pool", side]]) for side in ("first", "second")]
 
-    def number(*key):
-        return numbers.setdefault(key, len(numbers))
+    def both(of_items):
+        return np.array([of_items.loc[side] for side in sides])
 
-    for row, v in enumerate(verdicts.itertuples()):
-        first, second = facts.loc[(v.pool, v.first)], facts.loc[(v.pool, v.second)]
-        g = judges.index(v.judge)
-        for i, name in enumerate(covariates):
-            between = means[name][(v.pool, first["content"])]
-            between -= means[name][(v.pool, second["content"])]
-            columns[row, (d + 1) * len(judges) + i] = s[v.judge] * between
-            if v.judge not in known:
-                columns[row, i * len(judges) + g] = first[name] - second[name]
-        if v.judge not in known and getattr(v, "order", "shown") == "shown":
-            columns[row, d * len(judges) + g] = 1
-        pair = number("pair", v.judge, v.pool, *sorted((v.first, v.second)))
-        for side, item, of_item in ((0, v.first, first), (1, v.second, second)):
-            units["content"][side].append(number("content", v.pool, of_item["content"]))
-            units["version"][side].append(number("version", v.pool, item))
-            units["pair"][side].append(pair if item == min(v.first, v.second) else -1)
-    factor = verdicts["judge"].map(s).to_numpy()
+    apart, between = (v[0] - v[1] for v in map(both, (x, means)))
+    factor, ordered = verdicts["judge"].map(s).to_numpy(), verdicts.get("order", "shown") == "shown"
+    of_judge = {g: (verdicts["judge"] == g).to_numpy() * (g not in known) for g in s}
     slopes = {
-        f"{name} {judge}": columns[:, i * len(judges) + g]
-        for g, judge in enumerate(judges)
-        for i, name in enumerate(covariates)
-        if judge not in known
+        f"{name} {g}": apart[:, i] * of
+        for i, name in enumerate(names)
+        for g, of in of_judge.items()
     }
+    positions = [ordered * of for of in of_judge.values()]
+    columns = np.column_stack([*slopes.values(), *positions, factor[:, None] * between])
+    low, high = np.sort(both(version), axis=0)
+    pair = verdicts.groupby(["judge", low, high]).ngroup().to_numpy()
     return mixed.Mixed(
-        fixed=sparse.csr_array(columns),
+        fixed=sparse.csr_array(columns.astype(float)),
         precision=np.full(columns.shape[1], 0.1),
         shown=np.ones(len(verdicts)),
         wins=(verdicts["winner"] == "first").to_numpy(float),
         cluster=verdicts.groupby("pool", sort=False).ngroup().to_numpy(),
-        units={name: np.array(sides) for name, sides in units.items()},
+        units={
+            "content": both(content),
+            "version": both(version),
+            "pair": np.where(both(version) == low, pair, -1),
+        },
         factors={"content": factor, "version": factor},
-        slopes=slopes,
+        slopes={name: column for name, column in slopes.items() if column.any()},
     )
 
 
@@ -185,20 +178,37 @@ def test_repeated_verdicts_are_verdicts():
         assert_frame_equal(getattr(one, name), getattr(other, name), atol=1e-6)
 
 
-def test_nothing_is_fitted_where_no_interval_could_be(monkeypatch):
-    rng = default_rng(5)
-    few, plain = read(*written(rng, 11)), read(*written(rng, 12, versions=0))
-    merged = own.read(*written(rng, 12), covariates=["x"], merge_pools=True)
-    for tables in (few, plain, merged):
-        assert one_comparison(fitted(tables), 0) is None
-    enough = fitted(read(*written(rng)))
-    assert one_comparison(fitted(read(*written(rng)), covariates=()), 0) is None
-    # Of these two, none is trusted.
-    together = fitted(read(*written(rng, judges=["llm", "other"])), panel=True)
-    assert (together.of("c")["basis"] == "measured").any()
-    assert one_comparison(together, 0) is None
-    monkeypatch.setattr(module, "WIDEST", 19)  # of 20 different verdicts in each pool
-    assert one_comparison(enough, 0) is None
+@pytest.fixture(scope="module")
+def alone():
+    """The average effects of one judge in as many pools as are needed."""
+    return fitted(read(*written(default_rng(5))))
+
+
+def test_nothing_is_fitted_where_no_interval_could_be(alone, monkeypatch):
+    not_measured, no_covariate = alone.estimates.assign(basis="merged"), alone.estimates.iloc[:0]
+    none_trusted = own.Judges(("llm",), np.zeros(1, bool), np.ones(1), np.zeros(1, bool))
+    for fit in (
+        replace(alone, estimates=not_measured),
+        replace(alone, estimates=no_covariate),
+        replace(alone, model=replace(alone.model, judges=none_trusted)),
+    ):
+        assert one_comparison(fit, 0) is None
+    # There are 12 pools of 20 different verdicts each.
+    for limit, value in (("FEWEST", 13), ("WIDEST", 19)):
+        with monkeypatch.context() as changed:
+            changed.setattr(module, limit, value)
+            assert one_comparison(alone, 0) is None
+
+
+def test_a_fit_that_fails_leaves_the_other_results(alone, monkeypatch):
+    def fail(*arguments):
+        raise np.linalg.LinAlgError("Singular matrix")
+
+    monkeypatch.setattr("jbt.estimators.mixed.fit", fail)
+    one = one_comparison(alone, 0)
+    assert one.status == Status.NOT_CONVERGED
+    (line,) = one.sentences(["unit of x"])
+    assert line == "not estimated: the fit of what varies did not converge"
 
 
 @pytest.mark.heavy
@@ -207,13 +217,12 @@ def test_what_is_left_out_is_said():
     verdicts, items = written(default_rng(8), 14, ["llm", "other"])
     items["y"] = items.groupby(["pool", "content"])["y"].transform("mean")
     # One pool of many items, each with its own content.
-    wide = [(i, j) for i, j in itertools.permutations([f"w{i}" for i in range(19)], 2)]
-    wide = pd.DataFrame(wide, columns=["first", "second"])
-    wide = wide.assign(
-        pool="wide", judge="llm", winner=np.where(np.arange(342) % 3, "first", "second")
-    )
-    more = pd.DataFrame({"pool": "wide", "item": [f"w{i}" for i in range(19)], "x": range(19)})
-    more = more.assign(content=more["item"], y=more["x"] % 5)
+    names = [f"w{i}" for i in range(19)]
+    wide = pd.DataFrame(itertools.permutations(names, 2), columns=["first", "second"])
+    winner = np.where(np.arange(len(wide)) % 3, "first", "second")
+    wide = wide.assign(pool="wide", judge="llm", winner=winner)
+    more = pd.DataFrame({"pool": "wide", "item": names, "content": names, "x": range(19)})
+    more["y"] = more["x"] % 5
     tables = read(pd.concat([verdicts, wide]), pd.concat([items, more]))
     one = one_comparison(fitted(tables, covariates=["x", "y"]), 0)
     assert list(one.c["covariate"]) == ["x"]
@@ -221,17 +230,6 @@ def test_what_is_left_out_is_said():
     text = "\n".join(one.sentences(["unit of x"]))
     assert "logits per unit of x, from 14 of 15 pools" in text
     assert module.VERSIONS in text.splitlines()[-1]
-
-
-def test_a_fit_that_fails_leaves_the_other_results(monkeypatch):
-    def fail(*arguments):
-        raise np.linalg.LinAlgError("Singular matrix")
-
-    monkeypatch.setattr("jbt.estimators.mixed.fit", fail)
-    one = one_comparison(fitted(read(*written(default_rng(6)))), 0)
-    assert one.status == Status.NOT_CONVERGED
-    (line,) = one.sentences(["unit of x"])
-    assert line == "not estimated: the fit of what varies did not converge"
 
 
 @pytest.mark.heavy

@@ -185,18 +185,21 @@ def test_only_what_has_verdicts_is_fitted(position):
 @pytest.mark.parametrize("position", ["auto", "yes"])
 def test_pools_without_verdicts_change_no_result(position):
     """The results are those of each judge read alone."""
+
+    def results(batch):
+        return own.fit(batch), own.identify(batch), own.fit_judges(batch).of("c", "kappa")
+
     v, i = own_pools(2, 2)
     batch = own.load(v, i, ["words"], position=position)
-    whole, coefficients = own.analyse(batch), own.identify(batch)
+    whole = results(batch)
     for judge in batch.tables.judges:
-        alone = own.load(v, i, ["words"], judge=judge, position=position)
-        analysis = own.analyse(alone)
-        here, there = whole.coefficients.query("judge == @judge"), analysis.coefficients
+        alone = results(own.load(v, i, ["words"], judge=judge, position=position))
+        here, there = ([f for f in fits if f.judge == judge] for fits, *_ in (whole, alone))
+        assert [(f.n_errors, f.islands) for f in here] == [(f.n_errors, f.islands) for f in there]
+        for one, other in zip(whole[:2], alone[:2], strict=True):
+            table = one.to_frame().query("judge == @judge").reset_index(drop=True)
+            assert_frame_equal(table, other.to_frame(), rtol=0, atol=1e-7)
+        here, there = whole[2].query("judge == @judge"), alone[2]
         assert here["basis"].tolist() == there["basis"].tolist()
         numbers = ["estimate", "low", "high"]
         assert_allclose(here[numbers], there[numbers], atol=1e-9)
-        here, there = ([f for f in a.fits if f.judge == judge] for a in (whole, analysis))
-        assert [(f.n_errors, f.islands) for f in here] == [(f.n_errors, f.islands) for f in there]
-        for result, other in ((whole, analysis), (coefficients, own.identify(alone))):
-            table = result.to_frame().query("judge == @judge").reset_index(drop=True)
-            assert_frame_equal(table, other.to_frame(), rtol=0, atol=1e-7)

@@ -136,6 +136,15 @@ def test_equal_qualities_share_a_rank():
     assert [r.rank for r in found.ranking] == [1, 2, 2, 4]
 
 
+def test_a_record_is_what_json_takes(fits):
+    record = fits[0].record()
+    assert record["items"] == ["x", "y", "z"]
+    assert record["status"] == "converged"
+    assert record["prior_selected"] == ["theta", "c"]
+    assert [type(v) for v in record["theta"]] == [float] * 3
+    assert record["c_mle"] == [None, None]
+
+
 def test_k_must_leave_something_out(batch):
     with pytest.raises(ValueError, match=r"k must lie in 1..1 \(pool 'q' has 2 contents\), got 2"):
         own.fit(batch, k=2)

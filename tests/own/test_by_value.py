@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import t as student
 from support.boards import PRIOR, written
 
-from jbt import own
+from jbt import cli, own
 
 
 def drawn(sizes=(16, 24), **second):
@@ -95,17 +95,18 @@ def test_only_models_with_verdicts_of_both_values_are_compared():
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("of_items", [False, True])
-def test_the_command_writes_every_value(of_items, tmp_path, jbt):
+def test_the_command_writes_every_value(of_items, tmp_path, capsys):
     verdicts, items = drawn()
     if of_items:
         items["language"] = items["pool"].str[0].map({"0": "en", "1": "de"})
         verdicts = verdicts.drop(columns="language")
     verdicts.to_csv(tmp_path / "v.csv", index=False)
     items.to_csv(tmp_path / "i.csv", index=False)
-    tables = ["--verdicts", tmp_path / "v.csv", "--items", tmp_path / "i.csv"]
-    argv = ["leaderboard", *tables, "--covariates", "words", "--by"]
-    printed = jbt(*argv, "language", "--json", tmp_path / "b.json", "--out", tmp_path / "out")
-    assert "by language (number of verdicts)" in printed
+    tables = ["--verdicts", str(tmp_path / "v.csv"), "--items", str(tmp_path / "i.csv")]
+    argv = ["leaderboard", *tables, "--covariates", "words"]
+    out = ["--by", "language", "--json", str(tmp_path / "b.json"), "--out", str(tmp_path / "out")]
+    assert cli.main([*argv, *out]) == 0
+    assert "by language (number of verdicts)" in capsys.readouterr().out
     by = json.loads((tmp_path / "b.json").read_text())["by"]
     assert by["column"] == "language"
     assert [row["value"] for row in by["models"]] == ["en"] * 4 + ["de"] * 4
@@ -117,4 +118,5 @@ def test_the_command_writes_every_value(of_items, tmp_path, jbt):
         ("pool", "--by: 'pool' has 40 values, needs 2 to 12: give it wider ones, such as months"),
         ("words", "its items differ in 'words' (--by)"),
     ):
-        assert message in jbt(*argv, by, code=2)
+        assert cli.main([*argv, "--by", by]) == 2
+        assert message in capsys.readouterr().err

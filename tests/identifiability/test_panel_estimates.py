@@ -15,8 +15,6 @@ from jbt import identifiability
 from jbt.kernel import model
 from jbt.types import Comparisons, Design, Panel, Parameters, Status, Variant
 
-heavy = pytest.mark.heavy
-
 jitted = jax.jit(identifiability.estimate_bias)
 
 
@@ -44,7 +42,7 @@ def padded(x, shown, wins, *, variant, discrimination=(1.0, 1.0, 1.0)):
     return made, design, Variant(jnp.asarray(c), variant.kappa)
 
 
-@heavy
+@pytest.mark.heavy
 def test_reasons_why_there_is_no_estimate(x64):
     n = panels.N
     x = np.array([0.0, 1, 2, 3, 4, 5, 6, 6])[:, None]
@@ -78,7 +76,7 @@ def test_reasons_why_there_is_no_estimate(x64):
     assert estimate(good, judge=2).status == Status.NO_VERDICTS
 
 
-@heavy
+@pytest.mark.heavy
 def test_a_difference_is_identified_without_anything_known(x64):
     """It equals one coefficient where the other is 0, each in its judge's units."""
     rng = default_rng(5)
@@ -169,7 +167,7 @@ def test_coverage_by_the_number_of_verdicts(x64, n_items, n_reference, repeats, 
 # --- bad input
 
 
-@heavy
+@pytest.mark.heavy
 def test_what_is_refused(x64):
     full, design = 1 - np.eye(4), Design.build(np.array([0.0, 1.0, 3.0, 3.0]))
     panel, grid = made(full, full), identifiability.grid_around(0.0)

@@ -71,7 +71,7 @@ def test_estimates_and_intervals_equal_a_plain_reference(kind):
     np.testing.assert_allclose(theta_naive, naive.mode()[: len(naive.models)], atol=1e-8)
     assert board.status == Status.CONVERGED
     assert not board.reasons()
-    assert bool(board.one_comparison) == (kind == "Bradley-Terry")
+    assert board.one_comparison is None  # the first has ties
     if relative:
         (c,) = board.of_kind("c").itertuples()
         assert c.unit == "root mean square of the relative difference of words"

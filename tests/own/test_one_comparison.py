@@ -86,6 +86,19 @@ def test_of_many_verdicts_a_random_part_of_the_prompts_is_taken():
     assert ", from 20 of 40 prompts" in "".join(parts[0].sentences(["x"]))
 
 
+def test_ties_and_grades_have_no_c_on_one_comparison():
+    verdicts, items = written(20)
+    verdicts["p_first"] = (verdicts.pop("winner") == "first") * 1.0
+    for p_first in (0.5, 0.7):
+        verdicts.loc[[0, 1], "p_first"] = p_first
+        (board,) = ranked(verdicts, items)
+        assert board.one_comparison is None
+    verdicts["p_first"] = verdicts["p_first"].replace(0.7, 0.5)
+    dropped = own.read(verdicts, items, covariates=["words"], ties="drop")
+    (board,) = own.leaderboard(dropped, ["words"])
+    assert board.one_comparison.status == Status.CONVERGED
+
+
 def test_repeated_verdicts_are_verdicts():
     verdicts, items = written(30)
     (once,) = ranked(verdicts.loc[verdicts.index.repeat(3)], items)

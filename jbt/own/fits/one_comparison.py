@@ -87,12 +87,16 @@ def one_comparison(
     of_c = fit.of("c")
     of_c = of_c[of_c["owner"] == owner]
     measured = (of_c["basis"] == Basis.MEASURED).to_numpy()
-    panel = fit.model.judges
+    panel, verdicts = fit.model.judges, fit.model.batch.tables.verdicts
     if not measured.any() or (panel is not None and not panel.known.any()):
+        return None
+    if panel is None:
+        verdicts = verdicts[verdicts["judge"] == owner]
+    if not decided((verdicts["count"] * verdicts["p_first"]).to_numpy()):
         return None
     design = _Design.of(fit, owner, prior or Prior(), seed)
     n_pools = design.verdicts["pool"].nunique()
-    if n_pools < FEWEST or not decided(design.verdicts["wins"].to_numpy()):
+    if n_pools < FEWEST:
         return None
     names = of_c.loc[measured, ["judge", "name", "unit"]].reset_index(drop=True)
     names, kind = names.rename(columns={"name": "covariate"}), OfJudges

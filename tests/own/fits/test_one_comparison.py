@@ -186,11 +186,21 @@ def alone():
 
 def test_nothing_is_fitted_where_no_interval_could_be(alone, monkeypatch):
     not_measured, no_covariate = alone.estimates.assign(basis="merged"), alone.estimates.iloc[:0]
+    batch = alone.model.batch
+
+    def first_is(p_first):
+        verdicts = batch.tables.verdicts.copy()
+        verdicts.loc[[0, 1], "p_first"] = p_first
+        of_these = replace(batch, tables=replace(batch.tables, verdicts=verdicts))
+        return replace(alone, model=replace(alone.model, batch=of_these))
+
     none_trusted = own.Judges(("llm",), np.zeros(1, bool), np.ones(1), np.zeros(1, bool))
     for fit in (
         replace(alone, estimates=not_measured),
         replace(alone, estimates=no_covariate),
         replace(alone, model=replace(alone.model, judges=none_trusted)),
+        first_is(0.5),
+        first_is(0.7),
     ):
         assert one_comparison(fit, 0) is None
     # There are 12 pools of 20 different verdicts each.

@@ -250,22 +250,26 @@ def verdicts(
     return (rng.random(chance.shape) < chance) * 1.0
 
 
-def tables_of(share: np.ndarray, pairs: Any, x: np.ndarray, content: Any = None) -> own.Tables:
+def tables_of(
+    share: np.ndarray, pairs: Any, x: np.ndarray | Mapping[str, np.ndarray], content: Any = None
+) -> own.Tables:
     """Verdicts on pairs of answers to each prompt, with their lengths.
 
     Args:
       share: [judges, prompts, pairs] what the first won, NaN where the verdict is missing.
       pairs: first and second answer of each pair.
-      x: [prompts, answers] lengths.
+      x: [prompts, answers] lengths; or those and further covariates by name.
       content: [answers]; default each its own.
     """
     judge, prompt, pair = np.indices(share.shape).reshape(3, -1)
     sides = dict(zip(("first", "second"), np.asarray(pairs)[:, pair], strict=True))
     shown = pd.DataFrame({"judge": judge, "pool": prompt, **sides, "p_first": share.ravel()})
-    prompt, item = np.indices(x.shape).reshape(2, -1)
+    covariates = x if isinstance(x, Mapping) else {"words": x}
+    values = {name: of_items.ravel() for name, of_items in covariates.items()}
+    prompt, item = np.indices(next(iter(covariates.values())).shape).reshape(2, -1)
     owner = item if content is None else content[item]
-    items = {"pool": prompt, "item": item, "content": owner, "words": x.ravel()}
-    return own.read(shown, pd.DataFrame(items), covariates=["words"])
+    items = pd.DataFrame({"pool": prompt, "item": item, "content": owner, **values})
+    return own.read(shown, items, covariates=[*covariates])
 
 
 def noise_of_pairs(rng: np.random.Generator, shape: tuple[int, ...], sd: float) -> Any:

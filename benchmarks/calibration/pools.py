@@ -290,7 +290,8 @@ def joint(run, judge=1.0, trusted=1.0, pairs=None, **population):
     + grid(joint=True, varied=[{"c_sd": 1.0}, {"unlike": 0.6, "twice": 2}, {"noise": 0.6}])
     + grid(joint=True, pairs=3, pools=[12, 40])
     + grid(joint=True, judge=0.3)
-    + grid(joint=True, varied={"sd": 1.5, "corr": 0.9, "noise": 1.2}, pure=True),
+    + grid(joint=True, varied={"sd": 1.5, "corr": 0.9, "noise": 1.2}, pure=True)
+    + [{"joint": True, "beside": 0.7}, {"joint": True, "second": 0.5}],
     most=1000,
 )
 @claim(
@@ -298,7 +299,8 @@ def joint(run, judge=1.0, trusted=1.0, pairs=None, **population):
     grid(pools=[12, 40])
     + grid(pools=[12, 40], varied=[{"c_sd": 0.5}, {"unlike": 0.6}, {"noise": 0.6}])
     + grid(varied=[{"c_sd": 1.0}, {"unlike": 1.2}, {"noise": 1.2}])
-    + grid(lapses=0.15),
+    + grid(lapses=0.15)
+    + grid(second=0.5),
     most=1000,
 )
 def fit_one_comparison(run, pools=40, varied=None, joint=False, **judged):
@@ -314,6 +316,8 @@ def fit_one_comparison(run, pools=40, varied=None, joint=False, **judged):
         "pairs": "{} trusted pairs a pool",
         "pure": "noise of the biased judge alone",
         "lapses": "{:g} of verdicts are guesses",
+        "beside": "another biased judge of discrimination {:g}",
+        "second": "a second covariate with c {:g}",
     }
     misses = {
         "pure": "what varies for one judge alone looks like a smaller discrimination",
@@ -322,7 +326,11 @@ def fit_one_comparison(run, pools=40, varied=None, joint=False, **judged):
     ends = np.full((run.studies, 2), np.nan)
     for study in ends:
         if one := one_comparison(shared_fit(run.rng, s, joint=joint, **judged), 0):
-            study[:] = one.c[["low", "high"]].iloc[0]
+            of_it = one.c["covariate"] == "words"
+            if joint:
+                of_it &= one.c["judge"] == "0"
+            for row in one.c[of_it].itertuples():
+                study[:] = row.low, row.high
     interval = f"`jbt fit{' --joint' * joint}`: c on one comparison"
     setting, miss = said(s.words, described(words, judged)), described(misses, judged)
     yield cell(interval, setting, ends.T, BIAS, miss=miss)
@@ -337,6 +345,8 @@ def shared_fit(
     pairs: int | None = None,
     pure: bool = False,
     lapses: float = 0.0,
+    beside: float = 0.0,
+    second: float = 0.0,
 ) -> SharedFit:
     """The average effects in one study of `fit_one_comparison`, by whose tables they are fitted.
 
@@ -345,23 +355,31 @@ def shared_fit(
       judge, pairs: see `joint`.
       pure: whether the trusted judge's verdicts have no noise of pairs.
       lapses: share of verdicts that are guesses.
+      beside: discrimination of another judge, biased the other way; 0 for none.
+      second: c of a second covariate, correlated with the first; 0 for none.
     """
     _, quality, x, shown = draw(rng, s, 1)
-    first, second = sides = ordered_pairs(x.shape[1])
+    covariates = {"words": x}
+    if second:
+        covariates["lists"] = 0.5 * x + rng.normal(size=x.shape)
+    sides = ordered_pairs(x.shape[1])
     shares = []
-    for c, kappa, factor in [(BIAS, KAPPA, judge), (0.0, 0.0, 1.0)][: 1 + joint]:
+    others = [(-BIAS / 2, 0.0, beside)] * bool(beside) + [(0.0, 0.0, 1.0)] * joint
+    for c, kappa, factor in [(BIAS, KAPPA, judge), *others]:
         of_pool = c + s.c_sd * (c != 0) * rng.normal(size=(s.pools, 1))
         phi = factor * quality + of_pool * x
+        if second:
+            phi = phi + second * (c != 0) * covariates["lists"]
         sd = 0.0 if pure and c == 0 else s.noise
         noise = np.broadcast_to(noise_of_pairs(rng, shown.shape, sd), shown.shape)
-        shares.append(verdicts(rng, phi, sides, noise[:, first, second] + kappa, lapses))
+        shares.append(verdicts(rng, phi, sides, noise[:, *sides] + kappa, lapses))
     if pairs:
         trusted = few_pairs(rng, shown, pairs)
-        shares[1][trusted[:, first, second] == 0] = np.nan
+        shares[-1][trusted[:, *sides] == 0] = np.nan
     content = np.arange(x.shape[1]) % s.contents
-    tables = tables_of(np.stack(shares), sides, x, content)
-    batch = own.Batch.of(tables, ["words"], standardise=False)
-    panel = own.Judges.of(tables, reference=tables.judges[1]) if joint else None
+    tables = tables_of(np.stack(shares), sides, covariates, content)
+    batch = own.Batch.of(tables, list(covariates), standardise=False)
+    panel = own.Judges.of(tables, reference=tables.judges[-1]) if joint else None
     return fit_shared(SharedModel.of(batch, panel))
 
 

@@ -191,13 +191,17 @@ def _of_cluster(
     wins: Float[Array, " r"],
     start: Float[Array, " q"],
 ) -> tuple[Array, ...]:
-    """Of one cluster the marginal log-likelihood, its gradient in the logits and in the sds of the
-    columns, minus its second derivative in the logits without the part of the determinant and the
-    terms, and the mode of the effects in units of their sd.
+    """The likelihood of one cluster.
 
-    The gradient is written out, which halves the time that JAX's own takes. Let V be the posterior
-    covariance of the rows' logits, and G the log-likelihood without the density at the mode: a
-    function of V and of the rows' weights, which change with the logits at the mode.
+    The gradient is written out, which halves the time that JAX's own takes, and is exact at the
+    mode. Let V be the posterior covariance of the rows' logits, and G the log-likelihood without
+    the density at the mode. G is a function of V and of the rows' weights, which change with the
+    logits at the mode.
+
+    Returns:
+      The marginal log-likelihood; its gradient in the logits, and in the sds of the columns; minus
+      its second derivative in the logits, without the part of G; and the mode of the effects, in
+      units of their sd.
     """
     density = _Density(logits, columns * sds, shown, wins)
     mode = density.mode(start)
@@ -217,7 +221,7 @@ def _of_cluster(
     bounded = jnp.tanh(terms / LARGEST_TERMS)
     value = density.at(mode) - jnp.log(jnp.diagonal(root)).sum() + LARGEST_TERMS * bounded
 
-    # Of G in V but for the determinant, in the weights, and in the logits at the mode.
+    # Derivatives of G: in V (without the determinant), in the weights, in the logits at the mode.
     by_covariance = jnp.outer(third, third) * covariance**2 / 4 + jnp.outer(skew, skew) / 8
     by_covariance += jnp.diag(third * pulled - fourth * variance) / 4
     by_covariance *= 1 - bounded**2

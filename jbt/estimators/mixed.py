@@ -39,7 +39,7 @@ LEVEL = 0.95
 """Coverage of every interval."""
 
 START = -1.0
-"""Log sd at which a fit starts that is not told where."""
+"""Log sd at which a fit starts by default."""
 
 MAX_STEPS, TOLERANCE, LAST = 30, 1e-2, 1e-4
 """Of Newton's method; tolerance of the last step, in posterior standard deviations, during the
@@ -191,7 +191,7 @@ class _Part(NamedTuple):
     """A block's clusters at the maximum."""
 
     fixed: Any
-    """`Block.fixed`."""
+    """[n r, K] sparse, see `Block`."""
     residual: np.ndarray
     """[n, r] gradient of the marginal log-likelihood in the rows' logits."""
     weight: np.ndarray
@@ -427,9 +427,9 @@ def _evaluate(
         n, r = residual.shape
         for name, place in zip(problem.crossed, range(local, h), strict=True):
             chosen = problem.crossed[name]
-            own = np.zeros(k)
-            own[chosen] = scale[chosen] * beta[chosen]
-            of_clusters[:, place] = (residual * (block.fixed @ own).reshape(n, r)).sum(1)
+            crossed = np.zeros(k)
+            crossed[chosen] = scale[chosen] * beta[chosen]
+            of_clusters[:, place] = (residual * (block.fixed @ crossed).reshape(n, r)).sum(1)
         weights = sparse.bsr_array((weight, np.arange(n), np.arange(n + 1)), shape=(n * r, n * r))
         of_verdicts += (block.fixed.T @ (weights @ block.fixed)).toarray()
         gradient += block.fixed.T @ residual.ravel()

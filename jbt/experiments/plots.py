@@ -328,7 +328,8 @@ def label_ends(ax: Axes) -> Axes:
             **style,
         )
     ends.sort(key=lambda end: end[0])
-    rows = ax.get_gridspec().nrows  # type: ignore[union-attr]
+    grid = ax.get_gridspec()
+    rows = grid.nrows if grid else 1
     height = 0.75 * ax.figure.get_size_inches()[1] / rows  # type: ignore[union-attr]
     at = _apart([y for y, _, _ in ends], 1.25 * LABEL_SIZE / (72 * height))
     for (y, x, line), label_y in zip(ends, at, strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import functools
 import hashlib
 import importlib.metadata
@@ -57,7 +58,8 @@ def _version(package: str) -> str:
 
 def fields_of(settings: Sweep) -> dict[str, Any]:
     """The part of the configuration that the user chooses: fields, seed, dtype."""
-    fields = {n: value for n, value in vars(settings).items() if n not in NOT_CONFIGURATION}
+    names = [f.name for f in dataclasses.fields(settings) if f.name not in NOT_CONFIGURATION]
+    fields = {name: getattr(settings, name) for name in names}
     return json.loads(json.dumps(fields))  # tuples to lists, as they will be read back
 
 

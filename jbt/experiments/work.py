@@ -267,9 +267,10 @@ def executor_of(
         try:
             slurm = submitit.AutoExecutor(folder, cluster=options.pop("cluster", "slurm"))
             slurm.update_parameters(**options)
+            slurm = Slurm(slurm, jobs)
         except (RuntimeError, NameError, TypeError, ValueError) as error:
             raise ValueError(f"cannot use {text}: {error}") from None
-        with Slurm(slurm, jobs) as executor:
+        with slurm as executor:
             yield executor, jobs, jobs
     else:
         raise ValueError(f"executor must be dask://HOST:PORT or slurm, got {text!r}")

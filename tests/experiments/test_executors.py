@@ -150,6 +150,8 @@ def test_chunks_are_given_out_again_until_they_kill_too_many(capsys):
         ("spark://here", "executor must be dask://HOST:PORT or slurm, got 'spark"),
         ("dask:8786", "executor must be dask://HOST:PORT or slurm"),
         ("slurm:cluster=abacus", "cannot use slurm:cluster=abacus"),
+        ("slurm:cluster=local,jobs=many", "cannot use slurm:cluster=local,jobs=many"),
+        ("slurm:cluster=local,jobs=0", "cannot use slurm:cluster=local,jobs=0"),
     ],
 )
 def test_an_executor_that_does_not_exist_ends_with_one_line(tmp_path, capsys, executor, message):

@@ -89,11 +89,12 @@ def test_of_many_verdicts_a_random_part_of_the_prompts_is_taken():
 def test_ties_and_grades_have_no_c_on_one_comparison():
     verdicts, items = written(20)
     verdicts["p_first"] = (verdicts.pop("winner") == "first") * 1.0
-    for p_first in (0.5, 0.7):
-        verdicts.loc[[0, 1], "p_first"] = p_first
-        (board,) = ranked(verdicts, items)
+    for p_first, count in ((0.5, 1), (0.5, 2), (0.7, 1), (0.7, 10)):
+        verdicts.loc[0, "p_first"] = p_first
+        (board,) = ranked(verdicts.assign(count=count), items)
         assert board.one_comparison is None
     verdicts["p_first"] = verdicts["p_first"].replace(0.7, 0.5)
+    verdicts = verdicts.assign(count=0.5)  # as of one of four ratings of an item
     dropped = own.read(verdicts, items, covariates=["words"], ties="drop")
     (board,) = own.leaderboard(dropped, ["words"])
     assert board.one_comparison.status == Status.CONVERGED

@@ -92,7 +92,7 @@ def one_comparison(
         return None
     if panel is None:
         verdicts = verdicts[verdicts["judge"] == owner]
-    if not decided((verdicts["count"] * verdicts["p_first"]).to_numpy()):
+    if not decided(np.ones(len(verdicts)), verdicts["p_first"].to_numpy()):
         return None
     design = _Design.of(fit, owner, prior or Prior(), seed)
     n_pools = design.verdicts["pool"].nunique()

@@ -67,10 +67,12 @@ ONE_COMPARISON = (
     "effect in such pools"
 )
 NOT_ESTIMATED = (
-    "not estimated: this needs a c that is measured over all pools, verdicts that are not graded "
-    f"and not ties (--ties drop leaves ties out), and at least {FEWEST} pools with no more than "
-    f"{WIDEST} different verdicts each, those of all judges of the fit counted; "
-    "of all judges together, also one whose c and kappa are known (--reference, --anchors)"
+    "not estimated: this needs a c that is measured over all pools, and verdicts that are neither "
+    "ties (--ties drop leaves them out) nor graded",
+    f"it needs at least {FEWEST} pools with no more than {WIDEST} different verdicts of all judges "
+    "of the fit",
+    "a fit of all judges together also needs one whose c and kappa are known (--reference, "
+    "--anchors)",
 )
 """What stands under fits on one comparison, and in place of one."""
 
@@ -143,7 +145,7 @@ def report(analysis: Analysis, title: str, lead: Sequence[str], *, per_pool: boo
 
 def _on_one_comparison(whose: str, one: OfPools | None) -> Section:
     lines = (
-        [NOT_ESTIMATED] if one is None else [ONE_COMPARISON, *one.sentences(one.c["unit"].tolist())]
+        NOT_ESTIMATED if one is None else [ONE_COMPARISON, *one.sentences(one.c["unit"].tolist())]
     )
     return Section(f"{whose}: on one comparison", lines)
 

@@ -113,7 +113,9 @@ def one_comparison(
       most: different verdicts beyond which a random part of the prompts is taken (count).
       seed: of that part.
     """
-    if problem.sides is None or not covariates or not decided(problem.rows.wins):
+    if problem.sides is None or not covariates:
+        return None
+    if not decided(problem.rows.shown, problem.rows.wins):
         return None
     merged = _merged(problem, absolute)
     rng = np.random.default_rng(seed)

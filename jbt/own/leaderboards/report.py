@@ -41,9 +41,9 @@ AVERAGE = "average effect on win rates over such prompts"
 """What c of a leaderboard is."""
 
 NOT_ESTIMATED = (
-    "not estimated: this needs the verdicts of one judge on at least 15 prompts, not graded and "
-    "without ties (--ties drop leaves ties out), an interval for each c, and not --difference "
-    "relative"
+    "not estimated: this needs verdicts of one judge on at least 15 prompts that are neither ties "
+    "(--ties drop leaves them out) nor graded",
+    "it needs an interval for each c, and does not go with --difference relative",
 )
 """What stands in place of the fit on one comparison."""
 
@@ -283,7 +283,7 @@ class Leaderboards(list[Leaderboard]):
                 sections.append(Section(name, lines, table))
             if self.settings.one_comparison and board.status == Status.CONVERGED:
                 one, units = board.one_comparison, board.of_kind("c")["unit"].tolist()
-                lines = [NOT_ESTIMATED] if one is None else list(one.sentences(units))
+                lines = NOT_ESTIMATED if one is None else list(one.sentences(units))
                 sections.append(Section(f"{name}: on one comparison", lines))
             if board.band is not None:
                 sections.append(_band(name, board.band, board.models))

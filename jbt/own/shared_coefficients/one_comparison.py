@@ -30,9 +30,6 @@ it is about .7, as the prior alone keeps the standard deviation from 0."""
 
 ENDS = ["estimate", "low", "high"]
 
-WHOLE = 1e-6
-"""How far the wins of rows of whole verdicts may lie from whole numbers."""
-
 HELD = (
     "in simulation, such 95 % intervals contained the judge's own c in {} studies ({} by setting)"
 )
@@ -122,12 +119,12 @@ def _logits(estimate: Any) -> str:
     return f"{interval} logits" + " (no interval)" * bool(np.isnan(estimate.low))
 
 
-def decided(wins: np.ndarray) -> bool:
-    """Whether each verdict is for one side. c on one comparison has no one meaning where some are
-    graded or ties: what a tie says of it depends on how ties come about. With ties of Davidson's
-    kind (14 %) that count as half a win, c = 1 comes out as .78; with each verdict graded by its
-    chance, as .88."""
-    return bool((np.abs(wins - wins.round()) < WHOLE).all())
+def decided(shown: np.ndarray, wins: np.ndarray) -> bool:
+    """Whether all verdicts of each row are for one side. c on one comparison has no one meaning
+    where some are graded or ties: what a tie says of it depends on how ties come about. With ties
+    of Davidson's kind (14 %) that count as half a win, c = 1 comes out as .78; with each verdict
+    graded by its chance, as .88."""
+    return bool(((wins == 0) | (wins == shown)).all())
 
 
 def ends(fit: mixed.MixedFit, along: np.ndarray, fewest: float = FEWEST_DEGREES) -> pd.DataFrame:

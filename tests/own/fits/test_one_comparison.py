@@ -210,6 +210,17 @@ def test_nothing_is_fitted_where_no_interval_could_be(alone, monkeypatch):
             assert one_comparison(alone, 0) is None
 
 
+@pytest.mark.heavy
+def test_ties_of_one_judge_leave_the_others():
+    verdicts, items = written(default_rng(5), judges=("llm", "expert"))
+    verdicts.loc[verdicts.index[verdicts["judge"] == "expert"][0], "winner"] = "tie"
+    tables = read(verdicts, items)
+    llm, expert = (one_comparison(fitted(tables), judge) for judge in (0, 1))
+    assert llm.status == Status.CONVERGED
+    assert expert is None
+    assert one_comparison(fitted(tables, "expert"), 0) is None
+
+
 def test_a_fit_that_fails_leaves_the_other_results(alone, monkeypatch):
     def fail(*arguments):
         raise np.linalg.LinAlgError("Singular matrix")

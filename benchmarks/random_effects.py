@@ -2,22 +2,19 @@
 approximation of the likelihood.
 
     pip install numpyro
-    python -m benchmarks.random_effects [--data FOLDER] [--draws 1000]
+    python -m benchmarks.random_effects [--draws 1000]
 
 The same model and priors as `jbt.estimators.mixed` (c of each model about their mean, what varies
-with their sds, of prior density sd exp(-sd)). Tables: one simulated for `jbt leaderboard` and one
-for `jbt fit`, and judges of PRD where FOLDER has its files. A line for each number has the estimate
-and 95 % interval on one comparison, a jackknife over prompts or pools, and of the draws mean, 95 %
-interval and R-hat.
+with their sds, of prior density sd exp(-sd)). One table is simulated for `jbt leaderboard`, one for
+`jbt fit`. A line for each number has the estimate and 95 % interval on one comparison, a jackknife
+over prompts or pools, and of the draws mean, 95 % interval and R-hat.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -27,7 +24,7 @@ import pandas as pd
 
 from benchmarks.calibration.boards import on_one_comparison
 from benchmarks.calibration.pools import Population, shared_fit
-from jbt import own, runtime
+from jbt import runtime
 from jbt.border.report import each
 from jbt.estimators.mixed import Mixed
 from jbt.own.fits.one_comparison import one_comparison
@@ -107,27 +104,21 @@ def _summary(values: Any) -> dict[str, float]:
     return {"mean": float(np.mean(values)), "NUTS low": low, "NUTS high": high, "R-hat": r_hat}
 
 
-def tables(data: Path | None) -> Iterator[tuple[str, OneComparison | None]]:
+def tables() -> Iterator[tuple[str, OneComparison | None]]:
     """Each table's name and results."""
     rng = np.random.default_rng(0)
     name = "simulated: 40 prompts, sd of quality 1, of c between prompts .5; c = .6"
     yield name, on_one_comparison(rng, 40, sd=1.0, sd_prompt=0.5).one_comparison
     name = "simulated for jbt fit: 40 pools, a judge and a trusted one, sd of c .5; c = 1"
     yield name, one_comparison(shared_fit(rng, Population(40, corr=0.5, c_sd=0.5), joint=True), 0)
-    if data is not None and (data / "prd").exists():
-        files = [pd.read_csv(data / "prd" / f"{name}.csv") for name in ("verdicts", "items")]
-        verdicts = own.read(*files, covariates=["words"], ties="drop")
-        for board in own.leaderboard(verdicts, ["words"], transform="log"):
-            yield f"PRD, {board.judge}", board.one_comparison
 
 
 def main() -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.random_effects", description=__doc__)
-    parser.add_argument("--data", type=Path, default=os.environ.get("JBT_DATA"))
     parser.add_argument("--draws", type=int, default=1000)
     options = parser.parse_args()
     with runtime.precision("float64"):
-        for name, one in tables(options.data):
+        for name, one in tables():
             assert one is not None
             table = beside(one, options.draws)
             print(name, table.to_string(index=False, float_format="%.2f"), "", sep="\n", flush=True)

@@ -235,19 +235,30 @@ def ordered_pairs(n: int) -> tuple[np.ndarray, ...]:
 
 
 def verdicts(
-    rng: np.random.Generator, phi: np.ndarray, pairs: Any, more: Any = 0.0, lapses: float = 0.0
+    rng: np.random.Generator,
+    phi: np.ndarray,
+    pairs: Any,
+    more: Any = 0.0,
+    lapses: float = 0.0,
+    ties: float = 0.0,
 ) -> np.ndarray:
-    """[..., pairs] whether the first of each pair wins, 0 or 1.
+    """[..., pairs] whether the first of each pair wins, 0 or 1; NaN for a tie.
 
     Args:
       phi: [..., answers] apparent quality.
       pairs: first and second answer of each pair.
       more: what is added to the log-odds: a position bias, noise.
       lapses: share of verdicts that are guesses.
+      ties: half the distance, in logits, of two thresholds with ties between them (Rao and Kupper
+        1967).
     """
     first, second = pairs
-    chance = lapses / 2 + (1 - lapses) * expit(phi[..., first] - phi[..., second] + more)
-    return (rng.random(chance.shape) < chance) * 1.0
+    logit = phi[..., first] - phi[..., second] + more
+    wins, wins_or_ties = (
+        lapses / 2 + (1 - lapses) * expit(logit + shift) for shift in (-ties, ties)
+    )
+    drawn = rng.random(logit.shape)
+    return np.where(drawn < wins, 1.0, np.where(drawn < wins_or_ties, np.nan, 0.0))
 
 
 def tables_of(

@@ -15,6 +15,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from benchmarks.calibration import (
+    COMPARED,
     Cell,
     cells_of,
     claim,
@@ -276,7 +277,8 @@ def leaderboard(run, sizes, varied, sd=1.0):
     + grid(prompts=[60, 400], varied=[{"sd": 0.7, "erratic": 0.8}, {"concave": 0.5}])
     + grid(prompts=[60, 200], varied=[{"sd": 0.8, "sd_prompt": 0.5}, {"gamma": 0.3}])
     + grid(prompts=60, varied=[{"sd": 2.0}, {"sd": 3.0}])
-    + grid(prompts=200, varied=[{"lapses": 0.15}]),
+    + grid(prompts=200, varied=[{"lapses": 0.15}])
+    + grid(prompts=60, varied=[{"sd": 0.8, "ties": 0.5}]),
     most=1000,
 )
 def one_comparison(run, prompts, varied):
@@ -295,8 +297,14 @@ def one_comparison(run, prompts, varied):
     results = [dict(zip(truth, table.to_numpy(float), strict=True)) for table in tables]
     if "concave" in varied:
         truth = {"gamma": 0.0}
-    miss = "guesses draw all logits towards 0" * ("lapses" in varied)
+    misses = {
+        "lapses": "guesses draw all logits towards 0",
+        "ties": "decided verdicts are surer than those that could have been ties",
+    }
+    miss = described(misses, varied)
     command, setting = "jbt leaderboard, on one comparison", in_words(prompts, varied)
+    if "ties" in varied:
+        command += f", {COMPARED}"
     yield from cells_of(command, setting, results, truth, miss=miss)
 
 
@@ -345,6 +353,7 @@ def in_words(prompts: int, varied: Mapping[str, float]) -> str:
         "concave": "a concave effect of length, and shorter weak models",
         "gamma": "gamma {:g}",
         "lapses": "{:g} of verdicts are guesses",
+        "ties": "ties within {:g} logits left out",
     }
     return f"{prompts} prompts, {described(words, varied) or 'nothing varies'}"
 
@@ -361,6 +370,7 @@ def on_one_comparison(
     concave: float = 0.0,
     gamma: float = 0.0,
     lapses: float = 0.0,
+    ties: float = 0.0,
 ) -> Leaderboard:
     """A leaderboard of six models, by one verdict on each pair of answers to each prompt.
 
@@ -372,6 +382,7 @@ def on_one_comparison(
       concave: curvature of the effect of length; weak models are then shorter (correlation .7).
       gamma: change of c with a logit of quality.
       lapses: share of verdicts that are guesses.
+      ties: see `verdicts`; they are left out.
     """
     theta, shape = SCORES, (prompts, MODELS)
     corr = 0.7 if concave else 0.0
@@ -385,7 +396,7 @@ def on_one_comparison(
         noise = rng.standard_t(df, shape) / np.sqrt(df / (df - 2))
     phi = theta + gamma * theta * x + sd * np.exp(-erratic * theta) * noise + effect
     pairs = np.triu_indices(MODELS, 1)
-    share = verdicts(rng, phi, pairs, lapses=lapses)
+    share = verdicts(rng, phi, pairs, lapses=lapses, ties=ties)
     tables = tables_of(share[None], pairs, length)
     (board,) = own.leaderboard(
         tables, ["words"], standardise=False, position="no", prior=Prior(1.0, 0.1)

@@ -291,7 +291,8 @@ def joint(run, judge=1.0, trusted=1.0, pairs=None, **population):
     + grid(joint=True, pairs=3, pools=[12, 40])
     + grid(joint=True, judge=0.3)
     + grid(joint=True, varied={"sd": 1.5, "corr": 0.9, "noise": 1.2}, pure=True)
-    + [{"joint": True, "beside": 0.7}, {"joint": True, "second": 0.5}],
+    + [{"joint": True, "beside": 0.7}, {"joint": True, "second": 0.5}]
+    + grid(joint=True, ties=0.5),
     most=1000,
 )
 @claim(
@@ -300,7 +301,8 @@ def joint(run, judge=1.0, trusted=1.0, pairs=None, **population):
     + grid(pools=[12, 40], varied=[{"c_sd": 0.5}, {"unlike": 0.6}, {"noise": 0.6}])
     + grid(varied=[{"c_sd": 1.0}, {"unlike": 1.2}, {"noise": 1.2}])
     + grid(lapses=0.15)
-    + grid(second=0.5),
+    + grid(second=0.5)
+    + grid(ties=0.5),
     most=1000,
 )
 def fit_one_comparison(run, pools=40, varied=None, joint=False, **judged):
@@ -318,10 +320,12 @@ def fit_one_comparison(run, pools=40, varied=None, joint=False, **judged):
         "lapses": "{:g} of verdicts are guesses",
         "beside": "another biased judge of discrimination {:g}",
         "second": "a second covariate with c {:g}",
+        "ties": "ties within {:g} logits left out",
     }
     misses = {
         "pure": "what varies for one judge alone looks like a smaller discrimination",
         "lapses": "guesses draw all logits towards 0",
+        "ties": "decided verdicts are surer than those that could have been ties",
     }
     ends = np.full((run.studies, 2), np.nan)
     for study in ends:
@@ -332,6 +336,8 @@ def fit_one_comparison(run, pools=40, varied=None, joint=False, **judged):
             for row in one.c[of_it].itertuples():
                 study[:] = row.low, row.high
     interval = f"`jbt fit{' --joint' * joint}`: c on one comparison"
+    if "ties" in judged:
+        interval += f", {COMPARED}"
     setting, miss = said(s.words, described(words, judged)), described(misses, judged)
     yield cell(interval, setting, ends.T, BIAS, miss=miss)
 
@@ -347,6 +353,7 @@ def shared_fit(
     lapses: float = 0.0,
     beside: float = 0.0,
     second: float = 0.0,
+    ties: float = 0.0,
 ) -> SharedFit:
     """The average effects in one study of `fit_one_comparison`, by whose tables they are fitted.
 
@@ -357,6 +364,7 @@ def shared_fit(
       lapses: share of verdicts that are guesses.
       beside: discrimination of another judge, biased the other way; 0 for none.
       second: c of a second covariate, correlated with the first; 0 for none.
+      ties: see `verdicts`; they are left out.
     """
     _, quality, x, shown = draw(rng, s, 1)
     covariates = {"words": x}
@@ -372,7 +380,7 @@ def shared_fit(
             phi = phi + second * (c != 0) * covariates["lists"]
         sd = 0.0 if pure and c == 0 else s.noise
         noise = np.broadcast_to(noise_of_pairs(rng, shown.shape, sd), shown.shape)
-        shares.append(verdicts(rng, phi, sides, noise[:, *sides] + kappa, lapses))
+        shares.append(verdicts(rng, phi, sides, noise[:, *sides] + kappa, lapses, ties))
     if pairs:
         trusted = few_pairs(rng, shown, pairs)
         shares[-1][trusted[:, *sides] == 0] = np.nan

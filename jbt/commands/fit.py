@@ -29,7 +29,7 @@ class FitOptions(JointOptions):
     more of the covariate had won all of them, and as if the other had."""
     one_comparison: bool = False
     """Also estimate c on one comparison, and how much quality and c vary (whatever --lam), by a fit
-    with random effects: of each judge, and of all together with --joint. Verdicts may not be ties
+    with random effects: of each judge, and of all together with --joint. No verdict may be a tie
     or graded."""
     per_pool: bool = False
     """Print the ranking of each pool."""

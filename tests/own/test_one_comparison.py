@@ -43,7 +43,7 @@ def test_the_command_prints_c_with_what_its_interval_covers(tmp_path, jbt):
     assert f"on one comparison\nc[words] = {c['estimate']:+.2f} [{c['low']:+.2f}, " in printed
     assert OfModels.COVERAGE in printed
     rows = pd.read_csv("docs/calibration/one_comparison.csv")
-    rows = rows[rows["interval"].str.startswith("c (")]
+    rows = rows[rows["interval"] == "c (jbt leaderboard, on one comparison)"]
     n = (rows["studies"] * rows["printed"]).round()
     held, guessed = n * rows["coverage"], rows["setting"].str.contains("guesses")
     shares = [held[some].sum() / n[some].sum() for some in (~guessed, guessed)]
@@ -93,10 +93,13 @@ def test_ties_and_grades_have_no_c_on_one_comparison():
         verdicts.loc[0, "p_first"] = p_first
         (board,) = ranked(verdicts.assign(count=count), items)
         assert board.one_comparison is None
-    verdicts["p_first"] = verdicts["p_first"].replace(0.7, 0.5)
-    verdicts = verdicts.assign(count=0.5)  # as of one of four ratings of an item
-    dropped = own.read(verdicts, items, covariates=["words"], ties="drop")
-    (board,) = own.leaderboard(dropped, ["words"])
+    verdicts.loc[0, "p_first"] = 0.5
+    (board,) = own.leaderboard(
+        own.read(verdicts, items, covariates=["words"], ties="drop"), ["words"]
+    )
+    assert board.one_comparison is None
+    verdicts.loc[0, "p_first"] = 1
+    (board,) = ranked(verdicts.assign(count=0.5), items)  # as of one of four ratings of an item
     assert board.one_comparison.status == Status.CONVERGED
 
 

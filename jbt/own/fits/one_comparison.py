@@ -75,8 +75,8 @@ def one_comparison(
 ) -> OfPools | None:
     """Fit what varies, with the coefficients on one comparison of one owner of shared coefficients;
     None where no c over all pools is measured, of judges together of whom none is trusted, where
-    verdicts are ties or graded, and with fewer than `FEWEST` pools of at most `WIDEST` different
-    verdicts, which alone are taken.
+    verdicts are ties (left out or not) or graded, and with fewer than `FEWEST` pools of at most
+    `WIDEST` different verdicts, which alone are taken.
 
     Args:
       fit: of each judge alone, or of all together.
@@ -87,12 +87,10 @@ def one_comparison(
     of_c = fit.of("c")
     of_c = of_c[of_c["owner"] == owner]
     measured = (of_c["basis"] == Basis.MEASURED).to_numpy()
-    panel, verdicts = fit.model.judges, fit.model.batch.tables.verdicts
+    panel = fit.model.judges
     if not measured.any() or (panel is not None and not panel.known.any()):
         return None
-    if panel is None:
-        verdicts = verdicts[verdicts["judge"] == owner]
-    if not decided(np.ones(len(verdicts)), verdicts["p_first"].to_numpy()):
+    if not decided(fit.model.batch.tables, owner if panel is None else None):
         return None
     design = _Design.of(fit, owner, prior or Prior(), seed)
     n_pools = design.verdicts["pool"].nunique()

@@ -68,7 +68,7 @@ ONE_COMPARISON = (
 )
 NOT_ESTIMATED = (
     "not estimated: this needs a c that is measured over all pools, and verdicts that are neither "
-    "ties (--ties drop leaves them out) nor graded",
+    "ties (left out or not) nor graded",
     f"it needs at least {FEWEST} pools with no more than {WIDEST} different verdicts of all judges "
     "of the fit",
     "a fit of all judges together also needs one whose c and kappa are known (--reference, "

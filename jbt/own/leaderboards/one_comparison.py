@@ -46,7 +46,6 @@ from jbt.own.shared_coefficients.one_comparison import (
     MOST,
     WIDEST,
     OneComparison,
-    decided,
     ends,
     spread_of,
 )
@@ -101,9 +100,8 @@ def one_comparison(
     seed: int = 0,
 ) -> OfModels | None:
     """Fit what varies, with the judge's coefficients on one comparison; None without covariates,
-    where differences are relative, so that an answer has none of its own, where verdicts are ties
-    or graded, and with fewer than `FEWEST` prompts of at most `WIDEST` different verdicts, which
-    alone are taken.
+    where differences are relative, so that an answer has none of its own, and with fewer than
+    `FEWEST` prompts of at most `WIDEST` different verdicts, which alone are taken.
 
     Args:
       problem: of one judge (Bradley-Terry's).
@@ -114,8 +112,6 @@ def one_comparison(
       seed: of that part.
     """
     if problem.sides is None or not covariates:
-        return None
-    if not decided(problem.rows.shown, problem.rows.wins):
         return None
     merged = _merged(problem, absolute)
     rng = np.random.default_rng(seed)

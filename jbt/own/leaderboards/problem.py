@@ -61,7 +61,8 @@ class Choices:
     is 1 for the reference, or else for the anchors or the first judge."""
     one_comparison: bool = False
     """Also estimate each judge's c on one comparison, and how much quality and c vary between
-    prompts and models, by a fit with random effects (up to a minute for each judge)."""
+    prompts and models, by a fit with random effects (up to a minute for each judge). No verdict may
+    be a tie or graded."""
     beside: tuple[str, ...] = ()
     """Also show the results of another correction (space-separated). ppi: prediction-powered win
     rates, which rest on trusted labels (--anchors), so that no bias of the judge can move them."""

@@ -13,6 +13,7 @@ from jbt.border import files
 from jbt.border.report import each, with_interval
 from jbt.estimators import mixed
 from jbt.own.shared_coefficients.intervals import LARGEST_SHARE
+from jbt.own.tables.tables import Tables
 from jbt.types import Status
 
 MOST = 10_000
@@ -119,12 +120,15 @@ def _logits(estimate: Any) -> str:
     return f"{interval} logits" + " (no interval)" * bool(np.isnan(estimate.low))
 
 
-def decided(shown: np.ndarray, wins: np.ndarray) -> bool:
-    """Whether all verdicts of each row are for one side. c on one comparison has no one meaning
-    where some are graded or ties: what a tie says of it depends on how ties come about. With ties
-    of Davidson's kind (14 %) that count as half a win, c = 1 comes out as .78; with each verdict
-    graded by its chance, as .88."""
-    return bool(((wins == 0) | (wins == shown)).all())
+def decided(tables: Tables, judge: int | None = None) -> bool:
+    """Whether every verdict of a judge, by default of all, is for one side. Otherwise c on one
+    comparison is not what the fits estimate. Ties that count as half a win draw it towards 0, as
+    graded verdicts do. Ties that are left out can draw it away from 0: in
+    `benchmarks.calibration fit_one_comparison`, with 14 % of ties, intervals hold the judge's own c
+    in .55 of studies."""
+    every = pd.concat([tables.verdicts, tables.lost])
+    shares = every["p_first"] if judge is None else every["p_first"][every["judge"] == judge]
+    return bool(shares.dropna().isin((0, 1)).all())
 
 
 def ends(fit: mixed.MixedFit, along: np.ndarray, fewest: float = FEWEST_DEGREES) -> pd.DataFrame:

@@ -43,7 +43,8 @@ AVERAGE = "average effect on win rates over such prompts"
 NOT_ESTIMATED = (
     "not estimated: this needs verdicts of one judge on at least 15 prompts that are neither ties "
     "(left out or not) nor graded",
-    "it needs an interval for each c, and goes with neither --difference relative nor --ties davidson",
+    "it needs an interval for each c, and goes with neither --difference relative nor --ties "
+    "davidson",
 )
 """What stands in place of the fit on one comparison."""
 

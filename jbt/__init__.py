@@ -18,6 +18,7 @@ from jbt import _moved
 
 if TYPE_CHECKING:
     from jbt import acquisition, estimators, gate, identifiability, own
+    from jbt import runtime as runtime
     from jbt.estimators import bias_aware, naive
     from jbt.identifiability import estimate_bias, null_space, profile
     from jbt.kernel.fit import fit_map, fit_mle

@@ -61,9 +61,11 @@ def _dispatch(argv: list[str]) -> int:
     n_words = 2 if argv[:1] == ["plan"] else 1
     command, options = " ".join(argv[:n_words]), argv[n_words:]
     if command in COMMANDS:
-        from jbt import runtime  # loads JAX, which --help does not need
-
         run = function_of(command)
+        if options in (["--help"], ["-h"]):
+            return run(options)  # without JAX
+        from jbt import runtime
+
         with runtime.defaults():
             return run(options)
     if argv == ["--version"]:

@@ -75,3 +75,22 @@ except AttributeError as error: print(error)
     assert "jax" in fitted.split()
     assert not tables & set(fitted.split())
     assert "module 'jbt' has no attribute 'nothing'" in missing
+
+
+def test_help_of_a_command_loads_neither_jax_nor_pandas(python):
+    """It is shown at once: of all commands but those whose options are an experiment's."""
+    *_, loaded = python(
+        "-c",
+        """
+import sys
+from contextlib import suppress
+from jbt import cli
+from jbt.commands import COMMANDS
+for command, module in COMMANDS.items():
+    if "planning" not in module and command != "sweep":
+        with suppress(SystemExit):
+            cli.main([*command.split(), "--help"])
+print([name for name in ("jax", "pandas") if name in sys.modules])
+""",
+    ).splitlines()
+    assert loaded == "[]"

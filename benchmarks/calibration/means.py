@@ -16,7 +16,7 @@ from scipy.special import expit
 from benchmarks.calibration import cell, cells_of, claim
 from jbt import own, stats
 from jbt.own.replays.report import needed
-from jbt.own.tables.verdicts import ALL
+from jbt.own.tables.outcomes import ALL
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import simulate
 from jbt.types import Judge

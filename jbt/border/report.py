@@ -12,24 +12,21 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
 
-from jbt import __version__
 from jbt.border import files
+from jbt.border.outputs import NAMES
 from jbt.border.terminal import direct
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-NAMES = (files.REPORT, "table.csv", "figure.png")
-"""The files that `Report.write` writes."""
 
 WIDEST = 36
 """Characters of a name in a table of models."""
@@ -282,62 +279,3 @@ class Result(Protocol):
     def figure(self) -> Figure:
         """The result drawn, without matplotlib's global state."""
         ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outputs:
-    """Options of a command for its result."""
-
-    json: Path | None = None
-    """Write every number to this file."""
-    out: Path | None = None
-    """Write report.md, table.csv and figure.png to this folder."""
-    overwrite: bool = False
-    """Replace files that jbt did not make, or that were changed since jbt made them."""
-    verbose: bool = False
-    """Also print the details: how to read the tables, and what they rest on."""
-
-    more_files: ClassVar[tuple[str, ...]] = ()
-    """Files that the command writes to `out` beside those of every command."""
-
-    def check_outputs(self) -> None:
-        """Raise `ValueError` where `json` or `out` cannot be written, or written over."""
-        names = (*NAMES, *self.more_files)
-        files.check_outputs(self.json, self.out, names, overwrite=self.overwrite)
-
-    def settings(self) -> dict[str, Any]:
-        """Every option for JSON, with precision and version."""
-        return {**asdict(self), "dtype": "float64", "jbt": __version__}
-
-    def give(
-        self,
-        result: Result,
-        title: str,
-        lead: list[str],
-        settings: Mapping[str, Any] | None = None,
-        more: Mapping[str, Callable[[], Any]] = MappingProxyType({}),
-        **in_report: Any,
-    ) -> None:
-        """Print the report of a result; write its JSON, and its report, table and figure, if asked
-        for.
-
-        Args:
-          lead: the notes of the report.
-          settings: what the JSON begins with; default `settings`.
-          more: makes the tables and figures of `more_files`, by name.
-          in_report: what the result's own `report` takes beside title and lead.
-
-        Raises:
-          ValueError: a file cannot be written, or written over.
-        """
-        if self.json is not None:
-            content = result.record()
-            if isinstance(content, dict):
-                content = {"settings": settings or self.settings(), **content}
-            files.write_json(self.json, content, overwrite=self.overwrite)
-        report = result.report(title, lead, **in_report)
-        report.show(verbose=self.verbose)
-        if self.out is not None:
-            table, figure = result.to_frame(), result.figure()
-            others = {name: make() for name, make in more.items()}
-            report.write(self.out, table, figure, more=others, overwrite=self.overwrite)

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from jbt import own, runtime
+import jbt
+from jbt import own
 from jbt.border import files
 from jbt.border.inputs import parse
 from jbt.commands.importing import ImportOptions, collect, described
 from jbt.commands.options import TableOptions
-from jbt.own import Transform, formats
-from jbt.own.examine.audit import Audit
-from jbt.own.examine.doctor import words_of
-from jbt.own.tables.limits import crowd
-from jbt.own.tables.names import listing
+from jbt.own import formats
+from jbt.own.choices import Transform
+from jbt.own.tables.folder import words_of
 
 PAGE, NUMBERS = "audit.html", "audit.json"
 
@@ -57,9 +56,11 @@ def main(argv: Sequence[str]) -> int:
     given |= {"anchors": options.labels, "judge_column": options.judge_column}
     words = words_of({name: value for name, value in given.items() if value})
     reading = TableOptions.parse([str(folder), *words], "audit")
+    from jbt.own.tables.names import listing
+
     tables = reading.read()
     reading.announce(tables)
-    runtime.start()
+    jbt.runtime.start()
     found = own.audit(
         tables,
         prior=reading.prior(),
@@ -84,6 +85,8 @@ def _folder(options: AuditOptions) -> tuple[Path, list[str]]:
                 name = field.name.replace("_", "-")
                 raise ValueError(f"--{name} is for files: {options.files[0]} is a folder of tables")
         return options.files[0], []
+    from jbt.own.tables.limits import crowd
+
     files.check_folder(options.out, formats.TABLES, overwrite=options.overwrite)
     imported = collect(options)
     lead = [line.strip() for line in described(imported, len(options.files))]
@@ -99,7 +102,7 @@ KEPT = ("files", "out", "overwrite", "json", "judge_column")
 """Options of `jbt import` that go with a folder of tables, too."""
 
 
-def _write(found: Audit, options: AuditOptions, reading: TableOptions) -> None:
+def _write(found: own.Audit, options: AuditOptions, reading: TableOptions) -> None:
     """Write the page, Markdown and numbers together."""
     out, settings = options.out, {**reading.settings(), "files": options.files}
     content = files.as_json({"settings": settings, **found.record()})

@@ -12,8 +12,6 @@ import tyro
 from jbt import __version__
 from jbt.border import files
 from jbt.border.inputs import parse
-from jbt.own.examine import doctor
-from jbt.own.tables.example import example
 from jbt.own.tables.folder import SETTINGS, as_toml
 
 TO_TRY: list[tuple[str, dict[str, Any]]] = [
@@ -50,6 +48,9 @@ def main(argv: Sequence[str]) -> int:
       ValueError: a table is there already, or cannot be written.
     """
     options = parse(ExampleOptions, argv, prog="jbt example")
+    from jbt.own.examine.doctor import command_line
+    from jbt.own.tables.example import example
+
     files.check_folder(options.dir)
     files.check_writable(options.json, overwrite=options.overwrite)
     tables = {options.dir / f"{name}.csv": table for name, table in example().items()}
@@ -61,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
     settings = as_toml({"covariates": ["words"], "transform": "log"})
     files.write_together(texts | {options.dir / SETTINGS: settings})
     named = {"folder": options.dir}
-    commands = [doctor.command_line(name, named | more) for name, more in TO_TRY]
+    commands = [command_line(name, named | more) for name, more in TO_TRY]
     if options.json is not None:
         content = {"files": list(tables), "commands": commands}
         content = {"settings": {"jbt": __version__}, **content}

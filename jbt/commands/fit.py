@@ -6,12 +6,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jbt import own, runtime
+import jbt
+from jbt import own
 from jbt.commands.options import JointOptions
-from jbt.experiments.declare import check_number
-from jbt.own.fits.pools import check_k
-from jbt.own.tables.missing import Missing
-from jbt.own.tables.sheets import NUMBER
+from jbt.own.choices import Missing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +42,9 @@ class FitOptions(JointOptions):
         Raises:
           ValueError: a word is not NAME=NUMBER, or names a judge again; --joint is missing.
         """
+        from jbt.experiments.declare import check_number
+        from jbt.own.tables.outcomes import NUMBER
+
         if self.discrimination and not self.joint:
             raise ValueError("--discrimination needs a joint fit: add --joint")
         factors = {}
@@ -65,8 +66,10 @@ def main(argv: Sequence[str]) -> int:
       ValueError: a wrong option or table, one line a problem.
     """
     options = FitOptions.parse(argv, "fit")
+    from jbt.own.fits.pools import check_k
+
     prior = options.prior()
-    runtime.start()
+    jbt.runtime.start()
     tables = options.read()
     panel = options.together(tables, options.factors())
     batch = options.batch(tables)

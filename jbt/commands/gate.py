@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from jbt import own, runtime
+import jbt
+from jbt import own
 from jbt.commands.options import TableOptions
-from jbt.gate import check_alpha
-from jbt.own.gates.decide import pairs_alone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,12 +46,12 @@ def main(argv: Sequence[str]) -> int:
       ValueError: a wrong option or table, one line a problem; no covariate, no anchors.
     """
     options = GateOptions.parse(argv, "gate")
-    check_alpha(options.alpha)
+    jbt.gate.check_alpha(options.alpha)
     if not options.covariates:
         raise ValueError("jbt gate needs a covariate to correct for (--covariates)")
     if options.anchors is None:
         raise ValueError("jbt gate needs trusted labels (--anchors); jbt plan labels draws some")
-    runtime.start()
+    jbt.runtime.start()
     tables, fitted = own_pools(options)
     batch = options.batch(fitted)
     options.announce(fitted)
@@ -83,6 +82,8 @@ def own_pools(options: TableOptions) -> tuple[own.Tables, own.Tables]:
     Raises:
       ValueError: see `own.read`.
     """
+    from jbt.own.gates.decide import pairs_alone
+
     tables = dataclasses.replace(options, merge_pools=False).read()
     if options.merge_pools or (len(tables.pools) > 1 and pairs_alone(tables)):
         return tables, dataclasses.replace(options, merge_pools=True).read()

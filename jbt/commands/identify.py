@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jbt import own, runtime
+import jbt
+from jbt import own
 from jbt.commands.options import JointOptions
 
 
@@ -27,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     tables, prior = options.read(), options.prior()
     panel = options.together(tables)
     options.announce(tables)
-    runtime.start()
+    jbt.runtime.start()
     batch = options.batch(tables)
     joint = None if panel is None else (options.batch(panel[0]), panel[1])
     identified = own.identify(batch, prior, joint=joint)

@@ -13,10 +13,9 @@ import tyro
 from jbt import __version__
 from jbt.border import files
 from jbt.border.inputs import parse
-from jbt.border.report import counted
 from jbt.own import formats
-from jbt.own.formats import GenericColumns, Imported
-from jbt.own.formats.given import SwappedCodes
+from jbt.own.formats.given import GenericColumns, GivenOrder, SwappedCodes
+from jbt.own.formats.known import Name
 from jbt.own.tables.outcomes import Outcomes
 
 ROLES = ("pool", "judge", "first", "second", "item", "winner", "p_first", "order", "count")
@@ -35,9 +34,9 @@ class ImportOptions:
     """Files of one format. They become one set of tables."""
     out: Path
     """Folder for the tables."""
-    format: formats.Name = "auto"
+    format: Name = "auto"
     """Format of the files; auto recognises it by the keys of the first record."""
-    order: formats.GivenOrder = None
+    order: GivenOrder = None
     """Whether the first item of every verdict was shown first. By default what the source says, and
     unknown where it does not say."""
     judge: tuple[str, ...] = ()
@@ -128,7 +127,7 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def collect(options: ImportOptions) -> Imported:
+def collect(options: ImportOptions) -> formats.Imported:
     """Read the files that the options name.
 
     Raises:
@@ -157,7 +156,7 @@ def collect(options: ImportOptions) -> Imported:
 
 
 def _write_json(
-    path: Path, options: ImportOptions, imported: Imported, written: list[Path]
+    path: Path, options: ImportOptions, imported: formats.Imported, written: list[Path]
 ) -> None:
     content = {
         "settings": {**asdict(options), "jbt": __version__},
@@ -175,8 +174,10 @@ def _write_json(
     files.write_json(path, content, overwrite=options.overwrite)
 
 
-def described(imported: Imported, n_files: int) -> Iterator[str]:
+def described(imported: formats.Imported, n_files: int) -> Iterator[str]:
     """Which key became what, what there is, and what the source does not say, a line each."""
+    from jbt.border.report import counted
+
     counts = imported.counts
     source = f"{imported.format.title} ({imported.format.name})"
     yield f"{source}: {counted(counts['records'], 'record')} of {counted(n_files, 'file')}"

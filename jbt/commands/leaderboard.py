@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from jbt import own, runtime
+import jbt
+from jbt import own
 from jbt.commands.options import JointOptions, MergedOptions
-from jbt.own.leaderboards.problem import Choices, Settings
+from jbt.own.choices import Choices
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +40,15 @@ def main(argv: Sequence[str]) -> int:
       ValueError: a wrong option or table, one line a problem.
     """
     options = LeaderboardOptions.parse(argv, "leaderboard")
+    from jbt.own.leaderboards.problem import Settings
+
     settings = {**vars(options), "prior": options.prior()}
     settings = {field.name: settings[field.name] for field in dataclasses.fields(Settings)}
     tables = options.read()
     panel = options.together(tables)
     Settings(**settings).check_with(tables, joint=panel is not None)
     options.announce(tables)
-    runtime.start()
+    jbt.runtime.start()
     boards = own.leaderboard(tables, together=panel, **settings)
     title, lead = f"Leaderboard of {options.verdicts.name}", options.lead(tables)
     made = boards.pairs, boards.pairs_figure

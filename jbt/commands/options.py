@@ -1,4 +1,7 @@
-"""Options that the commands on a user's own verdicts share."""
+"""Options that the commands on a user's own verdicts share.
+
+Commands import what loads JAX or pandas where they use it, so that their help is shown at once.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,19 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import tyro
 
 from jbt import own
 from jbt.border.inputs import parse
-from jbt.border.report import Outputs
-from jbt.experiments.declare import check_number
-from jbt.own import Batch, Columns, Model, Position, Tables, Ties, Transform
-from jbt.own.examine.doctor import words_of
-from jbt.own.fits.judges import Judges
-from jbt.own.leaderboards.problem import merge_pools
-from jbt.own.tables.folder import SETTINGS, settings_of
-from jbt.own.tables.outcomes import Outcomes
-from jbt.own.tables.tables import check_transform
-from jbt.types import Prior
+from jbt.border.outputs import Outputs
+from jbt.own.choices import Columns, Model, Position, Ties, Transform
+from jbt.own.tables.folder import SETTINGS, settings_of, words_of
+
+if TYPE_CHECKING:
+    from jbt.own import Batch, Judges, Tables
+    from jbt.types import Prior
 
 Options = TypeVar("Options", bound="TableOptions")
 
@@ -107,6 +107,8 @@ class TableOptions(Outputs, ReadingOptions):
         Raises:
           ValueError: see `own.read`; a covariate that cannot be transformed.
         """
+        from jbt.own.tables.tables import check_transform
+
         judges, content = (
             None if name.lower() == "none" else name for name in (self.judge_column, self.content)
         )
@@ -120,7 +122,7 @@ class TableOptions(Outputs, ReadingOptions):
             ties=self.ties,
             content=content,
             merge_pools=self.merge_pools if merge_pools is None else merge_pools,
-            outcomes=Outcomes.of_options(self.map, self.scale),
+            outcomes=own.Outcomes.of_options(self.map, self.scale),
             **self.read_besides(),
         )
         check_transform(tables, self.covariates, self.transform)
@@ -136,7 +138,7 @@ class TableOptions(Outputs, ReadingOptions):
 
     def batch(self, tables: Tables) -> Batch:
         """The tables as a batch, with the covariates asked for."""
-        return Batch.of(tables, **self.fields_of_model())
+        return own.Batch.of(tables, **self.fields_of_model())
 
     def fields_of_model(self) -> dict[str, Any]:
         """The fields of `own.Model`."""
@@ -148,6 +150,9 @@ class TableOptions(Outputs, ReadingOptions):
         Raises:
           ValueError: a precision is not valid.
         """
+        from jbt.experiments.declare import check_number
+        from jbt.types import Prior
+
         lam = 1.0 if self.lam is None else self.lam  # None where `jbt fit` estimates it
         check_number("lam", lam)
         check_number("lam_b", self.lam_b)
@@ -203,6 +208,8 @@ class MergedOptions(TableOptions):
 
     def lead(self, tables: Tables) -> list[str]:
         """The notes of a report; see `TableOptions.lead`."""
+        from jbt.own.leaderboards.problem import merge_pools
+
         return super().lead(merge_pools(tables))
 
 
@@ -231,5 +238,5 @@ class JointOptions(TableOptions):
                 raise ValueError("--reference needs a joint fit: add --joint")
             return None
         tables = tables.with_anchors()
-        judges = Judges.of(tables, reference=self.reference, discrimination=discrimination)
+        judges = own.Judges.of(tables, reference=self.reference, discrimination=discrimination)
         return tables, judges

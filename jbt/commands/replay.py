@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from jbt import own, runtime
+import jbt
+from jbt import own
 from jbt.border.terminal import bar
 from jbt.commands.options import TableOptions
-from jbt.own.replays.run import FEW_RULES, Model
-from jbt.types import check_count
+from jbt.own.choices import FEW_RULES, Fitted
 
 MOST_SEEDS = 10_000
 """Largest number of runs of each rule on each pool, so that the command ends."""
@@ -26,7 +26,7 @@ class ReplayOptions(TableOptions):
 
     k: int = 1
     """Size of the top k."""
-    model: Model = "bias_aware"
+    model: Fitted = "bias_aware"
     """Model of the fits inside the loop and of the fit to all verdicts."""
     rules: tuple[str, ...] = FEW_RULES
     """Acquisition rules (space-separated)."""
@@ -52,8 +52,10 @@ def main(argv: Sequence[str]) -> int:
       ValueError: a wrong option or table, one line a problem.
     """
     options = ReplayOptions.parse(argv, "replay")
+    from jbt.types import check_count
+
     check_count("seeds", options.seeds, most=MOST_SEEDS)
-    runtime.start()
+    jbt.runtime.start()
     tables = options.read()
     options.announce(tables)
     replay = own.replay(

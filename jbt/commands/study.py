@@ -10,13 +10,12 @@ from typing import Annotated
 
 import tyro
 
-from jbt import __version__, runtime
+import jbt
+from jbt import __version__, own
 from jbt.border import files
 from jbt.border.inputs import parse
-from jbt.border.report import Outputs, counted
-from jbt.own import Study, StudySettings
-from jbt.own.studies.exchange import is_done, read_answers, text_of
-from jbt.own.studies.study import LEASE
+from jbt.border.outputs import Outputs
+from jbt.own.choices import LEASE, StudyChoices
 
 StudyFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="STUDY")]
 
@@ -26,7 +25,7 @@ of an ask that got nothing because answers are awaited; 0 while the study goes o
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskOptions(StudySettings):
+class AskOptions(StudyChoices):
     """Print the pairs that a judge should see next.
 
     The first call begins the study: it needs --items, and its settings are kept. A
@@ -63,14 +62,16 @@ def ask(argv: Sequence[str]) -> int:
       ValueError: a wrong option, table or study.
     """
     options = parse(AskOptions, argv, prog="jbt ask")
+    from jbt.own.studies.exchange import is_done, text_of
+
     files.check_writable(options.out, overwrite=True)
-    runtime.start()
+    jbt.runtime.start()
     named = {
         f.name: value
-        for f in fields(StudySettings)
+        for f in fields(own.StudySettings)
         if (value := getattr(options, f.name)) != f.default
     }
-    study = Study.open(options.study, options.items, anchors=options.anchors, **named)
+    study = own.Study.open(options.study, options.items, anchors=options.anchors, **named)
     overwrite = options.overwrite
     if options.out is not None:
         overwrite = overwrite or is_done(options.out, study)
@@ -105,8 +106,11 @@ def tell(argv: Sequence[str]) -> int:
       ValueError: a wrong answer, one line a problem; then none is told.
     """
     options = parse(TellOptions, argv, prog="jbt tell")
-    runtime.start()
-    study = Study.open(options.study)
+    from jbt.border.report import counted
+    from jbt.own.studies.exchange import read_answers
+
+    jbt.runtime.start()
+    study = own.Study.open(options.study)
     answers = read_answers(options.answers, study)
     study.tell_all(answers)
     print(f"{counted(len(answers), 'answer')} told")
@@ -130,15 +134,17 @@ def status(argv: Sequence[str]) -> int:
     """
     options = parse(StatusOptions, argv, prog="jbt status")
     options.check_outputs()
-    runtime.start()
-    study = Study.open(options.study)
+    jbt.runtime.start()
+    study = own.Study.open(options.study)
     settings = {**study.settings.record(), "study": str(options.study), "jbt": __version__}
     options.give(study.summary(), f"Study {options.study}", [], settings)
     return _state(study)
 
 
-def _state(study: Study) -> int:
+def _state(study: own.Study) -> int:
     """Say on stderr how a study stands, and return the exit status."""
+    from jbt.border.report import counted
+
     for note in study.notes:
         print(note, file=sys.stderr)
     line = f"{counted(study.n_told, 'verdict')}"

@@ -19,9 +19,10 @@ import pandas as pd
 from jbt import stats
 from jbt.border import files
 from jbt.border.report import Report, Section, percent
+from jbt.own.choices import check_names
 from jbt.own.tables import lengths
 from jbt.own.tables.pairs import PAIR, both_orders, pairs, trusted_pairs
-from jbt.own.tables.tables import Tables, check_names
+from jbt.own.tables.tables import Tables
 from jbt.types import check_word
 
 if TYPE_CHECKING:

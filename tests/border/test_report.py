@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jbt.border.report import NAMES, Report, Section, cut, signed, with_interval
+from jbt.border.outputs import NAMES
+from jbt.border.report import Report, Section, cut, signed, with_interval
 from jbt.experiments import plots
 
 TABLE = pd.DataFrame({"model": ["a|b", "long\nname"], "theta": [0.123456, np.nan]})

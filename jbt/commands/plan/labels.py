@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import pandas as pd
-
-from jbt import runtime
+import jbt
+from jbt import own
 from jbt.border import files
-from jbt.border.report import Report, Section
 from jbt.commands.gate import own_pools
 from jbt.commands.options import TableOptions
-from jbt.gate import critical_values
-from jbt.own import Tables
-from jbt.own.examine import doctor
-from jbt.own.gates.labelling import Labelling, labelling
-from jbt.own.gates.report import needed
-from jbt.own.tables.names import for_spreadsheet
-from jbt.own.tables.sheets import column_names
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from jbt.border.report import Report, Section
 
 ALPHA = 0.05
 """Level at which the report says what labels can decide: the default of `jbt gate`."""
@@ -58,11 +54,13 @@ class LabelsOptions(TableOptions):
 
     def gate(self) -> str:
         """The command line that decides from these labels."""
+        from jbt.own.examine.doctor import command_line
+
         with_seed = {"seed": self.seed} if self.seed else {}  # it also breaks ties of the top k
         # `jbt gate` reads all answers from one file.
         answers = "FILE" if self.out is None or self.anchors is not None else self.out
         labels = {"anchors": answers, "labels": self.labels, "k": self.k}
-        return doctor.command_line("gate", {**self.typed(), **labels, **with_seed})
+        return command_line("gate", {**self.typed(), **labels, **with_seed})
 
 
 def main(argv: Sequence[str]) -> int:
@@ -74,11 +72,14 @@ def main(argv: Sequence[str]) -> int:
     options = LabelsOptions.parse(argv, "plan labels")
     if not options.covariates:
         raise ValueError("jbt plan labels needs a covariate to correct for (--covariates)")
-    runtime.start()
+    from jbt.own.tables.names import for_spreadsheet
+    from jbt.own.tables.sheets import column_names
+
+    jbt.runtime.start()
     tables, fitted = own_pools(options)
     batch = options.batch(fitted)
     options.announce(fitted)
-    planned = labelling(
+    planned = own.labelling(
         tables,
         batch,
         labels=options.labels,
@@ -107,7 +108,9 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _report(options: LabelsOptions, tables: Tables, planned: Labelling) -> Report:
+def _report(options: LabelsOptions, tables: own.Tables, planned: own.Labelling) -> Report:
+    from jbt.border.report import Report, Section
+
     n, pairs = len(planned.table), "better" in planned.table
     noun = f"{options.labels} pairs" if pairs else "contents in only one top k"
     answer = [f"{n} of {planned.n_labels} {noun} to label, in random order"]
@@ -139,9 +142,14 @@ def _report(options: LabelsOptions, tables: Tables, planned: Labelling) -> Repor
 
 def _decidable(judges: pd.DataFrame, n_pools: int, pairs: bool) -> Section:
     """What a gate can decide from these labels at best, by its default rule and by `census`."""
+    import pandas as pd
+
+    from jbt.border.report import Section
+    from jbt.own.gates.report import needed
+
     noun = "label" if pairs else "match of an item from each top k"
     within, most = int(judges["most_in_pool"].max()), judges["most_used"]
-    smallest = critical_values(ALPHA, int(most.max()))[most]
+    smallest = jbt.gate.critical_values(ALPHA, int(most.max()))[most]
     table = pd.DataFrame(
         {
             "judge": judges["judge"].fillna("all verdicts"),

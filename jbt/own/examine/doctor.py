@@ -24,7 +24,7 @@ from jbt.own.fits.batch import kappa_free
 from jbt.own.leaderboards.lack_of_fit import FEWEST_PROMPTS
 from jbt.own.tables import missing
 from jbt.own.tables.components import Chains, chains
-from jbt.own.tables.folder import settings_of
+from jbt.own.tables.folder import settings_of, words_of
 from jbt.own.tables.lengths import larger
 from jbt.own.tables.names import places
 from jbt.own.tables.places import too_large
@@ -188,19 +188,6 @@ def command_line(command: str, options: Mapping[str, Any]) -> str:
         words.append(str(place))
         options = {n: value for n, value in options.items() if words_of({n: value}) != known.get(n)}
     return shlex.join([*words, *words_of(options)])
-
-
-def words_of(options: Mapping[str, Any]) -> list[str]:
-    """Options by their Python names as they are typed."""
-    words = []
-    for name, value in options.items():
-        flag = name.replace("_", "-")
-        if isinstance(value, bool):
-            words.append(f"--{flag}" if value else f"--no-{flag}")
-        else:
-            is_list = isinstance(value, tuple | list)
-            words += [f"--{flag}", *map(str, value if is_list else [value])]
-    return words
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from jbt import identifiability, quick_compilation, runtime
 from jbt.border import files
+from jbt.own.choices import Missing
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.judges import Judges
 from jbt.own.fits.one_comparison import OfPools
@@ -22,7 +23,7 @@ from jbt.own.fits.shared import SharedFit, coefficient_records, fit_judges
 from jbt.own.fits.together import PanelFit, fit_panel
 from jbt.own.shared_coefficients.arrays import in_chunks
 from jbt.own.tables import limits
-from jbt.own.tables.missing import Missing, fills
+from jbt.own.tables.missing import fills
 from jbt.types import Design, Prior, Status, Variant, Verdicts, check_word
 
 if TYPE_CHECKING:

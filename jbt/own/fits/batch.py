@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import jax
 import jax.numpy as jnp
@@ -13,15 +13,14 @@ import pandas as pd
 
 from jbt import runtime
 from jbt.identifiability import prior_selected, unidentified_parts
+from jbt.own.choices import Columns, Model, Position, Ties
 from jbt.own.tables import limits
 from jbt.own.tables import tables as own_tables
 from jbt.own.tables.places import Layout, check_memory, count_within
 from jbt.own.tables.sheets import Table
-from jbt.own.tables.tables import Tables, Ties, Transform, repeats
-from jbt.own.tables.verdicts import USUAL, Columns
+from jbt.own.tables.tables import Tables, repeats
+from jbt.own.tables.verdicts import USUAL
 from jbt.types import Comparisons, Design, Rows, Variant, Verdicts, check_word
-
-Position = Literal["yes", "no", "auto"]
 
 Result = TypeVar("Result")
 
@@ -39,30 +38,6 @@ COUNTS = 4
 
 LARGEST_TABLE = 2**22
 """Largest number of table cells searched for null directions in one call."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Model:
-    """What may bias the judges, and how it enters every fit."""
-
-    covariates: Sequence[str] = ()
-    """Columns of the items table."""
-    transform: Transform = "none"
-    """Of every covariate, before it is standardised."""
-    standardise: bool = True
-    """Whether covariates are centred and scaled over the whole items table, so that c is in logits
-    per standard deviation; else it is in logits per unit."""
-    position: Position = "auto"
-    """Whether kappa is estimated, or fixed at 0. auto estimates it in each pool where some pair was
-    shown in both orders. Elsewhere kappa would rest on the additivity of the model and on the prior
-    of quality, and absorb that better items were listed first, say."""
-
-    def check(self) -> None:
-        """Raise `ValueError` where a word is not allowed."""
-        own_tables.check_names(self.covariates)
-        check_word("transform", self.transform, get_args(Transform))
-        check_word("standardise", self.standardise, (True, False))
-        check_word("position", self.position, get_args(Position))
 
 
 @dataclasses.dataclass(frozen=True)

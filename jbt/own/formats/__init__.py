@@ -9,11 +9,17 @@
 recognised and read; `generic` reads tables of the user's own.
 """
 
-from jbt.own.formats.given import GenericColumns
-from jbt.own.formats.imported import TABLES, GivenOrder, Imported, check_folder, collect
-from jbt.own.formats.known import FORMATS, Name
-from jbt.own.formats.records import Format
+from typing import TYPE_CHECKING
 
+from jbt import _lazy
+
+if TYPE_CHECKING:
+    from jbt.own.formats.given import GenericColumns, GivenOrder
+    from jbt.own.formats.imported import TABLES, Imported, check_folder, collect
+    from jbt.own.formats.known import FORMATS, Name
+    from jbt.own.formats.records import Format
+
+__getattr__ = _lazy.getter(__name__, __file__)
 __all__ = [
     "FORMATS",
     "TABLES",

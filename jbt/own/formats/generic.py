@@ -37,8 +37,7 @@ from jbt.own.formats.records import (
     one_hot,
     outside,
 )
-from jbt.own.tables.outcomes import CODES, PAIRS, SIDES, read_winner
-from jbt.own.tables.verdicts import ALL, ORDERS
+from jbt.own.tables.outcomes import ALL, CODES, ORDERS, PAIRS, SIDES, read_winner
 
 SWAPPED = ("{}_swapped", "swapped_{}", "{}_reversed", "reversed_{}", "{}_swap")
 

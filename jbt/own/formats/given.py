@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from jbt.own.choices import check_distinct
 from jbt.own.tables.outcomes import Outcomes
-from jbt.own.tables.verdicts import check_distinct
-from jbt.types import check_word
 
 
 def refuse(wrong: Mapping[str, object]) -> None:
@@ -19,6 +18,7 @@ def refuse(wrong: Mapping[str, object]) -> None:
             raise ValueError(message)
 
 
+GivenOrder = Literal["shown", "unknown"] | None
 SwappedCodes = Literal["shown", "columns"]
 
 WAYS = (
@@ -118,6 +118,8 @@ class GenericColumns:
         )
         check_distinct(self._roles())
         if self.swapped_codes is not None:
+            from jbt.types import check_word  # loads JAX
+
             check_word("swapped_codes", self.swapped_codes, get_args(SwappedCodes))
 
 

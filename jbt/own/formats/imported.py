@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from jbt.border import files
 from jbt.own.formats import ratings, sources, texts
-from jbt.own.formats.given import USUAL, GenericColumns, refuse
+from jbt.own.formats.given import USUAL, GenericColumns, GivenOrder, refuse
 from jbt.own.formats.known import FORMATS, Name, recognise
 from jbt.own.formats.ratings import FAILED
 from jbt.own.formats.records import (
@@ -44,8 +44,6 @@ WRITTEN = {"pool", "judge", "first", "second", "winner", "p_first", "count", "or
 
 MANY = 20
 """Number of judges above which they are probably people who voted."""
-
-GivenOrder = Literal["shown", "unknown"] | None
 
 
 def collect(

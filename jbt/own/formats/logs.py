@@ -33,8 +33,7 @@ from jbt.own.formats.records import (
     joined,
     outside,
 )
-from jbt.own.tables.outcomes import CODES, read_winner
-from jbt.own.tables.verdicts import ALL
+from jbt.own.tables.outcomes import ALL, CODES, read_winner
 
 HOW = " (the higher is better)"
 

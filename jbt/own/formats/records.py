@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from jbt.own.formats.given import USUAL, GenericColumns
-from jbt.own.tables.sheets import NUMBER
+from jbt.own.tables.outcomes import NUMBER
 
 
 class Refused(ValueError):

@@ -11,7 +11,7 @@ import pandas as pd
 
 from jbt.own.leaderboards.intervals import LEVEL, Intervals, quantile
 from jbt.own.tables.names import hint
-from jbt.own.tables.sheets import NUMBER
+from jbt.own.tables.outcomes import NUMBER
 
 PER_LOGIT = 400 / np.log(10)
 """Points a logit."""

@@ -10,62 +10,28 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 
 from jbt import identifiability
 from jbt.kernel.listed import Listed, Top
-from jbt.own.fits.batch import Model, kappa_free
+from jbt.own.choices import Choices, Difference, Missing, Model
+from jbt.own.fits.batch import kappa_free
 from jbt.own.fits.judges import Judges
 from jbt.own.leaderboards.met import met
 from jbt.own.shared_coefficients.arrays import places
 from jbt.own.tables import limits
-from jbt.own.tables.missing import Missing, fills
+from jbt.own.tables.missing import fills
+from jbt.own.tables.outcomes import ALL
 from jbt.own.tables.places import check_memory
 from jbt.own.tables.tables import Tables, covariate_values
-from jbt.own.tables.verdicts import ALL
 from jbt.stats.row_jackknife import Groups
 from jbt.types import Prior, Status, check_word
 
-Difference = Literal["plain", "relative"]
-
 BESIDE = ("ppi",)
 """Rankings by another method that may stand beside a leaderboard's."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Choices:
-    """What to rank by, beside what every fit is asked: options of `jbt leaderboard`."""
-
-    difference: Difference = "plain"
-    """How the covariates a and b of two items are compared: a - b (plain), or (a - b) / (a + b)
-    (relative). Standardising divides a relative difference by its root mean square."""
-    robust: bool = False
-    """Also print the ranks under log1p, no transform and relative differences of the covariates,
-    and with ties dropped."""
-    missing: Missing = "drop"
-    """Missing verdicts are left out (drop). With bounds, c and the ranks are also estimated as if
-    the item with more of the covariate had won all of them, and as if the other had."""
-    rho: tuple[float, float] = (-0.5, 0.5)
-    """If c is not identified: the lowest and the highest correlation of quality and covariate, over
-    the models, for which to give the ranks."""
-    against: str | None = None
-    """Give win rates against this model. By default the mean over all others."""
-    elo: str | None = None
-    """Give qualities as Elo, 400 / ln 10 points a logit. NAME=1000 fixes one model, and intervals
-    are then of the difference from it; 1000 fixes the mean over the models."""
-    judge_aware: bool = False
-    """With --joint, estimate each judge's discrimination, the factor on quality in its logits. It
-    is 1 for the reference, or else for the anchors or the first judge."""
-    one_comparison: bool = False
-    """Also estimate each judge's c on one comparison, and how much quality and c vary between
-    prompts and models, by a fit with random effects (up to a minute for each judge). No verdict may
-    be a tie or graded."""
-    beside: tuple[str, ...] = ()
-    """Also show the results of another correction (space-separated). ppi: prediction-powered win
-    rates, which rest on trusted labels (--anchors), so that no bias of the judge can move them."""
 
 
 @dataclass(frozen=True, kw_only=True)

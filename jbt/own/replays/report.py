@@ -13,7 +13,7 @@ import pandas as pd
 from jbt import stats
 from jbt.border import files
 from jbt.border.report import Report, Section, percent
-from jbt.own.tables.verdicts import ALL
+from jbt.own.tables.outcomes import ALL
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

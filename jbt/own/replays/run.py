@@ -14,7 +14,7 @@ import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
@@ -30,21 +30,17 @@ from jbt.acquisition.panel_rules import alike, one_of
 from jbt.acquisition.rules import resolve
 from jbt.kernel import metrics
 from jbt.kernel.batching import CPU_PROBLEMS
+from jbt.own.choices import FEW_RULES, Fitted
 from jbt.own.fits.batch import LARGEST_COUNTS, Batch
 from jbt.own.fits.pools import check_k
 from jbt.own.replays.report import SCORED_BY, Replay, summaries
 from jbt.own.tables import limits
+from jbt.own.tables.outcomes import ALL
 from jbt.own.tables.places import count_within, in_order_of_names
 from jbt.own.tables.sheets import TableError, location
 from jbt.own.tables.tables import Tables
-from jbt.own.tables.verdicts import ALL
 from jbt.simulation.simulate import check_seed
 from jbt.types import Comparisons, Design, Parameters, Prior, Variant, check_count, check_word
-
-Model = Literal["naive", "bias_aware"]
-
-FEW_RULES = ("top_k_aware", "thompson", "lucb", "random")
-"""Rules of a replay, of which compiling takes seconds each; see `acquisition.RULES` for others."""
 
 LARGEST_ITEMS = 4 * LARGEST_COUNTS
 """Most items of a pool: a run holds several numbers for each ordered pair of them."""
@@ -61,7 +57,7 @@ def replay(
     batch: Batch,
     *,
     k: int = 1,
-    model: Model = "bias_aware",
+    model: Fitted = "bias_aware",
     rules: Sequence[str] = FEW_RULES,
     seeds: int = 20,
     refit_every: int | None = None,
@@ -157,7 +153,7 @@ class Oracle:
 
 
 def oracles(
-    tables: Tables, batch: Batch, k: int, model: Model, prior: Prior
+    tables: Tables, batch: Batch, k: int, model: Fitted, prior: Prior
 ) -> tuple[list[Oracle], np.ndarray, list[str]]:
     """Make judges that can be asked from the verdicts of a batch, pools of similar size together.
 
@@ -172,7 +168,7 @@ def oracles(
     Raises:
       ValueError: k out of range, a pool with too many items, nothing to ask.
     """
-    check_word("model", model, get_args(Model))
+    check_word("model", model, get_args(Fitted))
     check_count("k", k)
     for noun, most in {"contents": LARGEST_COUNTS, "items": LARGEST_ITEMS}.items():
         largest = max(batch.pools, key=lambda pool: len(getattr(pool, noun)))

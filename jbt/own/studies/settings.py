@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -18,12 +18,13 @@ from jbt.acquisition import PanelRule
 from jbt.acquisition.panel_rules import resolve
 from jbt.acquisition.rules import Score, name_of
 from jbt.border import files
+from jbt.own.choices import Orders, Repeats, Stops, StudyChoices, Transform, check_names
 from jbt.own.fits.pools import check_sizes
 from jbt.own.tables import limits
 from jbt.own.tables import tables as own_tables
 from jbt.own.tables.places import Layout
 from jbt.own.tables.sheets import Table, read_cells, source_of
-from jbt.own.tables.tables import ANCHORS, Tables, Transform
+from jbt.own.tables.tables import ANCHORS, Tables
 from jbt.types import check_count, check_positive, check_word
 
 ANCHORS_AT = 1
@@ -34,10 +35,6 @@ FREE = 1e-12
 """Price of a trusted pair, which is never asked: a price of 0 is not allowed, and any other would
 count as spending."""
 
-Orders = Literal["both", "random", "rule"]
-Repeats = Literal["never", "fresh"]
-Stops = Literal["posterior", "anytime"]
-
 RULE_OF = {"posterior": "entropy_reduction_fresh", "anytime": "pivot"}
 """Stop -> its default acquisition rule, with which `sweeps.arena_stops` simulates it."""
 
@@ -46,66 +43,10 @@ COUNTS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudySettings:
+class StudySettings(StudyChoices):
     """Settings of a study, kept in its journal."""
 
-    k: int = 1
-    """Number of contents of the top k."""
-    covariates: tuple[str, ...] = ()
-    """Columns of the items table that may bias the judge (space-separated)."""
-    transform: Transform = "none"
-    """Transformation of every covariate before it is standardised."""
-    standardise: bool = True
-    """Centre and scale covariates over the whole items table."""
-    content: str = "content"
-    """Column of the items table that says which items share a quality; with `none` each item has
-    its own."""
-    text: str = "text"
-    """Column of the items table with the text to show to the judge, if there is one."""
-    judges: tuple[str, ...] = ()
-    """Names of the judges that can be asked, the cheapest first. Without names there is one
-    judge."""
-    price: tuple[float, ...] = ()
-    """Price of a verdict of each judge, in any unit (space-separated). By default 1 each."""
-    reference: str | None = None
-    """A judge whose c and kappa are 0."""
     rule: str | acquisition.Rule | PanelRule | Score | None = None
-    """Acquisition rule; by default that of `stop` in `RULE_OF`."""
-    stop: Stops = "posterior"
-    """When the top k is sure, which stops the study. `posterior`: once the model gives it the
-    probability `level`. `anytime`: once tests of single pairs decide it; it is then the judge's
-    own top k, its bias included (`jbt.acquisition.anytime`)."""
-    budget: int | None = None
-    """Largest number of verdicts. By default all that can be asked. With `--repeats fresh` there is
-    no end to them, so a budget or a purse is needed."""
-    purse: float | None = None
-    """Budget in money: the most that may be spent, in the unit of the prices."""
-    orders: Orders = "both"
-    """`both`: every pair is shown in both orders, so that kappa can be estimated. `random`: it is
-    shown in one order, drawn at random. `rule`: the rule chooses among ordered pairs."""
-    repeats: Repeats = "never"
-    """`never`: a pair is asked once in each order, because the judge would repeat itself. `fresh`:
-    it may be asked again, and the judge answers anew."""
-    refit_every: int = 1
-    """Number of verdicts of a pool between refits."""
-    level: float = 0.95
-    """Stop once the top k is certain with this probability; 1 never stops for this reason. In each
-    pool an `anytime` stop is wrong with a probability of at most 1 - level."""
-    indifferent: float = 0.0
-    """At the boundary of the top k, contents whose qualities differ by less than this count as
-    equally good (logits)."""
-    least_gain: float = 0.0
-    """Stop once the rest of the budget can remove less than this share of the doubt about the top k
-    (`jbt.acquisition.stopping.attainable`); 0 never stops for this reason."""
-    lam: float = 1.0
-    """Prior precision of quality (1/logit^2)."""
-    lam_b: float = 0.1
-    """Prior precision of c and kappa (1/logit^2)."""
-    attempts: int = 3
-    """Number of errors after which an ordered pair is not asked again; with `--repeats fresh`, of
-    errors in a row."""
-    seed: int = 0
-    """Root of every random draw, from 0 to 2^32 - 1."""
 
     @property
     def prices(self) -> tuple[float, ...]:
@@ -151,7 +92,7 @@ class StudySettings:
 
     def _problems(self) -> Iterator[str]:
         """Yield what is wrong; raise `ValueError` where a value is not of its kind."""
-        own_tables.check_names(self.covariates)
+        check_names(self.covariates)
         check_word("standardise", self.standardise, (True, False))
         words = {"orders": Orders, "repeats": Repeats, "transform": Transform}
         for name, kind in words.items():

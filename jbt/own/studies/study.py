@@ -26,6 +26,7 @@ import pandas as pd
 
 from jbt import __version__
 from jbt.border import files
+from jbt.own.choices import LEASE
 from jbt.own.studies.book import LONGEST_LEASE, At, Book, Query
 from jbt.own.studies.engine import Engine, Look
 from jbt.own.studies.journal import APPENDING, ASKING, Journal, shown
@@ -36,9 +37,6 @@ from jbt.own.tables.outcomes import WORDS, names_that_are_words
 from jbt.own.tables.sheets import SHOWN, Table
 from jbt.own.tables.tables import Tables
 from jbt.types import Status, check_count
-
-LEASE = 600.0
-"""Seconds that an ask is held for whoever asked, unless said otherwise."""
 
 Stop = Literal["sure", "budget spent", "no more to gain", "nothing left to ask"]
 

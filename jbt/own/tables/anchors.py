@@ -22,10 +22,12 @@ import numpy as np
 import pandas as pd
 
 from jbt.border.report import counted
+from jbt.own.choices import Columns
 from jbt.own.tables.items import find_items, read_with_pools
 from jbt.own.tables.names import from_spreadsheet
-from jbt.own.tables.sheets import NUMBER, Sheet, Source, each, number
-from jbt.own.tables.verdicts import MOST, Columns, named_shares
+from jbt.own.tables.outcomes import NUMBER
+from jbt.own.tables.sheets import Sheet, Source, each, number
+from jbt.own.tables.verdicts import MOST, named_shares
 
 FORMS = (("better", "worse"), ("first", "second", "better"), ("item", "member"))
 

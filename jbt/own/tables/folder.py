@@ -29,6 +29,19 @@ def as_toml(settings: Mapping[str, Any]) -> str:
     return "\n".join([title, *lines]) + "\n"
 
 
+def words_of(options: Mapping[str, Any]) -> list[str]:
+    """Options by their Python names as they are typed."""
+    words = []
+    for name, value in options.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            is_list = isinstance(value, tuple | list)
+            words += [f"--{flag}", *map(str, value if is_list else [value])]
+    return words
+
+
 def settings_of(folder: Path) -> dict[str, Any]:
     """The options that a folder stands for, by their Python names; its tables are paths.
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from jbt.own.choices import Columns
 from jbt.own.tables.names import hint, listing
+from jbt.own.tables.outcomes import ALL
 from jbt.own.tables.sheets import Sheet, Source, TableError, number, read_sheet, texts
-from jbt.own.tables.verdicts import ALL, Columns
 
 LARGEST = 1e100
 """Largest covariate or quality: beyond it sums of squares overflow."""

@@ -7,7 +7,7 @@ been. `losses` tests a consequence of that; `fills` puts in what they may have b
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,8 +15,6 @@ import pandas as pd
 from jbt.border.report import each
 from jbt.own.tables.lengths import larger, smaller
 from jbt.own.tables.tables import Tables, repeats
-
-Missing = Literal["drop", "bounds"]
 
 FEWEST = 10
 """Pools with a missing verdict below which nothing is tested."""

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+
+ALL = "all"
+"""Name of the pool where there is only one."""
+
+ORDERS = {"shown": 1.0, "unknown": 0.0}
+"""What `order` may be, in any case of letters: whether it is known that first came first."""
+
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+"""A number as it is typed."""
 
 WORDS: Mapping[str, float | None] = {"first": 1.0, "second": 0.0, "tie": 0.5, "error": None}
 """Words that every winner column may use, in any case of letters, and the share that the first

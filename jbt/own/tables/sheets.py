@@ -21,6 +21,7 @@ import pandas as pd
 
 from jbt.border.inputs import read_bytes
 from jbt.own.tables.decoding import LONGEST_HEADER, Damaged, damage, decode, read_csv
+from jbt.own.tables.outcomes import NUMBER
 
 SHOWN = 20
 """Problems listed in full; the others are counted."""
@@ -29,8 +30,6 @@ ALIKE = 3
 """Problems of the same words that are listed: a misspelt column is one mistake, not one a row."""
 
 BROKEN = re.compile("[\n\r\0]")
-
-NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 @runtime_checkable

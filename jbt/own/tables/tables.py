@@ -16,22 +16,21 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 
 from jbt.border.report import counted
+from jbt.own.choices import Columns, Ties, Transform, check_names
 from jbt.own.tables.anchors import labelled, read_anchors
 from jbt.own.tables.items import find_items, items_shown, read_items, values_of
 from jbt.own.tables.limits import check_judges
 from jbt.own.tables.names import alike_note, joined, listing
-from jbt.own.tables.outcomes import Outcomes
+from jbt.own.tables.outcomes import ALL, Outcomes
 from jbt.own.tables.sheets import Problems, Sheet, Source, Table, TableError, source_of
-from jbt.own.tables.verdicts import ALL, USUAL, Columns, read_verdicts
+from jbt.own.tables.verdicts import USUAL, read_verdicts
 from jbt.types import check_word
-
-Ties = Literal["half", "drop", "davidson"]
 
 TREATMENTS = {
     "half": "each half a win for both",
@@ -39,8 +38,6 @@ TREATMENTS = {
     "davidson": "an outcome of their own",
 }
 """Of ties, in words."""
-
-Transform = Literal["none", "log", "log1p"]
 
 TRANSFORMS = {"none": (np.array, -np.inf), "log": (np.log, 0.0), "log1p": (np.log1p, -1.0)}
 """The function, and what a value has to be above."""
@@ -367,15 +364,6 @@ def check_transform(tables: Tables, names: Sequence[str], transform: Transform) 
             lambda row, n=name, end=allowed: f"{transform} of {n} = {row[n]:g} {end}",
         )
     problems.check()
-
-
-def check_names(covariates: Sequence[str]) -> None:
-    """Raise `ValueError` for anything but a list of names: letters of a string would be taken for
-    names."""
-    listed = isinstance(covariates, (list, tuple))
-    if not listed or not all(isinstance(name, str) for name in covariates):
-        shown = repr(covariates) if isinstance(covariates, str) else type(covariates).__name__
-        raise ValueError(f"covariates must be a list of columns, got {shown}")
 
 
 def _numbered(names: pd.Series) -> tuple[np.ndarray, list[Any]]:

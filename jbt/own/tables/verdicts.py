@@ -2,48 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
 
+from jbt.own.choices import Columns
 from jbt.own.tables.names import hint
-from jbt.own.tables.outcomes import CODES, PAIRS, WORDS, Outcomes, read_winner
+from jbt.own.tables.outcomes import ALL, CODES, ORDERS, PAIRS, WORDS, Outcomes, read_winner
 from jbt.own.tables.sheets import Problems, Sheet, Source, each, number, read_sheet
-
-ALL = "all"
-"""Name of the pool where there is only one."""
 
 MOST = 1e9
 """Largest count: beyond it float64 loses what a verdict adds."""
 
-ORDERS = {"shown": 1.0, "unknown": 0.0}
-"""What `order` may be, in any case of letters: whether it is known that first came first."""
-
 MAP_HINT = "; --map says what other codes mean"
-
-
-def check_distinct(names: Sequence[str | None]) -> None:
-    """Raise `ValueError` where one column is named for two things."""
-    for name in names:
-        if name is not None and names.count(name) > 1:
-            raise ValueError(f"column {name!r} is named for two things")
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Names of the verdict table's columns; `pool` applies to the other tables too. With None for
-    the judge, all verdicts are one judge's."""
-
-    first: str = "first"
-    second: str = "second"
-    winner: str = "winner"
-    pool: str = "pool"
-    judge: str | None = "judge"
-
-    def __post_init__(self) -> None:
-        check_distinct(list(asdict(self).values()))
 
 
 USUAL = Columns()

@@ -64,11 +64,12 @@ def blocks_of(problem: Mixed) -> list[Block]:
     place = np.arange(len(rows)) - np.repeat(np.cumsum(n_rows) - n_rows, n_rows)
     local = []
     for name, sides in problem.units.items():
-        pairs = np.stack([np.tile(cluster, 2), sides[:, rows].ravel()])
-        found, at = np.unique(pairs, axis=1, return_inverse=True)
-        first = np.searchsorted(found[0], np.arange(len(n_rows)))
-        at = np.where(pairs[1] >= 0, at.ravel() - first[np.tile(cluster, 2)], -1)
-        n_units = np.bincount(found[0], minlength=len(n_rows))
+        unit, of_unit = sides[:, rows].ravel(), np.tile(cluster, 2)
+        most = unit.max(initial=0) + 2  # numbers of units are -1 to most - 2
+        found, at = np.unique(of_unit * most + unit + 1, return_inverse=True)
+        first = np.searchsorted(found // most, np.arange(len(n_rows)))
+        at = np.where(unit >= 0, at - first[of_unit], -1)
+        n_units = np.bincount(found // most, minlength=len(n_rows))
         factor = problem.factors.get(name, np.ones(len(problem.shown)))[rows]
         local.append((at.reshape(2, -1), n_units, factor))
     k = problem.fixed.shape[1]
@@ -225,14 +226,14 @@ def _of_cluster(
     by_covariance = jnp.outer(third, third) * covariance**2 / 4 + jnp.outer(skew, skew) / 8
     by_covariance += jnp.diag(third * pulled - fourth * variance) / 4
     by_covariance *= 1 - bounded**2
-    product = covariance @ by_covariance
-    by_weight = -variance / 2 - (product * covariance).sum(1)
+    met = by_covariance @ half.T
+    by_weight = -variance / 2 - ((half.T @ (half @ met)) * half.T).sum(1)
     of_terms = fourth * (variance * pulled / 4 + cubed / 6) - fifth * variance**2 / 8
     by_eta = third * by_weight + (1 - bounded**2) * of_terms
     # The mode follows the logits and the sds.
     of_logits = residual + by_eta - weight * (covariance @ by_eta)
     lifted = jax.scipy.linalg.solve_triangular(root, half, lower=True, trans=1)
-    turned = by_covariance @ lifted.T
+    turned = jax.scipy.linalg.solve_triangular(root, met.T, lower=True, trans=1).T
     by_scaled = 2 * (turned - weight[:, None] * (covariance @ turned)) - weight[:, None] * lifted.T
     of_sds = (columns * by_scaled).sum(0) + mode * (columns.T @ of_logits)
     of_sds += (lifted @ by_eta) * (columns.T @ residual)

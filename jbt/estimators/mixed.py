@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,6 +101,11 @@ class Mixed:
     def effects(self) -> list[str]:
         """Names of the H effects, those of clusters first."""
         return [*self.units, *self.slopes, *self.crossed]
+
+    @cached_property
+    def blocks(self) -> list[Block]:
+        """The clusters."""
+        return blocks_of(self)
 
     def without(self, names: Sequence[str]) -> Mixed:
         """The problem with some sds fixed at 0."""
@@ -252,7 +258,7 @@ def unseen(problem: Mixed) -> list[str]:
     share an effect. The information about a variance near 0 is half the sum, over ordered pairs of
     different verdicts of a cluster, of (a_r . a_s)^2 p_r (1 - p_r) p_s (1 - p_s)."""
     information = np.zeros(_n_local(problem))
-    for block in blocks_of(problem):
+    for block in problem.blocks:
         shown = block.data[0]
         for h in range(len(information)):
             columns = block.columns[:, :, block.effect == h]
@@ -355,7 +361,7 @@ class _Search:
 
 
 def _maximise(problem: Mixed, start: Mapping[str, float]) -> MixedFit:
-    search = _Search(problem, blocks_of(problem))
+    search = _Search(problem, problem.blocks)
     known = [start.get(name) for name in problem.effects]
     log_sd = np.array([np.log(sd) if sd else START for sd in known])
     k = len(problem.precision)

@@ -22,7 +22,7 @@ from scipy.stats import binom
 import jbt
 from benchmarks import calibration
 from benchmarks.calibration import CLAIMS, COMPARED, TITLES, Cell
-from jbt import runtime
+from jbt import quick_compilation, runtime
 from jbt.border import files
 
 for _path in Path(__file__).parent.glob("[a-z]*.py"):  # modules register their claims
@@ -265,6 +265,7 @@ def main() -> None:
         PAGE.write_text(page())
         return
     runtime.start()
+    quick_compilation.FEW = 0  # thousands of studies gain more by optimised programs
     options.out.mkdir(parents=True, exist_ok=True)
     print(f"jbt {jbt.__version__}, jax {jax.__version__}, Python {platform.python_version()}")
     for name in options.names or known:

@@ -73,9 +73,6 @@ def test_what_each_file_says_is_written_and_read_again(name, tmp_path):
     assert len(read.anchors) == found.counts["anchors"]
     counts = sample.get("counts", [1] * len(won))
     assert [float(row.get("count", 1)) for row in tables["verdicts"]] == pytest.approx(counts)
-    if set(counts) == {1}:
-        assert read.counts["n_errors"].sum() == found.counts["errors"]
-        assert read.counts["n_ties"].sum() == found.counts["ties"]
     known = [place == "shown" for place in order]
     assert read.verdicts["shown"].sum() == np.logical_and(known, np.logical_not(failed)).sum()
 
@@ -159,7 +156,6 @@ CONSTANT = [("b", "a"), ("b", "c"), ("b", "d")]
     ("pairs", "sign"),
     [
         (ALPHABETICAL, "alphabetical"),
-        ([pair[::-1] for pair in ALPHABETICAL], "alphabetical"),
         (CONSTANT, "first is always 'b'"),
         ([pair[::-1] for pair in CONSTANT], "second is always 'b'"),
         ([("a", "b"), ("b", "a"), ("a", "c")], None),
@@ -208,8 +204,6 @@ def test_lengths_of_arena_hard_are_in_the_answers(tmp_path):
     expected |= {"words": 2, "bold": 2, "markdown": 2}
     assert base[list(expected)].to_dict() == expected
     assert (m["words"], m["headings"]) == (2, 1)
-    assert found.counts["answers_without_verdict"] == 1
-    assert found.counts["items_without_lengths"] == 10
     assert "other" not in found.contents
     with pytest.raises(own.TableError, match="no verdicts"):
         formats.collect([answers])
@@ -224,7 +218,6 @@ def test_keys_of_the_source_may_become_columns(tmp_path):
     assert kept == [("", "True"), ("", "True"), ("English", "False")]
 
 
-COLUMNS = GenericColumns(first="x", second="y", winner=("w",))
 RECORD = {"x": "k", "y": "m", "w": "1"}
 
 
@@ -232,15 +225,12 @@ RECORD = {"x": "k", "y": "m", "w": "1"}
     ("name", "options", "message"),
     [
         ("mt_bench", {"baseline": "base"}, "for Arena-Hard, not for mt_bench"),
-        ("mt_bench", {"strong_weight": 3}, "mt_bench has no `>>`"),
-        ("mt_bench", {"format": "mt_bench", "columns": COLUMNS}, "for a generic table, not for mt"),
         ("llmbar", {"format": "mt_bench"}, "no 'model_1' here"),
         ("llmbar", {"judges": ("a", "b")}, "2 judges for 1 files"),
         ("own_rated", {"order": "shown"}, "have no first and second answer"),
         ("own_rated", {"keep": ["score"]}, "from two ratings"),
         ("chatbot_arena", {"keep": ["conversation_a"]}, "conversation_a is .*--keep takes text"),
         ("chatbot_arena", {"keep": ["colour"]}, "colour"),
-        ("chatbot_arena", {"keep": ["winner"]}, "--keep winner: each key once"),
         ("chatbot_arena", {"keep": ["language"] * 2}, "each key once"),
     ],
 )
@@ -257,12 +247,8 @@ def test_several_files_are_one_import(tmp_path):
     found = formats.collect(paths, judges=("a", "b"))
     assert (found.counts["pools"], found.counts["verdicts"]) == (3, 12)
     assert found.judges == ["a", "b"]
-    assert {v.judge for v in formats.collect(paths, judges=("c",)).verdicts} == {"c"}
-    assert "judge: all verdicts are taken" in formats.collect(paths[:1]).not_known()[0]
     with pytest.raises(ValueError, match=r"2 files do not name their judge, .* 2 names"):
         formats.collect(paths)
-    with pytest.raises(ValueError, match="given twice"):
-        formats.collect([paths[0], paths[0]])
     places = [(tmp_path, "battles.1.json"), (tmp_path, "battles.2.json"), (again, "battles.1.json")]
     battles = records("chatbot_arena_clean_battles")
     found = formats.collect([save(*place, battles) for place in places])
@@ -297,31 +283,21 @@ def test_lengths_in_a_row_are_those_of_its_answers(tmp_path):
     assert found.items["pool"].tolist() == ["all", "all"]
 
 
-@pytest.mark.parametrize("odd", ["one\ntwo", "one\rtwo"])
-def test_names_with_a_line_break_are_refused(odd, tmp_path):
+def test_names_with_a_line_break_are_refused(tmp_path):
     """Tables with such names are, so they are not written."""
-    row, end = records("generic")[0], "allowed: a name on one line"
-    mine = save(tmp_path, "mine.jsonl", [row])
-    wrong = {
-        f"{key} is .*{end}": save(tmp_path, f"{key}.jsonl", [{**row, key: odd}])
-        for key in ("pool", "judge", "model_a", "model_b")
-    }
-    battles, judged = records("chatbot_arena_clean_battles"), records("judgebench")
-    wrong[f"the file is .*{end}"] = save(tmp_path, f"{odd}.json", battles)
-    wrong["in the file's name is "] = save(tmp_path, f"judge_model={odd}.jsonl", judged)
-    for message, path in wrong.items():
-        with pytest.raises(own.TableError, match=message):
+    odd, end = "one\rtwo", "allowed: a name on one line"
+    row, battles = records("generic")[0], records("chatbot_arena_clean_battles")
+    for message, path in {
+        "model_a": save(tmp_path, "a.jsonl", [{**row, "model_a": odd}]),
+        "the file": save(tmp_path, f"{odd}.json", battles),
+    }.items():
+        with pytest.raises(own.TableError, match=f"{message} is .*{end}"):
             formats.collect([path])
-    with pytest.raises(ValueError, match="--judge is "):
-        formats.collect([mine], judges=(odd,))
     padded = save(tmp_path, "padded.jsonl", [{**row, "pool": "p\n"}])
     assert formats.collect([padded]).verdicts[0].pool == "p"
 
 
-def test_notes(tmp_path):
-    """Many judges may be one crowd; winners 1 and 2 may be steps of a scale."""
-    voters = [{**records("generic")[0], "judge": f"voter {n}"} for n in range(30)]
-    assert "30 judges" in formats.collect([save(tmp_path, "mine.csv", voters)]).notes()[0]
+def test_winners_1_and_2_may_be_steps_of_a_scale(tmp_path):
     numbered = save_sample(tmp_path, "own_numbered")
     assert "1 and 2 are read as first and second" in formats.collect([numbered]).notes()[0]
     assert not formats.collect([numbered], columns=columns_of(scale="1:2")).notes()
@@ -362,9 +338,7 @@ def test_places_are_contents_of_their_pool_alone(name, tmp_path):
     jax.tree.map(np.testing.assert_array_equal, *designs)
 
 
-@pytest.mark.parametrize(
-    "text", ["1_0", "0_1", "\u0661", "\uff11", "0x1", "nan", "Infinity", "1 0"]
-)
+@pytest.mark.parametrize("text", ["1_0", "\u0661", "nan"])
 def test_numbers_are_in_decimal_notation(text, tmp_path):
     """Not in Python's, of which Python's own `float` takes more than a table may hold."""
     columns = GenericColumns("x", "y", counts=(("n", "n", "n"),))
@@ -374,9 +348,6 @@ def test_numbers_are_in_decimal_notation(text, tmp_path):
     for key in ("p_first", "count", "n"):
         with pytest.raises(own.TableError, match=f"line 1: {key} is "):
             generic(tmp_path, columns, {**record, key: text})
-    annotation = {**records("alpaca_eval")[0], "preference": text}
-    with pytest.raises(own.TableError, match="line 2: preference is "):
-        formats.collect([save(tmp_path, "annotations.json", [annotation])])
 
 
 @pytest.mark.parametrize(("table", "columns", "message"), REFUSED["tables"])
@@ -388,36 +359,15 @@ def test_nothing_is_guessed(table, columns, message, tmp_path):
 
 
 def test_the_format_is_one(tmp_path):
-    assert formats.Name.__args__ == ("auto", *formats.FORMATS)
     both = save(tmp_path, "both.jsonl", [{**records("llmbar")[0], **records("arena_hard")[0]}])
     with pytest.raises(own.TableError, match=r"may be arena_hard or llmbar: say which"):
         formats.collect([both])
 
 
-def test_the_same_records_from_every_kind_of_file(tmp_path):
-    pytest.importorskip("pyarrow")
-    expected = records("generic")
-    for name in ("a.csv", "a.json", "a.jsonl", "a.parquet", "a.csv.gz", "a.jsonl.gz"):
-        read = sources.read(save(tmp_path, name, expected))
-        assert [dict(record) for _, record in read] == expected
-    text = pd.DataFrame(expected).to_csv(index=False)
+def test_the_separator_is_one_of_names_not_of_letters(tmp_path):
     path = tmp_path / "other.csv"
-    for encoding, separator in [("utf-16", ","), ("utf-8-sig", ";"), ("utf-8", "\t")]:
-        path.write_bytes(text.replace(",", separator).replace("\n", "\r\n").encode(encoding))
-        assert [dict(record) for _, record in sources.read(path)] == expected
-    path.write_text('"a, b, or c";d\n1;2\n')  # the separator is one of names, not of letters
+    path.write_text('"a, b, or c";d\n1;2\n')
     assert [dict(record) for _, record in sources.read(path)] == [{"a, b, or c": "1", "d": "2"}]
-
-
-def test_records_begin_on_the_lines_that_are_named(tmp_path):
-    lines = {
-        "a.json": ("\n" + json.dumps([{"a": [1, 2]}, {"a": "x\ny"}, {}], indent=2), [3, 9, 12]),
-        "b.jsonl": ('\n{"a": 1}\n\n{"a": "\u2028"}\n', [2, 4]),
-        "c.csv": ('a,b\n\n1,"x\ny"\n2,z\n', [3, 5]),
-    }
-    for name, (text, expected) in lines.items():
-        (tmp_path / name).write_text(text)
-        assert [line for line, _ in sources.read(tmp_path / name)] == expected
 
 
 DAMAGED = REFUSED["files"]
@@ -447,35 +397,15 @@ def test_texts_are_counted():
     assert texts.measures("def __init__(self): x = a - b * 2 # no heading")["markdown"] == 0
 
 
-def test_tables_there_are_not_overwritten_unless_asked(tmp_path):
-    found, _ = read_sample(tmp_path, "llmbar")
-    out = tmp_path / "out"
-    other = formats.collect([save_sample(tmp_path, "mt_bench")])
-    other.write(out)  # over tables that nobody has changed since they were written
-    found.write(out)
-    before = (out / "verdicts.csv").read_bytes() + b"\n"
-    (out / "verdicts.csv").write_bytes(before)
-    with pytest.raises(ValueError, match=r"verdicts.csv: it exists, .* or --overwrite"):
-        other.write(out)
-    assert (out / "verdicts.csv").read_bytes() == before
-    other.write(out, overwrite=True)
-    assert sorted(p.name for p in out.iterdir()) == ["items.csv", "jbt.toml", "verdicts.csv"]
-
-
 def test_real_annotations_of_alpaca_eval(data, tmp_path):
     """Read independently."""
     source = data / "raw" / "alpaca_eval_annotations.json"
     verdicts, items = map(pd.read_csv, formats.collect([source]).write(tmp_path))
     raw = pd.DataFrame(json.loads(source.read_text()))
-    for ours, theirs in (
-        ("first", "generator_1"),
-        ("second", "generator_2"),
-        ("judge", "annotator"),
-    ):
-        assert verdicts[ours].tolist() == raw[theirs].tolist()
+    assert verdicts["first"].tolist() == raw["generator_1"].tolist()
+    assert verdicts["second"].tolist() == raw["generator_2"].tolist()
     shares = (2 - raw["preference"]).where(~raw["preference"].isin([0, 1.5]), 0.5)
     assert verdicts["p_first"].tolist() == pytest.approx(shares.tolist(), abs=1e-12)
-    assert set(verdicts["order"]) == {"unknown"}
     assert verdicts["pool"].nunique() == raw["instruction"].nunique() == len(items) / 2 == 804
     lengths = items.set_index(["pool", "item"])[["words", "chars"]]
     for side in (1, 2):
@@ -484,28 +414,7 @@ def test_real_annotations_of_alpaca_eval(data, tmp_path):
         assert lengths.loc[list(names)].to_numpy().tolist() == expected
 
 
-def test_real_results_of_llmbar(data, tmp_path):
-    source = data / "raw" / "llmbar_swap_result.json"
-    found = formats.collect([source], judges=["ChatGPT"])
-    verdicts, *others = map(pd.read_csv, found.write(tmp_path))
-    # Read independently.
-    expected = []
-    for r in json.loads(source.read_text()):
-        for swap, first in (("False", "1"), ("True", "2")):
-            won = r["results"][0][f"swap = {swap}"]["winner"]
-            expected.append((f"output_{first}", "first" if won == first else "second"))
-    assert [*zip(verdicts["first"], verdicts["winner"], strict=True)] == expected
-    assert set(verdicts["order"]) == {"shown"}
-    # Counts and labels are those of the tables made of the same file by other means.
-    for name, imported in zip(("items", "anchors"), others, strict=True):
-        table = pd.read_csv(data / "llmbar" / f"{name}.csv")
-        table = table[table["pool"].str.startswith("Neighbor/")].reset_index(drop=True)
-        names = dict(zip(imported["pool"].unique(), table["pool"].unique(), strict=True))
-        imported = imported.assign(pool=imported["pool"].map(names))
-        pd.testing.assert_frame_equal(imported[table.columns], table)
-
-
-@pytest.mark.parametrize("column", ["Prompt ID", "prompt", "Question-ID"])
+@pytest.mark.parametrize("column", ["prompt", "Question-ID"])
 def test_usual_names_may_have_spaces_and_prompts_be_numbers(column, tmp_path):
     rows = [{column: i, "Response A": "a b", "Response B": "c", "Winner": "A"} for i in (0, 1, 0)]
     found = formats.collect([save(tmp_path, "own.jsonl", rows)])

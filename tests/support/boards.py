@@ -96,7 +96,11 @@ class Plain:
         if relative:
             d = (self.x[0] - self.x[1]) / self.x.sum(0)
             self.x = np.stack([d / np.sqrt(np.average(d**2, weights=self.count)), 0 * d])
-        share = np.stack([verdicts["winner"] == outcome for outcome in OUTCOMES]).astype(float)
+        if "p_first" in verdicts:
+            graded = verdicts["p_first"].to_numpy()
+            share = np.stack([graded, np.zeros(len(graded)), 1 - graded])
+        else:
+            share = np.stack([verdicts["winner"] == outcome for outcome in OUTCOMES]).astype(float)
         has_nu = "log nu" in coefficients
         self.share = share if has_nu else share[[0, 2]] + share[1] / 2
         of_each = {"c": judges, "kappa": judges, "discrimination": judges[1:]}

@@ -9,7 +9,6 @@ from support.marks import heavy
 from jbt import own, runtime
 from jbt.own.fits.judges import Judges
 from jbt.own.fits.shared import SharedModel
-from jbt.own.gates.rankings import Rankings
 from jbt.own.leaderboards.problem import Settings, Setup
 from jbt.own.tables import limits
 from jbt.simulation import memory
@@ -52,19 +51,11 @@ def test_estimates_bound_what_is_allocated(as_rows, asked, monkeypatch):
     assert n_bytes(together.rows.columns) <= asked("biases of")
 
 
-def test_rankings_are_estimated_by_pairs_and_judges(asked, tables, monkeypatch):
-    monkeypatch.setattr("jbt.own.gates.rankings.fit", lambda *_, **__: [])  # which takes long
-    batch = own.load(*tables(), ["words"])
-    rankings = Rankings.of(batch.tables, batch, 1)
-    assert n_bytes(rankings.orders(*rankings.pairs())) <= asked("pairs of contents")
-
-
 @pytest.mark.parametrize(
     ("argv", "counts"),
     [
         # These compile before they know how much they need.
         heavy(("fit", "--joint"), "joint "),
-        heavy(("leaderboard", "--joint", "--covariates", "words"), "biases of 2 judges"),
         heavy(("replay",), "recalls of "),
         (("doctor",), "results of 2 judges on 3 pools"),
         (("fit",), "fits of a pool and a judge, padded to 3 items"),

@@ -16,11 +16,7 @@ from numpy.random import default_rng
 from support.marks import heavy, nightly
 from support.metamorphic import (
     CHANGES,
-    FORMS,
-    JUDGES,
-    NAMES,
     SIDES,
-    World,
     differences,
     draw,
     expected,
@@ -152,49 +148,3 @@ def test_rewritten_tables_are_imported_as_they_are(tmp_path):
         assert verdicts_of(read_rows(out / "verdicts.csv")) == expected_verdicts, changes
         items = read_rows(out / "items.csv").set_index(["pool", "item"])["words"]
         assert items.astype(float).to_dict() == words.astype(float).to_dict(), changes
-
-
-# --- studies
-
-
-OF_ITEMS = {*NAMES, *FORMS, "rows permuted", "columns permuted", "columns added"}
-OF_ITEMS |= {"covariate scaled"}
-OF_ANSWERS = {"rows permuted", "winner by name", "winner by share"}
-
-
-def study(other, changes, folder, rng):
-    """Ask for every pair, tell the answers of a judge who goes by the old names, and return the
-    status."""
-    folder.mkdir()
-    items = other.save(folder, "items", other.items, rng)
-    queries, of_old = folder / "queries.csv", {new: old for old, new in other.names.items()}
-    judges = [other.names.get(judge, judge) for judge in JUDGES]
-    settings = [*WORDS, "--judges", *judges, "--rule", "round_robin", "--level", "1"]
-    argv = ["--items", str(items), "--n", "1000", "--out", str(queries)]
-    assert cli.main(["ask", str(folder / "study"), *settings, *argv]) == 0
-    rows = read_rows(queries)
-    keys = rows[["pool", "judge", "first", "second"]].replace(of_old).agg("/".join, axis=1)
-    rows["winner"] = [["first", "second", "tie"][zlib.crc32(k.encode()) % 3] for k in keys]
-    none = pd.DataFrame()
-    answers = World(rows, none, none, form=other.form, shuffled=other.shuffled)
-    for name in changes:
-        if name in OF_ANSWERS:
-            CHANGES[name](answers, rng)
-    path = answers.save(folder, "answers", answers.verdicts, rng)
-    assert cli.main(["tell", str(folder / "study"), str(path)]) == 4
-    status = run(["status", str(folder / "study")], folder, code=4)
-    del status["curve"]  # by the order of the answers
-    return status
-
-
-@pytest.mark.nightly
-def test_a_study_of_rewritten_items_and_answers_ends_alike(tmp_path):
-    rng = default_rng(4)
-    base = world(2, 3)
-    status = study(base, [], tmp_path / "base", rng)
-    for number in range(2):
-        changes = draw(rng, sorted(OF_ITEMS | OF_ANSWERS), 5)
-        other = rewritten(base, [name for name in changes if name in OF_ITEMS], rng)
-        other_status = study(other, changes, tmp_path / f"{number}", rng)
-        faults = differences(matched(expected(status, other)), matched(other_status), TOLERANCE)
-        assert not faults, (changes, len(faults), faults[:5])

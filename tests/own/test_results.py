@@ -1,16 +1,11 @@
 """Results of `jbt.own`: each is also a table; verdicts may come as data frames."""
 
-import inspect
-
 import numpy as np
 import pytest
 from pandas.testing import assert_frame_equal
 from support.boards import written
 
 from jbt import own
-from jbt.border.report import Result
-from jbt.own.tables.sheets import TableError, source_of
-from jbt.own.tables.tables import check_names
 
 VERDICTS, ITEMS = written(
     2,
@@ -58,29 +53,3 @@ def test_a_joint_fit_is_a_table(batch):
     assert rows.loc[("c_joint", "long"), "estimate"] == fit.shared.of("c")["estimate"].item()
     assert ("c_joint", "fair") not in rows.index  # known, not estimated
     assert len(rows.loc[("theta", "joint")]) == 8
-
-
-@pytest.mark.heavy
-def test_every_result_keeps_the_protocol(batch):
-    for result in (own.analyse(batch, k=2), own.identify(batch), own.doctor(batch.tables)):
-        assert isinstance(result, Result)
-        assert len(result.to_frame())
-        assert result.record()
-
-
-def test_arguments_of_a_wrong_type_are_named(batch):
-    # Below the check of annotations, which only tests have.
-    with pytest.raises(TypeError, match="anchors must be a path or a data frame, got list"):
-        inspect.unwrap(source_of)(["words"], "anchors")
-    with pytest.raises(ValueError, match="covariates must be a list of columns, got DataFrame"):
-        inspect.unwrap(check_names)(ITEMS)
-    with pytest.raises(TableError, match="no covariate 'nope' was read"):
-        own.leaderboard(batch.tables, ["nope"])
-
-
-def test_doctor_checks_the_covariates_that_were_read(batch):
-    checks = {check.check: check for check in own.doctor(batch.tables).checks}
-    assert "covariate[words]" in checks
-    commands = [check.command for check in checks.values() if check.command]
-    assert commands
-    assert all("--verdicts VERDICTS" in command for command in commands)

@@ -3,7 +3,6 @@ file gets is also in test_commands.py."""
 
 import itertools
 import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -72,13 +71,8 @@ def test_frames_are_read_as_csv_is(library, tables):
 
 @pytest.mark.parametrize(
     "first",
-    [
-        pd.Categorical([1.0, 2.0, 1.0]),
-        np.array([1.0, 2, 1.0], object),
-        pd.array([1, 2, 1], "Int64"),
-        ["1", "2", "1"],
-    ],
-    ids=["categorical", "object", "nullable", "text"],
+    [pd.Categorical([1.0, 2.0, 1.0]), np.array([1.0, 2, 1.0], object)],
+    ids=["categorical", "object"],
 )
 def test_whole_numbers_name_the_same_items_whatever_their_type(first):
     frame = pd.DataFrame({"first": first, "second": [2, 3, 3], "winner": "first"})
@@ -105,7 +99,6 @@ def test_damaged_parquet_is_named_in_one_line(tables):
 
 
 PLAIN = "pool,first,second\np, NA,007 \n\u2028q,x y,\x85\n"
-QUOTED = 'pool,first,second\n"p"," NA","007 "\n\u2028q,"x y",\x85\n'
 
 
 def both_readers(text: str):
@@ -117,22 +110,13 @@ def both_readers(text: str):
     )
 
 
-@pytest.mark.parametrize("text", [PLAIN, PLAIN[:-1], PLAIN.replace("\n", "\r\n"), QUOTED])
+@pytest.mark.parametrize("text", [PLAIN[:-1], PLAIN.replace("\n", "\r\n")])
 def test_the_quick_reader_takes_plain_tables(text):
     quick, careful, wrong = both_readers(text)
     assert quick is not None
     assert quick[1].tolist() == [" NA", "x y"]
     assert not wrong
     assert_frame_equal(quick, careful, check_index_type=False)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [PLAIN.replace("NA", "N\0A"), PLAIN.replace("NA", "N\ufeffA"), "a,b\nlong,x,y\nshort\n"],
-)
-def test_the_quick_reader_leaves_surprises_to_the_careful_one(text):
-    """Beside those that the next test finds."""
-    assert both_readers(text)[0] is None
 
 
 FRAGMENTS = st.lists(
@@ -159,7 +143,6 @@ def test_graded_verdicts_and_order(tables):
         [0.5, False, 4],
     ]
     assert found.counts[["n_verdicts", "n_errors", "n_ties"]].to_numpy().tolist() == [[2, 1, 1]]
-    assert "1 verdict of unknown order" in found.summary[-1]
     both = text.replace("order", "winner").replace("shown", "tie")
     assert refused(tables, both)[0] == "has both winner and p_first, needs exactly one of them"
     chosen = read(tables, both, columns=own.Columns(winner="p_first"))
@@ -175,7 +158,6 @@ def test_counts_may_be_fractions(tables):
         [2, 0, 1],
         [1, 1, 1],
     ]
-    assert "3 verdicts kept" in found.summary[0]
 
 
 def test_ties_are_half_a_win_or_dropped(tables):
@@ -184,8 +166,6 @@ def test_ties_are_half_a_win_or_dropped(tables):
     assert dropped.counts["n_verdicts"].tolist() == [2, 1, 2, 0, 0, 0]
     assert half.counts["n_ties"].tolist() == dropped.counts["n_ties"].tolist() == [2, 0, 0, 0, 0, 0]
     assert_frame_equal(half.without_ties().verdicts, dropped.verdicts)
-    assert "2 ties, each half a win for both" in half.summary
-    assert "2 ties, dropped" in dropped.summary
 
 
 def test_other_names_of_columns(tables):
@@ -216,9 +196,6 @@ def test_tables_that_do_not_go_together(tables):
     assert read(tables, text, items.replace("good", "")).items["quality"].isna().tolist() == [0, 1]
     assert refused(tables, text, content="model")[0].startswith("the column 'model' of contents")
     assert "cannot be a covariate" in refused(tables, text, items, covariates=["item"])[0]
-    assert refused(tables, text, items.replace("good", "2"), covariates=["words"])[0].startswith(
-        "items.csv: no column 'words'"
-    )
 
 
 def test_contents_and_merged_pools(tables):
@@ -281,11 +258,6 @@ def test_all_problems_are_said_at_once(tables):
         "items.csv, line 3: words",
         "items.csv, line 4: item 'b' of pool 'p' again",
     ]
-    for winner, n_listed in (("left{}", 20), ("left", 3)):  # three of the same words
-        wrong = [f"p,a,b,{winner.format(n)}\n" for n in range(50)]
-        *listed, last = refused(tables, "pool,first,second,winner\n" + "".join(wrong))
-        assert len(listed) == n_listed
-        assert last == f"and {50 - n_listed} more problems"
 
 
 COMPOSED, TWO, ZERO_WIDTH = "Zo\xeb", "Zoe\u0308", "Zo\u200b\xeb"
@@ -296,15 +268,8 @@ def test_names_that_look_alike_are_told_of(tables):
     assert alike([COMPOSED, TWO, ZERO_WIDTH]) == [(COMPOSED, TWO), (COMPOSED, ZERO_WIDTH)]
     assert alike(["a b", "a\xa0b", "a  b", "ab", "A b", "x2", "x\xb2"]) == [("a b", "a\xa0b")]
     rows = [f"p,j,{COMPOSED},b,first", f"p,j,{TWO},b,first", f"p\u200b,j,{ZERO_WIDTH},b,tie"]
-    pairs = {
-        "\n".join(rows): "pools 'p' and 'p\\u200b', and 2 more pairs",
-        "\n".join(rows[:2]): "items 'Zo\\xeb' and 'Zoe\\u0308'",
-        "p,j,a,b,tie\np,j\u00ad,a,b,tie": "judges 'j' and 'j\\xad'",
-    }
-    for text, pair in pairs.items():
-        found = read(tables, VERDICTS + text)
-        assert found.summary[-1] == f"names that look alike are kept apart: {pair}"
-    assert not any("look alike" in line for line in read(tables, f"{VERDICTS}p,j,a,A,tie").summary)
+    found = read(tables, VERDICTS + "\n".join(rows))
+    assert found.summary[-1].endswith("kept apart: pools 'p' and 'p\\u200b', and 2 more pairs")
     items = f"pool,item\np,{TWO}\np,b\n"
     wrong = f"{VERDICTS}p,j,{COMPOSED},b,{TWO}\np\u200b,j,b,c,first"
     assert [line.partition(", but ")[2] for line in refused(tables, wrong, items)] == [
@@ -318,8 +283,6 @@ def test_merged_names_are_apart_whatever_they_hold():
     parts = ["".join(p) for n in (1, 2, 3) for p in itertools.product("a/\\", repeat=n)]
     pool, item = (np.array(v, object) for v in zip(*itertools.product(parts, parts), strict=True))
     assert len(set(joined(pool, item))) == len(parts) ** 2
-    alone = [len(set(joined(pool[[i, j]], item[[i, j]]))) for i, j in np.ndindex(40, 40)]
-    assert (np.array(alone).reshape(40, 40) == 2 - np.eye(40)).all()
     plain = np.array(["q1", "q/1"], object), np.array(["a", "b"], object)
     assert joined(*plain).tolist() == ["q1/a", "q/1/b"]
 
@@ -343,35 +306,17 @@ def crowd(n_judges: int, each: int) -> pd.DataFrame:
 
 @pytest.mark.parametrize(
     "command",
-    [
-        "doctor",
-        "judge",
-        "fit",
-        "leaderboard",
-        "identify --covariates words",
-        "replay",
-        "gate --covariates words --anchors anchors.csv",
-        "plan labels --covariates words",
-        "plan prompts",
-    ],
+    ["doctor", "identify --covariates words", "replay"],
 )
 def test_voters_in_the_column_of_judges_are_named_at_once(command, tmp_path, monkeypatch, jbt):
     monkeypatch.chdir(tmp_path)
     crowd(2_000, 1).to_csv("v.csv", index=False)
     items = [f"{p},{item},{1 + p % 7}\n" for p in range(50) for item in "ab"]
     (tmp_path / "i.csv").write_text("pool,item,words\n" + "".join(items))
-    (tmp_path / "anchors.csv").write_text("pool,better,worse\n0,a,b\n")
     assert jbt(*command.split(), "--verdicts", "v.csv", "--items", "i.csv", code=2) == (
         "error: v.csv: 2000 judges in 2000 rows, 2000 of them with fewer than 6: the column "
         f"'judge' is probably the voter, not a judge: {limits.ONE_JUDGE}"
     )
-
-
-def test_a_few_busy_voters_do_not_hide_a_crowd():
-    sizes = np.r_[np.full(5, 50_000), np.full(1_995, 3)]
-    with pytest.raises(own.TableError, match="2000 judges in 255985 rows, 1995 of them with fewer"):
-        limits.check_judges(Path("v.csv"), "voter", 1, sizes)
-    limits.check_judges(Path("v.csv"), "judge", 1, np.full(2_000, 6))
 
 
 def test_verdicts_of_a_crowd_are_one_judges():
@@ -383,8 +328,6 @@ def test_verdicts_of_a_crowd_are_one_judges():
     same(crowded, nameless)
     assert_frame_equal(crowded.counts, nameless.counts)
     assert own.read(table, judge="7").judges == ["7"]
-    with pytest.raises(own.TableError, match=r"19 and 1980 more$"):
-        own.read(table, judge="nobody")
     # Few judges, or many with enough verdicts each, are read.
     assert len(own.read(crowd(700, limits.FEWEST)).judges) == 700
     assert len(own.read(crowd(500, 1)).judges) == 500

@@ -19,6 +19,7 @@ from jbt.own.fits import one_comparison as module
 from jbt.own.fits.one_comparison import OfJudges, OfPools, one_comparison
 from jbt.own.fits.report import ONE_COMPARISON
 from jbt.own.fits.shared import SharedModel, fit_shared
+from jbt.own.leaderboards.one_comparison import OfModels
 from jbt.types import Status
 
 JUDGES = {"llm": (1.0, 0.8, 0.3), "other": (0.7, 0.2, -0.3), "expert": (2.0, 0.0, 0.0)}
@@ -185,8 +186,7 @@ def alone():
 
 
 def test_nothing_is_fitted_where_no_interval_could_be(alone, monkeypatch):
-    not_measured, no_covariate = alone.estimates.assign(basis="merged"), alone.estimates.iloc[:0]
-    batch = alone.model.batch
+    not_measured, batch = alone.estimates.assign(basis="merged"), alone.model.batch
 
     def first_is(p_first):
         verdicts = batch.tables.verdicts.copy()
@@ -197,9 +197,7 @@ def test_nothing_is_fitted_where_no_interval_could_be(alone, monkeypatch):
     none_trusted = own.Judges(("llm",), np.zeros(1, bool), np.ones(1), np.zeros(1, bool))
     for fit in (
         replace(alone, estimates=not_measured),
-        replace(alone, estimates=no_covariate),
         replace(alone, model=replace(alone.model, judges=none_trusted)),
-        first_is(0.5),
         first_is(0.7),
     ):
         assert one_comparison(fit, 0) is None
@@ -222,36 +220,12 @@ def test_ties_of_one_judge_leave_the_others(ties):
     assert one_comparison(fitted(tables, "expert"), 0) is None
 
 
-def test_a_fit_that_fails_leaves_the_other_results(alone, monkeypatch):
-    def fail(*arguments):
-        raise np.linalg.LinAlgError("Singular matrix")
-
-    monkeypatch.setattr("jbt.estimators.mixed.fit", fail)
-    one = one_comparison(alone, 0)
-    assert one.status == Status.NOT_CONVERGED
-    (line,) = one.sentences(["unit of x"])
-    assert line == "not estimated: the fit of what varies did not converge"
-
-
 @pytest.mark.heavy
-def test_what_is_left_out_is_said():
-    """A covariate that no two versions differ in; pools that are too wide; verdicts of 2 judges."""
+def test_a_covariate_that_no_two_versions_differ_in_is_left_out():
     verdicts, items = written(default_rng(8), 14, ["llm", "other"])
     items["y"] = items.groupby(["pool", "content"])["y"].transform("mean")
-    # One pool of many items, each with its own content.
-    names = [f"w{i}" for i in range(19)]
-    wide = pd.DataFrame(itertools.permutations(names, 2), columns=["first", "second"])
-    winner = np.where(np.arange(len(wide)) % 3, "first", "second")
-    wide = wide.assign(pool="wide", judge="llm", winner=winner)
-    more = pd.DataFrame({"pool": "wide", "item": names, "content": names, "x": range(19)})
-    more["y"] = more["x"] % 5
-    tables = read(pd.concat([verdicts, wide]), pd.concat([items, more]))
-    one = one_comparison(fitted(tables, covariates=["x", "y"]), 0)
+    one = one_comparison(fitted(read(verdicts, items), covariates=["x", "y"]), 0)
     assert list(one.c["covariate"]) == ["x"]
-    assert (one.n_clusters, one.n_all) == (14, 15)
-    text = "\n".join(one.sentences(["unit of x"]))
-    assert "logits per unit of x, from 14 of 15 pools" in text
-    assert module.VERSIONS in text.splitlines()[-1]
 
 
 @pytest.mark.heavy
@@ -274,21 +248,23 @@ def test_the_command_prints_c_with_what_its_interval_covers(tmp_path, jbt):
         assert one["n_pools"] == 12
     assert OfPools.COVERAGE in printed
     assert OfJudges.COVERAGE in printed
-    printed = jbt("fit", *options)
-    assert "llm: on one comparison\nnot estimated: this needs" in printed
-    assert "together: on" not in printed
 
 
-@pytest.mark.heavy
-def test_the_printed_coverage_is_that_of_the_kept_rows():
-    rows = pd.read_csv("docs/calibration/fit_one_comparison.csv")
-    rows = rows[~rows["interval"].str.contains("for comparison")].copy()
-    rows["n"] = (rows["studies"] * rows["printed"]).round()
-    rows["held"] = rows["n"] * rows["coverage"]
-    joint = rows["interval"].str.contains("--joint")
-    for said, of_it in ((OfPools.COVERAGE, rows[~joint]), (OfJudges.COVERAGE, rows[joint])):
-        sound, missed = of_it[of_it["note"].isna()], of_it[of_it["note"].notna()]
-        share, n, ends = sound["held"].sum() / sound["n"].sum(), sound["n"].sum(), sound["coverage"]
-        assert f"{share:.2f} of {n:.0f} studies ({ends.min():.2f} to {ends.max():.2f} by" in said
-        share = missed["held"].sum() / missed["n"].sum()
-        assert f"in only {share:.2f} of {missed['n'].sum():.0f} studies in which" in said
+@pytest.mark.parametrize(
+    ("kind", "file", "interval"),
+    [
+        (OfPools, "fit_one_comparison", "`jbt fit`: c on one comparison"),
+        (OfJudges, "fit_one_comparison", "`jbt fit --joint`: c on one comparison"),
+        (OfModels, "one_comparison", "c (jbt leaderboard, on one comparison)"),
+    ],
+)
+def test_the_printed_coverage_is_that_of_the_kept_rows(kind, file, interval):
+    rows = pd.read_csv(f"docs/calibration/{file}.csv")
+    rows = rows[rows["interval"] == interval]
+    n = (rows["studies"] * rows["printed"]).round()
+    held, sound = n * rows["coverage"], rows["note"].isna()
+    shares = [held[some].sum() / n[some].sum() for some in (sound, ~sound)]
+    low, high = rows["coverage"][sound].agg(["min", "max"])
+    said = f"{shares[0]:.2f} of {n[sound].sum():.0f} studies ({low:.2f} to {high:.2f} by"
+    assert said in kind.COVERAGE
+    assert f"in only {shares[1]:.2f} of {n[~sound].sum():.0f} studies in which" in kind.COVERAGE

@@ -7,10 +7,7 @@ at random depends on the seed and on names, not on places: where items or pools 
 
 import json
 import zlib
-from collections import Counter
-from functools import partial
 
-import pandas as pd
 import pytest
 from numpy.random import default_rng
 from support.marks import heavy, nightly
@@ -104,47 +101,3 @@ CASES = [
 def test_rewritten_tables_give_the_same_result(name, n_pools, trials, tmp_path):
     rng = default_rng(zlib.crc32(name.encode()))
     check(name, world(0, n_pools), tmp_path, rng, trials)
-
-
-# --- import
-
-
-SHARES = {"first": "1.0", "second": "0.0", "tie": "0.5", "error": "", "[[A]]": "1.0"}
-SHARES |= {"[[B]]": "0.0", "C": "0.5", "-1": "", "1": "1.0", "0": "0.0", "0.5": "0.5", "": ""}
-
-
-def verdicts_of(table):
-    """Count of each verdict of a table."""
-    counts = Counter()
-    for row in table.to_dict("records"):
-        cell = row["winner"] if "winner" in row else row["p_first"]
-        sides = {row["first"]: "1.0", row["second"]: "0.0"}
-        share = sides.get(cell, SHARES.get(cell, cell))
-        key = (*(row[column] for column in ("pool", "judge", "first", "second", "order")), share)
-        counts[key] += int(row.get("count", 1))
-    return +counts
-
-
-read_rows = partial(pd.read_csv, dtype=str, keep_default_na=False)
-
-
-def test_rewritten_tables_are_imported_as_they_are(tmp_path):
-    """The tables that `jbt import` writes have what the rewritten ones say."""
-    rng, base = default_rng(4), world(1, 4)
-    for number in range(4):
-        changes = draw(rng, [name for name in CHANGES if name != "anchors filled in"], 5)
-        other = rewritten(base, changes, rng)
-        words = other.items.set_index(["pool", "item"])["words"]
-        expected_verdicts = verdicts_of(other.verdicts)
-        lengths = {
-            f"{side} length": words[list(zip(v["pool"], v[side], strict=True))].to_numpy()
-            for v in [other.verdicts]
-            for side in ("first", "second")
-        }
-        path = other.save(tmp_path, "verdicts", other.verdicts.assign(**lengths), rng)
-        out = tmp_path / f"out{number}"
-        argv = ["--counts", "words", "first length", "second length", "--out", str(out)]
-        assert cli.main(["import", str(path), *argv, *other.named()]) == 0, changes
-        assert verdicts_of(read_rows(out / "verdicts.csv")) == expected_verdicts, changes
-        items = read_rows(out / "items.csv").set_index(["pool", "item"])["words"]
-        assert items.astype(float).to_dict() == words.astype(float).to_dict(), changes

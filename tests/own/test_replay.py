@@ -1,4 +1,4 @@
-"""Recorded verdicts as a frozen judge: its answers, its top sets, runs against it, the command."""
+"""Recorded verdicts as a frozen judge: its answers, its top sets, runs against it."""
 
 import functools
 import re
@@ -254,7 +254,7 @@ def test_runs_against_a_twin_and_their_table(graded, judge):
     assert again.table.budget[again.table.pool == "p"].drop_duplicates().tolist() == [2, 4]
 
 
-# --- the command
+# --- what is refused
 
 
 WRONG = [

@@ -2,20 +2,17 @@
 
 Laplace's approximation with the next terms of its expansion (Shun and McCullagh 1995), which few
 verdicts a unit need: with 15 verdicts on 6 answers and sd 1.2, Laplace's alone finds 1.07. In each
-cluster these terms are bounded. Clusters of similar size are padded and computed together.
+cluster these terms are bounded. Clusters of similar size are padded and computed together, by
+NumPy: a fit asks some hundred times, for which compiling does not pay.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
-
-from jbt import quick_compilation
-from jbt.kernel import padding
+from jaxtyping import Float
 
 if TYPE_CHECKING:
     from jbt.estimators.mixed import Mixed
@@ -111,11 +108,16 @@ def _rounded(n: np.ndarray) -> np.ndarray:
 
 
 def likelihood(*arrays: np.ndarray) -> tuple[Any, ...]:
-    """The results of `_terms` for the n clusters of a block, some at a time.
+    """The marginal log-likelihood of the n clusters of a block, some at a time.
 
     Args:
       arrays: logits [n, r], sds [q] of the columns, columns [n, r, q], shown and wins [n, r], and
         the modes [n, q] to start at.
+
+    Returns:
+      Its sum; its gradient in the logits [n, r], and in the sds of the columns [n, q]; minus its
+      second derivative in the logits [n, r, r], without the part of the expansion; and the modes of
+      the effects [n, q], in units of their sd.
     """
     logits, sds, columns, shown, wins, mode = arrays
     n, r, q = columns.shape
@@ -123,119 +125,123 @@ def likelihood(*arrays: np.ndarray) -> tuple[Any, ...]:
     results = []
     for start in range(0, n, step):
         some = slice(start, start + step)
-        chunk = [v[some] for v in (logits, columns, shown, wins, mode)]
-        size = step if n > step else padding.size(n)
-        fill = size - len(chunk[0])
-        padded = [np.pad(v, [(0, fill)] + [(0, 0)] * (v.ndim - 1)) for v in chunk]
-        got = jax.device_get(_terms(sds, *padded))
-        results.append([got[0], *(v[: size - fill] for v in got[1:])])
-    value = float(sum(result[0] for result in results))
-    return value, *(np.concatenate(parts) for parts in list(zip(*results, strict=True))[1:])
+        density = _Density(logits[some], columns[some] * sds, shown[some], wins[some])
+        results.append(_terms(density, columns[some], density.modes(mode[some])))
+    value, *rest = zip(*results, strict=True)
+    return float(np.concatenate(value).sum()), *map(np.concatenate, rest)
 
 
-@quick_compilation.jit
-def _terms(sds: Array, *clusters: Array) -> tuple[Array, ...]:
-    """`_of_cluster` of every cluster, the log-likelihoods summed."""
-    value, *rest = jax.vmap(lambda logits, *data: _of_cluster(logits, sds, *data))(*clusters)
-    return value.sum(), *rest
+@dataclass(frozen=True, eq=False)
+class _Density:
+    """Log-density of the verdicts of n clusters and their effects, these in units of their sd."""
 
+    logits: Float[np.ndarray, "n r"]
+    scaled: Float[np.ndarray, "n r q"]
+    shown: Float[np.ndarray, "n r"]
+    wins: Float[np.ndarray, "n r"]
 
-class _Density(NamedTuple):
-    """Log-density of a cluster's verdicts and its effects, these in units of their sd."""
+    def some(self, chosen: np.ndarray) -> _Density:
+        """That of some clusters."""
+        return _Density(*(v[chosen] for v in vars(self).values()))
 
-    logits: Float[Array, " r"]
-    scaled: Float[Array, "r q"]
-    shown: Float[Array, " r"]
-    wins: Float[Array, " r"]
+    def at(self, mode: Float[np.ndarray, "n q"]) -> Float[np.ndarray, " n"]:
+        eta = self.logits + _times(self.scaled, mode)
+        of_verdicts = self.wins * eta - self.shown * np.logaddexp(0, eta)
+        return of_verdicts.sum(1) - (mode**2).sum(1) / 2
 
-    def at(self, mode: Float[Array, " q"]) -> Float[Array, ""]:
-        eta = self.logits + self.scaled @ mode
-        return self.wins @ eta - self.shown @ jax.nn.softplus(eta) - mode @ mode / 2
-
-    def precision(self, weight: Float[Array, " r"]) -> Float[Array, "q q"]:
+    def precision(self, weight: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n q q"]:
         """Minus the second derivative in the effects."""
-        eye = jnp.eye(self.scaled.shape[1], dtype=weight.dtype)
-        return eye + (self.scaled * weight[:, None]).T @ self.scaled
+        across = self.scaled.transpose(0, 2, 1)
+        return np.eye(len(across[0])) + across @ (self.scaled * weight[..., None])
 
-    def newton(self, mode: Float[Array, " q"]) -> Float[Array, " q"]:
-        """Newton's step to the largest density."""
-        p = jax.nn.sigmoid(self.logits + self.scaled @ mode)
-        gradient = self.scaled.T @ (self.wins - self.shown * p) - mode
-        return jnp.linalg.solve(self.precision(self.shown * p * (1 - p)), gradient)
+    def newton(self, mode: Float[np.ndarray, "n q"]) -> Float[np.ndarray, "n q"]:
+        """Newton's steps to the largest densities."""
+        from scipy.special import expit
 
-    def mode(self, start: Float[Array, " q"]) -> Float[Array, " q"]:
-        """The effects of the largest density, by Newton's method with shorter steps where it
-        falls."""
+        p = expit(self.logits + _times(self.scaled, mode))
+        gradient = _times(self.scaled.transpose(0, 2, 1), self.wins - self.shown * p) - mode
+        precision = self.precision(self.shown * p * (1 - p))
+        return np.linalg.solve(precision, gradient[..., None])[..., 0]
 
-        def inner(state: tuple[Array, ...]) -> tuple[Array, ...]:
-            mode, height, length, _, count = state
-            step = length * self.newton(mode)
-            new = self.at(mode + step)
-            good = new >= height - INNER_TOLERANCE
-            length = jnp.where(good, jnp.minimum(1, 2 * length), length / 4)
-            mode, height = jnp.where(good, mode + step, mode), jnp.where(good, new, height)
-            return mode, height, length, jnp.abs(step).max(initial=0), count + 1
+    def modes(self, start: Float[np.ndarray, "n q"]) -> Float[np.ndarray, "n q"]:
+        """The effects of the largest densities, by Newton's method with shorter steps where they
+        fall."""
+        mode, height, length = start.copy(), self.at(start), np.ones(len(start))
+        going = np.arange(len(start))
+        for _ in range(INNER_STEPS):
+            left = self.some(going)
+            step = length[going, None] * left.newton(mode[going])
+            new = left.at(mode[going] + step)
+            good = new >= height[going] - INNER_TOLERANCE
+            mode[going[good]] += step[good]
+            height[going[good]] = new[good]
+            length[going] = np.where(good, np.minimum(1, 2 * length[going]), length[going] / 4)
+            going = going[abs(step).max(1, initial=0) > INNER_TOLERANCE]
+            if not len(going):
+                break
+        return mode
 
-        def going(state: tuple[Array, ...]) -> Array:
-            return (state[3] > INNER_TOLERANCE) & (state[4] < INNER_STEPS)
 
-        one = jnp.ones((), start.dtype)
-        first = start, self.at(start), one, jnp.inf * one, jnp.zeros((), int)
-        return jax.lax.while_loop(going, inner, first)[0]
+def _terms(
+    density: _Density, columns: Float[np.ndarray, "n r q"], mode: Float[np.ndarray, "n q"]
+) -> tuple[np.ndarray, ...]:
+    """The results of `likelihood` at the modes, a log-likelihood for each cluster.
 
-
-def _of_cluster(
-    logits: Float[Array, " r"],
-    sds: Float[Array, " q"],
-    columns: Float[Array, "r q"],
-    shown: Float[Array, " r"],
-    wins: Float[Array, " r"],
-    start: Float[Array, " q"],
-) -> tuple[Array, ...]:
-    """The likelihood of one cluster.
-
-    The gradient is written out, which halves the time that JAX's own takes, and is exact at the
-    mode. Let V be the posterior covariance of the rows' logits, and G the log-likelihood without
-    the density at the mode. G is a function of V and of the rows' weights, which change with the
-    logits at the mode.
-
-    Returns:
-      The marginal log-likelihood; its gradient in the logits, and in the sds of the columns; minus
-      its second derivative in the logits, without the part of G; and the mode of the effects, in
-      units of their sd.
+    Let V be the posterior covariance of the rows' logits, and G the log-likelihood without the
+    density at the mode. G is a function of V and of the rows' weights, which change with the logits
+    at the mode. The gradient is exact there.
     """
-    density = _Density(logits, columns * sds, shown, wins)
-    mode = density.mode(start)
-    eta = logits + density.scaled @ mode
-    p = jax.nn.sigmoid(eta)
+    from scipy.special import expit
+
+    wins, shown = density.wins, density.shown
+    p = expit(density.logits + _times(density.scaled, mode))
     residual, of_one = wins - shown * p, p * (1 - p)
     weight = shown * of_one
     third, fourth = weight * (1 - 2 * p), weight * (1 - 6 * of_one)
     fifth = third * (1 - 12 * of_one)
-    root = jnp.linalg.cholesky(density.precision(weight))
-    half = jax.scipy.linalg.solve_triangular(root, density.scaled.T, lower=True)
-    covariance = half.T @ half
-    variance = jnp.diagonal(covariance)
+    root = np.linalg.cholesky(density.precision(weight))
+    inverse = np.linalg.inv(root)
+    half = inverse @ density.scaled.transpose(0, 2, 1)
+    covariance = half.transpose(0, 2, 1) @ half
+    squares, variance = covariance * covariance, _diagonal(covariance)
     skew = third * variance
-    pulled, cubed = covariance @ skew, covariance**3 @ third
-    terms = -fourth @ variance**2 / 8 + skew @ pulled / 8 + third @ cubed / 12
-    bounded = jnp.tanh(terms / LARGEST_TERMS)
-    value = density.at(mode) - jnp.log(jnp.diagonal(root)).sum() + LARGEST_TERMS * bounded
+    pulled, cubed = _times(covariance, skew), _times(squares * covariance, third)
+    terms = (-fourth * variance**2 / 8 + skew * pulled / 8 + third * cubed / 12).sum(1)
+    bounded = np.tanh(terms / LARGEST_TERMS)
+    value = density.at(mode) - np.log(_diagonal(root)).sum(1) + LARGEST_TERMS * bounded
 
     # Derivatives of G: in V (without the determinant), in the weights, in the logits at the mode.
-    by_covariance = jnp.outer(third, third) * covariance**2 / 4 + jnp.outer(skew, skew) / 8
-    by_covariance += jnp.diag(third * pulled - fourth * variance) / 4
-    by_covariance *= 1 - bounded**2
-    met = by_covariance @ half.T
-    by_weight = -variance / 2 - ((half.T @ (half @ met)) * half.T).sum(1)
+    inside = 1 - bounded[:, None] ** 2
+    by_covariance = _outer(third / 4, third) * squares + _outer(skew / 8, skew)
+    _diagonal(by_covariance)[:] += (third * pulled - fourth * variance) / 4
+    by_covariance *= inside[..., None]
+    by_weight = -variance / 2 - ((covariance @ by_covariance) * covariance).sum(2)
     of_terms = fourth * (variance * pulled / 4 + cubed / 6) - fifth * variance**2 / 8
-    by_eta = third * by_weight + (1 - bounded**2) * of_terms
+    by_eta = third * by_weight + inside * of_terms
     # The mode follows the logits and the sds.
-    of_logits = residual + by_eta - weight * (covariance @ by_eta)
-    lifted = jax.scipy.linalg.solve_triangular(root, half, lower=True, trans=1)
-    turned = jax.scipy.linalg.solve_triangular(root, met.T, lower=True, trans=1).T
-    by_scaled = 2 * (turned - weight[:, None] * (covariance @ turned)) - weight[:, None] * lifted.T
-    of_sds = (columns * by_scaled).sum(0) + mode * (columns.T @ of_logits)
-    of_sds += (lifted @ by_eta) * (columns.T @ residual)
-    marginal_weight = jnp.diag(weight) - weight[:, None] * covariance * weight
+    of_logits = residual + by_eta - weight * _times(covariance, by_eta)
+    lifted = half.transpose(0, 2, 1) @ inverse
+    turned = by_covariance @ lifted
+    pulled_back = turned - weight[..., None] * (covariance @ turned)
+    by_scaled = 2 * pulled_back - weight[..., None] * lifted
+    of_effects = columns.transpose(0, 2, 1)
+    of_sds = (columns * by_scaled).sum(1) + mode * _times(of_effects, of_logits)
+    of_sds += _times(lifted.transpose(0, 2, 1), by_eta) * _times(of_effects, residual)
+    marginal_weight = -_outer(weight, weight) * covariance
+    _diagonal(marginal_weight)[:] += weight
     return value, of_logits, of_sds, marginal_weight, mode
+
+
+def _times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """[n, r, q] times [n, q]."""
+    return (matrices @ vectors[..., None])[..., 0]
+
+
+def _outer(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """[n, r] and [n, s] -> [n, r, s]."""
+    return a[:, :, None] * b[:, None]
+
+
+def _diagonal(matrices: np.ndarray) -> np.ndarray:
+    """[n, r] a view of the diagonals, to be read and written."""
+    return np.einsum("nii->ni", matrices)

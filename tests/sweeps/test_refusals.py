@@ -1,4 +1,4 @@
-"""Options that make no sense are refused before anything runs.
+"""Options that make no sense are refused in one line before anything runs, and nothing is written.
 
 refusals.csv lists a sweep, options of its smoke preset, and a part of what is said.
 """
@@ -26,4 +26,6 @@ def test_wrong_options_are_refused(row, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(run, "fill", None)  # nothing may be simulated
     options = ["--preset", "smoke", "--out", str(tmp_path), *shlex.split(row["options"])]
     assert run.main(sweep, options) == 2
-    assert row["message"] in capsys.readouterr().err
+    (line,) = capsys.readouterr().err.splitlines()
+    assert row["message"] in line
+    assert not list(tmp_path.iterdir())

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 from scipy.stats import beta
 
-from jbt import gate, pools, twins
+from jbt import gate, pools
 from jbt.experiments.table import Table
 from jbt.simulation import simulate
 from sweeps import gate as sweep
@@ -44,7 +44,6 @@ def test_recalls_and_rates_belong_together(simulated):
     np.testing.assert_allclose(
         simulated["naive_recall"][same], simulated["bias_aware_recall"][same], atol=1e-6
     )
-    assert simulated["labels_used"].max() <= SMOKE.n_anchors[-1]
     # Recall rises where a draw of members favours bias-aware.
     ahead = simulated["right_member"] - simulated["wrong_member"]
     np.testing.assert_array_equal(ahead > 1e-6, rises)
@@ -68,40 +67,17 @@ def test_a_legitimate_covariate_leaves_the_verdicts_as_they_are():
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["gaussian", "statement_bank"])
-def test_another_covariate_in_the_place_of_style(kind):
+def test_another_covariate_is_as_correlated_as_asked(kind):
     s = dataclasses.replace(LEGITIMATE, pool=kind, n_items=30, k=5)
 
     @jax.jit
     @jax.vmap
-    def draw(seed, rho):
-        condition, key = {"rho": rho}, jax.random.key(seed)
-        spurious = s.drawn(key, condition)
-        return spurious, sweep.with_another_covariate(key, spurious, condition)
+    def draw(seed):
+        condition, key = {"rho": jax.numpy.asarray(0.79)}, jax.random.key(seed)
+        return sweep.with_another_covariate(key, s.drawn(key, condition), condition)
 
-    seeds = np.tile(np.arange(20), 2)
-    judged, fitted = draw(seeds, jax.numpy.array(np.repeat([0.0, 0.79], 20), float))
-    for array in jax.tree.leaves(judged):  # whatever is corrected for, the judge sees one pool
-        np.testing.assert_array_equal(array[:20], array[20:])
-    np.testing.assert_array_equal(fitted.quality, judged.quality)
-    x, style = fitted.design.covariates, judged.design.covariates
-    np.testing.assert_array_equal(x[:20], style[:20])
-    assert set(np.ravel(style)) == {0, 1}
-    correlations = np.asarray(jax.vmap(pools.realised_correlation)(fitted))[20:]
+    correlations = jax.vmap(pools.realised_correlation)(draw(np.arange(20)))
     assert correlations.mean() == pytest.approx(0.79, abs=0.05)
-    if kind == "statement_bank":
-        assert np.abs(jax.vmap(pools.realised_correlation)(judged)).max() < 0.12
-
-
-def test_settings_that_depend_on_others():
-    assert LEGITIMATE.max_correlation == twins.MAX_CORRELATION
-    full = Gate.at().decided()
-    assert (full.rho, full.max_correlation) == (sweep.CORRELATIONS, None)
-    swapped = Gate.at(legitimate="covariate").decided()
-    assert (swapped.rho, swapped.max_correlation) == ((0.0, 0.79), None)
-    (group,) = dataclasses.replace(LEGITIMATE, interaction=0.5).groups()
-    bias, grows = (group.conditions[name] for name in ("bias", "interaction"))
-    assert bias.tolist() == [twins.twin(name).bias for name in group.labels["judge"]]
-    assert grows.tolist() == [0.5] * len(bias)
 
 
 def test_rates_are_ratios_over_pools():
@@ -117,7 +93,6 @@ def test_rates_are_ratios_over_pools():
     expected = (enable[..., 0] * inside).sum() / inside.sum()
     assert table.estimate["enable_rate"] == pytest.approx(expected)
     assert table.ci_low["enable_rate"] < expected < table.ci_high["enable_rate"]
-    assert table.n_pools["enable_rate"] == inside.any(0).sum()
 
 
 @pytest.mark.heavy
@@ -141,5 +116,3 @@ def test_counts_of_a_study_of_the_papers_size():
         of_count = ends[np.isclose(drawn, count)]
         assert len(of_count)
         np.testing.assert_allclose(of_count, upper, atol=5e-4)
-    naive = [beta(n + 1, 60 - n).ppf(0.975) for n in np.rint(drawn)]
-    np.testing.assert_allclose(ends, naive)

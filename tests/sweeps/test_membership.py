@@ -36,11 +36,9 @@ def test_the_table_of_memberships():
     assert only(table, quantity="inside", bin=0.5, **of).estimate == pytest.approx(0.5)
     gap = only(table, quantity="estimated_minus_inside", bin=0.0, **of)
     assert gap.estimate == pytest.approx(0.05 - 1 / 30)
-    assert gap.ci_low < gap.estimate < gap.ci_high
     assert set(table.bin.dropna()) == {0.0, 0.5}  # those that hold items
     assert only(table, quantity="score_kept", **of).estimate == pytest.approx(0.99)
     assert not len(where(table, quantity="score_kept", budget=870))
-    assert set(DRAWN.headline(table).bin.isna()) == {True}
 
 
 def test_reliability_counts_items_by_their_membership():

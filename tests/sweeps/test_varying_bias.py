@@ -41,12 +41,6 @@ def test_the_table_has_benefits_and_their_crossings():
     assert crossing[1.0] == pytest.approx(0.6, abs=1e-3)
     benefit = where(local, quantity="benefit", rho=0.2)
     assert benefit.estimate.tolist() == pytest.approx([0.1, 0.2], abs=1e-3)
-    adaptive = where(
-        table, rule="top_k_aware", quantity="crossing", model="bias_aware", design="unpaired"
-    )
-    assert adaptive.budget.tolist() == [16, 16]
-    naive = where(table, model="naive", design="unpaired")
-    assert set(naive.quantity) == {"recall"}
 
 
 @pytest.mark.heavy
@@ -56,23 +50,20 @@ def test_methods_are_estimators_of_the_same_verdicts():
     group = by_name["gaussian-0.4-unpaired-naive-bias_aware-all"]
     # Both kinds of pool are one program, and the models as well.
     assert is_program_of(group, by_name["statement_bank-0-unpaired-naive-bias_aware-all"])
-    found = simulate(group.experiment, group.conditions, range(3))
-    naive, at = 0, 1
+    found = simulate(group.experiment, group.conditions, range(2))
     condition = {
-        name: jax.numpy.asarray(v[at] if np.ndim(v) else v, "float32")
+        name: jax.numpy.asarray(v[1] if np.ndim(v) else v, "float32")
         for name, v in group.conditions.items()
     }
-    for i in range(3):
+    for i in range(2):
         key = jax.random.fold_in(jax.random.key(0), i)
         pool = varying_bias.gaussian(stream(key, "pool"), condition)
         oracle = twins.answers(key, pool, condition)
         verdicts = judges.reveal(oracle, pairs.every_pair(pool))
-        recalls = []
-        for estimate in (estimators.naive, estimators.bias_aware):
+        for model, estimate in enumerate((estimators.naive, estimators.bias_aware)):
             fit = estimate(verdicts, pool.design, Prior(1.0, 0.1))
-            recalls.append(float(metrics.top_k_recall(fit.parameters.theta, pool.quality, 5)))
-        assert found["recall"][i, naive, -1] == pytest.approx(recalls[0])
-        assert found["recall"][i, at, -1] == pytest.approx(recalls[1])
+            recall = float(metrics.top_k_recall(fit.parameters.theta, pool.quality, 5))
+            assert found["recall"][i, model, -1] == pytest.approx(recall)
 
 
 @pytest.mark.heavy
@@ -85,7 +76,6 @@ def test_contents_in_both_forms_have_as_many_verdicts():
     condition = {name: jax.numpy.asarray(value) for name, value in condition.items()}
     alone = varying_bias.gaussian(stream(key, "x"), condition)
     both = pools.in_both_forms(alone)
-    assert both.design.covariates[:, 0].tolist() == [0.0] * 30 + [1.0] * 30
     np.testing.assert_array_equal(both.quality, alone.quality)
     verdicts = varying_bias.verdicts_of(key, both, condition)
     assert float(verdicts.shown.sum()) == ALL

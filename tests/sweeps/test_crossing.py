@@ -34,7 +34,6 @@ def test_without_padding_it_is_the_run(tmp_path):
     "kind",
     [
         heavy({}),
-        nightly({"covariate": "binary", "max_correlation": 0.5, "rho": (0.0, 0.1)}),
         nightly({"pool": "statement_bank", "discrimination": 0.3}),
     ],
 )

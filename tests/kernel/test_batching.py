@@ -35,11 +35,8 @@ def arguments(*leading):
     ("axes", "leading"),
     [
         ((), ((), (), ())),
-        (((0, 0, 0),), ((5,), (5,), (5,))),
         (((0, None, None),), ((5,), (), ())),  # what all problems share is not copied
         (((1, -1, None), (None, None, 0)), ((5,), (5,), (2,))),  # axes elsewhere than in front
-        # pools outside, conditions inside; the matrix is the pool's, the scale the condition's
-        (((0, 0, None), (None, 0, 0)), ((5,), (5, 2), (2,))),
         (((0, None, 0), (None, 0, 0)), ((5,), (2,), (5, 2))),
         (((0, 0, 0), (0, None, 0), (None, 0, None)), ((5, 2), (5, 6), (5, 2))),
     ],
@@ -69,16 +66,6 @@ def test_what_all_problems_share_and_what_is_no_array_of_floats():
     out = jax.vmap(added, in_axes=(0, None, 0))(jnp.ones((3, 2)), None, jnp.arange(3))
     assert_array_equal(out, [1, 2, 3])
 
-    def times(x, *, factor):
-        return x * factor
-
-    # Equal options of other types are others, and numbers of Python have no weak type.
-    assert batch_last(times, factor=1)(np.int32(3)).dtype == np.int32
-    assert batch_last(times, factor=1.0)(np.int32(3)).dtype == np.float32
-    product = batch_last(lambda x, y: x * y)
-    for y in (np.float16(3), np.float32(3)):
-        assert product(2.0, y) == jax.jit(product)(2.0, y) == 6
-
 
 def test_groups_on_a_cpu_are_one_batch(monkeypatch):
     monkeypatch.setattr(batching, "CPU_PROBLEMS", 4)
@@ -95,34 +82,3 @@ def test_groups_on_a_cpu_are_one_batch(monkeypatch):
     assert_array_equal(out["n"], np.zeros(11))
     assert_array_equal(out["shared"], np.full(11, 2.0))
     assert 4 in sizes
-
-
-def test_python_runs_it_twice_however_deep_the_vmaps_and_calls_share_programs():
-    sizes = []
-
-    def scaled(values, factor, *, power):
-        sizes.append(values.shape[-1])
-        return values * factor**power
-
-    x, factor = np.arange(24.0, dtype="float32").reshape(2, 3, 4), np.float32([2, 3])
-    deep = jax.vmap(jax.vmap(jax.vmap(batch_last(scaled, power=2), (0, None)), (0, None)))
-    assert_array_equal(jax.jit(deep)(x, factor), x * factor[:, None, None] ** 2)
-    assert sizes == [1, 24]  # for the shapes of one problem, and with all problems
-    sizes.clear()
-    for value in (1.0, 2.0):
-        assert batch_last(scaled, power=3)(np.float32(value), np.float32(2)) == 8 * value
-    assert sizes == [1, 1]  # the second call compiles nothing
-
-
-def test_without_jit_and_where_nan_is_an_error():
-    root = batch_last(lambda x: jnp.log(x))
-    with jax.disable_jit():
-        assert root(1.0) == 0
-        assert jax.vmap(root)(jnp.ones(3)).shape == (3,)
-    with jax.debug_nans(True), pytest.raises(FloatingPointError):
-        root(-1.0)
-
-
-def test_there_are_no_derivatives():
-    with pytest.raises(NotImplementedError, match="batch_last"):
-        jax.grad(lambda x: batch_last(lambda v: v * 2)(x))(1.0)

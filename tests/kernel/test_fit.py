@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from support import panels, problems
-from support.marks import heavy
 from support.problems import D, M
 
 from jbt import runtime
 from jbt.kernel import model
 from jbt.kernel.fit import fit_map, fit_mle
-from jbt.types import Comparisons, Design, Parameters, Prior, Status, Variant
+from jbt.types import Comparisons, Design, Parameters, Prior, Status
 
 SEEDS = range(60)
 
@@ -36,7 +35,7 @@ def optimum(kind, shared: bool, seed: int):
 
 @pytest.mark.parametrize(
     ("kind", "shared"),
-    [(problems, False), (problems, True), (panels, True), heavy(panels, False)],
+    [(problems, False), (problems, True), (panels, True)],
 )
 def test_map_is_the_optimum_of_the_explicit_design_matrix(kind, shared):
     qs, fit, betas = fit_batch(kind, shared, "float64", SEEDS)
@@ -55,35 +54,18 @@ def test_map_is_the_optimum_of_the_explicit_design_matrix(kind, shared):
             assert_allclose(betas[i, M : M + q.d], c, atol=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("kind", "shared"), [(problems, False), (problems, True), heavy(panels, True)]
-)
-def test_float32_is_close_to_float64(kind, shared):
-    qs, fit, betas = fit_batch(kind, shared, "float32", SEEDS)
+@pytest.mark.parametrize("shared", [False, True])
+def test_float32_is_close_to_float64(shared):
+    qs, fit, betas = fit_batch(problems, shared, "float32", SEEDS)
     assert (fit.status == Status.CONVERGED).all()
     assert betas.dtype == np.float32
     for i, q in enumerate(qs):
-        expected, hessian, _ = optimum(kind, shared, i)
+        expected, hessian, _ = optimum(problems, shared, i)
         most = np.full(len(expected), 1e-4)
-        if min(q.items.lam, q.items.lam_b) < 0.1:
+        if min(q.lam, q.lam_b) < 0.1:
             most[q.free()] = 1e-3 * np.sqrt(np.diagonal(np.linalg.inv(hessian)))
             most[~q.free()] = 0
-        assert (np.abs(betas[i, kind.places(q)] - expected) <= most).all(), (i, q.items.kind)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_no_fit_holds_a_nan_without_a_flag(dtype):
-    """100,000 pools of every kind, prior precisions from 1e-3 to 1e3."""
-    failed = 0
-    for first in range(0, 100_000, 10_000):
-        seeds = range(10**6 + first, 10**6 + first + 10_000)
-        _, fit, betas = fit_batch(problems, first % 20_000 == 0, dtype, seeds)
-        converged = fit.status == Status.CONVERGED
-        assert np.isfinite(betas[converged]).all()
-        assert np.isfinite(fit.grad_norm[converged]).all()
-        failed += (~converged).sum()
-    assert failed < 10
+        assert (np.abs(betas[i, problems.places(q)] - expected) <= most).all(), (i, q.kind)
 
 
 def small_problem():
@@ -164,48 +146,15 @@ def test_mle_exists_where_linear_programming_says_so(x64, shared):
         assert abs(betas[i, : q.m].mean()) < 1e-12
 
 
-def test_mle_of_a_strongly_connected_win_graph_survives_lopsided_counts(x64):
-    design = Design.build(np.zeros((3, 0)))
-    big = 1e6
-    shown = np.array([[0, big, 1], [0, 0, big], [1, 0, 0]])
-    wins = np.array([[0, big - 1, 1], [0, 0, big - 1], [0, 0, 0]])
-    naive = model.variant("naive", design)
-    fit = mle_once(Comparisons.build(shown, wins), design, naive)
-    assert fit.status == Status.CONVERGED
-    assert fit.grad_norm < 1e-6
-    wins[0, 1] = big  # item 0 now never loses
-    assert mle_once(Comparisons.build(shown, wins), design, naive).status == Status.DOES_NOT_EXIST
-
-
-@pytest.mark.parametrize(("dtype", "offset"), [("float64", 2.0**30), ("float32", 2.0**29)])
-def test_a_large_offset_of_a_covariate_costs_nothing(dtype, offset):
+def test_a_large_offset_of_a_covariate_costs_nothing(x64):
     rng = np.random.default_rng(3)
     shown, x = 1 - np.eye(6), rng.integers(-256, 257, (6, 1)) / 64.0
-    x = x if dtype == "float64" else 4096 * x.round()  # so that the sum with the offset is exact
-    wins = (rng.random((6, 6)) < 0.5) * shown
-    with runtime.precision(dtype):
-        verdicts, prior = Comparisons.build(shown, wins, dtype), Prior(1.0, 1e-6)
-        designs = [Design.build(jnp.asarray(v, dtype)) for v in (x, x + offset)]
-        variant = model.variant("bias_aware", designs[0])
-        near, far = (fit_once(verdicts, design, prior, variant) for design in designs)
-        assert far.status == Status.CONVERGED
-        assert_allclose(far.parameters.flat(), near.parameters.flat(), atol=2e-6)
-
-
-@pytest.mark.parametrize("lam_b", [1e-3, 1e-12])
-def test_float32_follows_a_kappa_that_hardly_any_verdict_holds(lam_b):
-    """The first shown always wins: kappa ends where 1 - p is far below the resolution of 1."""
-    shown, found = 1 - np.eye(6), {}
-    for dtype in ("float32", "float64"):
-        with runtime.precision(dtype):
-            design = Design.build(jnp.zeros((6, 0), dtype))
-            comparisons = Comparisons.build(shown, shown, dtype)
-            variant = model.variant("bias_aware", design)
-            fit = fit_once(comparisons, design, Prior(1.0, lam_b), variant)
-            assert fit.status == Status.CONVERGED
-            found[dtype] = float(fit.parameters.kappa)
-    assert found["float64"] > 5 - np.log10(lam_b)
-    assert found["float32"] == pytest.approx(found["float64"], rel=1e-3)
+    verdicts = Comparisons.build(shown, (rng.random((6, 6)) < 0.5) * shown)
+    designs = [Design.build(v) for v in (x, x + 2.0**30)]
+    variant = model.variant("bias_aware", designs[0])
+    near, far = (fit_once(verdicts, design, Prior(1.0, 1e-6), variant) for design in designs)
+    assert far.status == Status.CONVERGED
+    assert_allclose(far.parameters.flat(), near.parameters.flat(), atol=2e-6)
 
 
 def test_each_content_may_have_a_prior_of_its_own(x64):
@@ -219,20 +168,3 @@ def test_each_content_may_have_a_prior_of_its_own(x64):
     assert_allclose(jnp.where(free, score, 0), pull, atol=1e-8)
     assert fit.status == Status.CONVERGED
     assert jnp.abs(fit.parameters.theta).max() > 0.1
-
-
-def test_what_is_refused(x64):
-    comparisons, design, prior, variant = small_problem()
-    one = jnp.ones((1, 1))
-    single = jax.tree.map(lambda v: v.astype(jnp.float32), comparisons)
-    rough = Design.build(np.zeros((3, 0), np.float32))
-    zero = jnp.zeros((3, 3), jnp.float32)
-    no_bias = Variant(jnp.zeros(0, bool), jnp.array(False))
-    for call, message in (
-        (lambda: fit_map(Comparisons(one, one), design, prior, variant), r"\[8, 8\]"),
-        (lambda: fit_map(single, design, prior, variant), "one precision"),
-        (lambda: fit_map(comparisons, design, prior, variant, solver="sgd"), "newton, lbfgs"),
-        (lambda: fit_mle(Comparisons(zero, zero), rough, no_bias), "need float64, got float32"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            call()

@@ -1,7 +1,6 @@
 """One problem's rows in NumPy: the fits of the kernel, to rounding, and what they leave open."""
 
 import itertools
-from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -49,18 +48,6 @@ def test_the_posterior_is_largest_where_the_kernel_finds_it(scale, lam, decided,
         assert top.status == Status.CONVERGED
         np.testing.assert_allclose(top.beta, expected, rtol=0, atol=1e-12 * (1 + 9 / lam**0.5))
         np.testing.assert_allclose(top.logits, listed.logits(top.beta), atol=1e-9)
-
-
-def test_a_start_goes_on_where_a_content_lost_its_verdicts(x64):
-    """Its place moves no logit of a verdict, however far out it stands."""
-    rows = Listed.of(drawn(0, decided=True), M)
-    free, precision = np.ones(M + D + 1, bool), np.full(M + D + 1, 1e-3)
-    start = rows.top(free, precision).beta
-    left = (rows.first != 0) & (rows.second != 0)
-    without = replace(rows, shown=rows.shown * left, wins=rows.wins * left)
-    again, cold = (without.top(free, precision, at) for at in (start, None))
-    assert again.status == cold.status == Status.CONVERGED
-    np.testing.assert_allclose(again.beta, cold.beta, atol=1e-9)
 
 
 @pytest.mark.heavy
@@ -117,27 +104,3 @@ def test_directions_that_have_no_finite_top_of_several_judges():
         free[[n + g for g in known]] = False
         rows = Listed(n, first, second, columns, np.ones(len(judge)), wins)
         assert len(identifiability.undetermined(rows.top(free), free)) == count
-
-
-def test_the_information_is_that_of_the_design_matrix():
-    rows = Listed.of(drawn(4), M)
-    z = np.column_stack([np.eye(M)[rows.first] - np.eye(M)[rows.second], rows.columns])
-    beta = np.random.default_rng(0).normal(size=M + D + 1)
-    residual, weight = rows.moments(rows.logits(beta))
-    p = 1 / (1 + np.exp(-z @ beta))
-    np.testing.assert_allclose(residual, rows.wins - rows.shown * p, atol=1e-12)
-    np.testing.assert_allclose(rows.score(residual), z.T @ residual, atol=1e-10)
-    information = z.T * (rows.shown * p * (1 - p)) @ z
-    np.testing.assert_allclose(rows.information(weight), information, atol=1e-10)
-    free = np.arange(M + D + 1) != M
-    inverse = rows.inverse_hessian(beta, np.full(M + D + 1, 2.0), free)
-    seen = np.flatnonzero(free & (np.arange(M + D + 1) != M - 1))
-    hessian = information + 2 * np.eye(M + D + 1)
-    np.testing.assert_allclose(
-        inverse[np.ix_(seen, seen)], np.linalg.inv(hessian[np.ix_(seen, seen)]), atol=1e-12
-    )
-    assert not inverse[[M - 1, M]].any()
-    # Far out nothing cancels: the loser's chance is its odds.
-    far = Listed(2, np.array([0]), np.array([1]), np.zeros((1, 0)), np.ones(1), np.ones(1))
-    residual, weight = far.moments(np.array([60.0]))
-    np.testing.assert_allclose([residual[0], weight[0]], np.exp(-60), rtol=1e-12)

@@ -8,12 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.random import default_rng
-from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import ndtr
+from numpy.testing import assert_array_equal
 from scipy.stats import multivariate_normal
 
 from jbt import runtime
-from jbt.kernel import laplace, membership, metrics
+from jbt.kernel import laplace, membership
 from jbt.types import Parameters
 
 ESTIMATES = {
@@ -90,41 +89,8 @@ def test_few_draws_are_unbiased():
     assert spread["shifts"].mean() < spread["counted"].mean() * 0.7
 
 
-def test_sobol_points_are_spread_evenly():
-    """One point of each coordinate in each of S equal cells; shifted, two at the most."""
-    draws = 1024  # in two chunks
-    z = membership.sobol_normals(draws, 5, "float32")
-    points = np.concatenate(list(ndtr(np.asarray(z, float))), 1)
-    assert (np.sort((points * draws).astype(int), 1) == np.arange(draws)).all()
-    moved = membership.shifted(jax.random.key(0), z)
-    assert np.isfinite(moved).all()
-    assert (moved != z).all((0, 2)).all()
-    points = np.concatenate(list(ndtr(np.asarray(moved, float))), 1)
-    for row in (points * draws).astype(int):
-        assert np.bincount(row, minlength=draws).max() <= 2
-
-
 @pytest.mark.heavy
-def test_a_permutation_of_the_rows_is_one_of_the_normals():
-    with runtime.precision("float64"):
-        posterior, _ = enumerated(2)
-        shuffle, signs = np.array([3, 0, 6, 1, 5, 2, 4]), np.array([1, -1, -1, 1, 1, -1, 1.0])
-        mask, top = jnp.ones(5, bool), jnp.asarray(metrics.top_set(posterior.mean.theta, 2))
-
-        def of_set(posterior, _, *rest):
-            return membership.set_probability(posterior, top, *rest)
-
-        for estimate, table in (*ESTIMATES.values(), (of_set, membership.sobol_normals)):
-            z = table(64, 7, "float64")
-            back = np.zeros(z.shape)
-            back[:, shuffle] = z * signs[:, None]
-            one = estimate(posterior, 2, mask, z, lambda r: r[shuffle] * signs[:, None])
-            two = estimate(posterior, 2, mask, jnp.asarray(back))
-            assert_allclose(one, two, atol=1e-12)
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize(("n", "k"), [(5, 1), (30, 15), (120, 40), (300, 290)])
+@pytest.mark.parametrize(("n", "k"), [(5, 1), (300, 290)])
 def test_the_threshold_is_the_sorted_one(n, k):
     """Continuous values, ties at the threshold and everywhere, padding, close together; by
     insertion and by bisection, which serves large M k."""
@@ -143,10 +109,6 @@ def test_the_threshold_is_the_sorted_one(n, k):
         assert_array_equal(jax.jit(kth, static_argnums=1)(values, k), ordered[-k])
     found = jax.jit(membership.boundary, static_argnums=1)(values, k)
     assert_array_equal(found, [ordered[-k], ordered[-k - 1]])
-    # Alone, as a column that is slow to decide makes the others exact too.
-    alone = jax.jit(membership._bisect, static_argnums=1)
-    for column in range(10):
-        assert alone(values[:, [column]], k)[0] == ordered[-k, column]
 
 
 @pytest.mark.parametrize(("estimate", "table"), ESTIMATES.values(), ids=ESTIMATES)
@@ -161,25 +123,6 @@ def test_padding_is_in_no_top_set_and_what_is_not_finite_has_none(estimate, tabl
         assert float(p.sum()) == pytest.approx(k, abs=tolerance)
     improper = laplace.gaussian(parameters, -jnp.eye(5), jnp.ones(5, bool))
     assert np.isnan(estimate(improper, 1, jnp.ones(4, bool), normals)).all()
-
-
-def test_draws_come_in_whole_chunks():
-    for wanted in (1, 2, 7, 64, 1500, 5000):
-        for (_, table), each in zip(ESTIMATES.values(), (1, 2), strict=True):
-            chunks, p, columns = table(wanted, 3, "float32").shape
-            assert p == 3
-            assert wanted <= each * chunks * columns <= wanted + each * chunks
-
-
-@pytest.mark.parametrize(("estimate", "table"), ESTIMATES.values(), ids=ESTIMATES)
-def test_wrong_input(estimate, table):
-    with pytest.raises(ValueError, match="n_samples must be at least 1"):
-        table(0, 3, "float32")
-    parameters = Parameters(jnp.zeros(3), jnp.zeros(0), jnp.zeros(()))
-    post = laplace.gaussian(parameters, jnp.eye(4), jnp.ones(4, bool))
-    for k in (0, 3):
-        with pytest.raises(ValueError, match=r"k must lie in 1\.\.2"):
-            estimate(post, k, jnp.ones(3, bool), table(10, 4, "float32"))
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])

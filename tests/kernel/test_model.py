@@ -8,7 +8,7 @@ from support import panels, problems
 from support.problems import D, M
 
 from jbt.kernel import model
-from jbt.types import Comparisons, Design, Parameters, Prior
+from jbt.types import Comparisons, Design, Parameters
 
 
 @jax.jit
@@ -25,7 +25,7 @@ def products(at, design, verdicts):
 @pytest.mark.parametrize(
     ("kind", "q"),
     [
-        *((problems, problems.random_problem(3, shared=shared)) for shared in (False, True)),
+        (problems, problems.random_problem(3, shared=True)),
         (panels, panels.random_panel(3, shared=True, mixed=True)),
     ],
 )
@@ -47,7 +47,7 @@ def test_products_are_those_of_the_explicit_design_matrix(kind, q, x64):
     assert_allclose(even[np.ix_(own, own)], (z.T * shown / 4) @ z, atol=1e-12)
 
 
-@pytest.mark.parametrize("farthest", [5.0, 29.9, 30.1, 39.0, 60.0, 500.0])
+@pytest.mark.parametrize("farthest", [29.9, 30.1, 500.0])
 @pytest.mark.parametrize("count", [1.0, 1e6])
 def test_both_forms_hold_for_many_verdicts_far_out(count, farthest):
     """Near the logit at which the exponentials of pairs take over, against p by SciPy."""
@@ -67,16 +67,3 @@ def test_both_forms_hold_for_many_verdicts_far_out(count, farthest):
     assert_allclose(total, likelihood, rtol=5e-5)
     for values, exact in zip(found, expected, strict=True):
         assert_allclose(values, exact, rtol=5e-5, atol=1e-5 * count)
-
-
-def test_prior_and_variants(x64):
-    design = Design.build(np.zeros((3, 2)))
-    parameters = Parameters(jnp.array([1.0, 2.0, 0.0]), jnp.array([3.0, 0.0]), jnp.array(2.0))
-    assert model.log_prior(parameters, Prior(2.0, 0.5)) == pytest.approx(-0.5 * (2 * 5 + 0.5 * 13))
-    np.testing.assert_array_equal(
-        model.prior_precision(design, Prior(2.0, 0.5)), [2, 2, 2, 0.5, 0.5, 0.5]
-    )
-    free = {n: model.free_mask(model.variant(n, design), design) for n in model.VARIANTS}
-    assert [int(f.sum()) for f in free.values()] == [3, 5, 4, 6]
-    with pytest.raises(ValueError, match="naive, covariates, position, bias_aware"):
-        model.variant("biased", design)

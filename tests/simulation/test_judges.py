@@ -58,8 +58,6 @@ def within(frequency, p, k=4.5):
 def test_draws_have_the_judge_s_frequencies(pool, same_key_again):
     keys = jax.random.split(jax.random.key(0), DRAWS)
     p = np.asarray(judges.verdict_probability(pool, JUDGE))
-    frozen = jax.vmap(lambda k: judges.frozen_draw(k, pool, JUDGE))(keys)
-    assert within(np.asarray(frozen).mean(0), p)
     draw = jax.vmap(judges.fresh_verdict, in_axes=(0, None, None, None))
     fresh = draw(keys, jnp.asarray(p), jnp.array(2), jnp.array(1))
     assert within(np.asarray(fresh).mean(), p[2, 1])
@@ -94,15 +92,8 @@ def test_noise_belongs_to_the_pair_and_what_is_revealed_is_what_was_shown(pool):
 
 
 def test_known_judges_are_the_conditions_of_an_experiment(x64, pool):
-    assert list(judges.JUDGES) == ["llama", "qwen", "phi", "coder", "unbiased", "unbiased_first"]
     known = [*judges.JUDGES.values(), Judge.of(1.0, interaction=0.4)]
     conditions = judges.conditions(known)
-    assert {name: v.tolist() for name, v in conditions.items()} == {
-        "bias": [1.78, 1.45, 0.34, -0.98, 0.0, 0.0, 1.0],
-        "position": [0.35, 1.08, 0.32, 1.74, 0.0, 1.0, 0.0],
-        "discrimination": [1.0, 1.0, 1.0, 0.1, 1.0, 1.0, 1.0],
-        "interaction": [0.0] * 6 + [0.4],
-    }
     one = Pool(pool.quality, Design.build(pool.design.covariates[:, :1]))
     again = jax.vmap(lambda c: judges.verdict_logits(one, judges.of_condition(c)))(conditions)
     for found, judge in zip(again, known, strict=True):
@@ -118,16 +109,8 @@ def test_the_noise_free_crossing_is_that_of_one_bias():
 
 REFUSED = [
     (lambda p: judges.verdict_probability(p, Judge(jnp.ones(1), 0.0)), r"bias must be \[2\]"),
-    (
-        lambda p: judges.frozen_draw(jax.random.key(0), p, JUDGE, link="cloglog"),
-        "unknown link 'cloglog': one of logit, probit",
-    ),
     (lambda _: judges.conditions([JUDGE]), "a condition holds one bias, got 2"),
     (lambda _: Judge.of(1.0, interaction=np.nan), "interaction must be finite, got"),
-    (
-        lambda _: Judge.of(1.0, interaction=[1.0, 2.0]),
-        r"interaction must be a number or \(1,\), got shape \(2,\)",
-    ),
 ]
 
 
@@ -140,36 +123,10 @@ def test_what_is_refused(call, message, pool):
 # --- the paper's table
 
 
-def test_the_published_judges_are_the_paper_s_table():
-    """Against numbers copied from its table a second time, and what it says of the whole."""
-    p = judges.PUBLISHED
-    by_hand = {
-        "llama": ("Llama-3.1-8B", 1.78, 0.35, 0.50, 0.82, 0.32, 10),
-        "deepseek_chat": ("DeepSeek-chat", 1.00, -2.40, 0.80, 1.00, 0.20, 5),
-        "deepseek_v4_pro": ("DeepSeek-V4-pro", 0.44, 0.01, 1.00, 1.00, 0.00, 2),
-        "claude_haiku": ("Claude-Haiku-4.5", -0.50, 0.05, 0.93, 0.87, -0.07, 3),
-        "coder": ("DeepSeek-Coder-6.7B", -0.98, 1.74, 0.12, 0.08, -0.04, 5),
-    }
-    names = "model c_hat kappa_hat naive_recall bias_aware_recall gain pools source"
-    for name, numbers in by_hand.items():
-        assert tuple(getattr(p[name], n) for n in names.split()) == (*numbers, "Table 1")
-    groups = [j.group for j in p.values()]
-    assert [groups.count(g) for g in ("biased", "neutral", "weak")] == [5, 9, 1]
-    for j in p.values():  # rounded to hundredths each
-        assert j.gain == pytest.approx(j.bias_aware_recall - j.naive_recall, abs=0.0151)
-    # In the table every group is sorted by c_hat.
-    for group in ("biased", "neutral"):
-        c = [j.c_hat for j in p.values() if j.group == group]
-        assert c == sorted(c, reverse=True)
-    # "10 for the locally served ..., 5 for ..., 3 for ..., 2 for ..., 1 for ...".
-    assert sorted(j.pools for j in p.values()) == [1, 1, 2, *[3] * 6, *[5] * 3, *[10] * 3]
-    assert list(judges.GATED) == ["llama", "qwen", "gemini", "deepseek_chat", "gpt_4o_mini"]
-    of_gated = [(float(j.bias[0]), j.position, j.discrimination) for j in judges.GATED.values()]
-    assert of_gated[2:] == [(1.32, -1.30, 1.0), (1.00, -2.40, 1.0), (0.98, -0.84, 1.0)]
-
-
 def test_what_the_paper_says_of_its_table():
     p = judges.PUBLISHED.values()
+    for j in p:  # rounded to hundredths each
+        assert j.gain == pytest.approx(j.bias_aware_recall - j.naive_recall, abs=0.0151)
     competent = [j for j in p if j.group != "weak"]
     naive, c, gain = np.array([[j.naive_recall, j.c_hat, j.gain] for j in competent]).T
     competence = stats.spearman(naive, gain)

@@ -42,8 +42,6 @@ def test_choices_of_comparisons(same_key_again):
             counts = shown[kind > 0]
             assert np.ptp(counts) <= 1
             assert (counts == np.round(counts)).all()
-    none = pools.paired(jax.random.key(0), 5, n_twice=0)
-    assert float(pairs.choose(key, none, 40, 0.5).sum()) == 40  # all of it goes across
 
 
 def test_what_is_left_over_goes_to_every_pair_alike(pool):
@@ -65,18 +63,8 @@ def test_expected_showings_are_those_of_choose_on_average(x64):
     assert_array_equal(limited, pairs.every_pair(made))
     natural = pairs.expected(made, 42, pairs.NATURAL, jnp.inf)
     assert_allclose(natural, pairs.every_pair(made))
-    lonely = pools.paired(jax.random.key(0), 5, n_twice=0)
-    for share, limit in ((0.5, jnp.inf), (1.0, 100)):  # all of it goes across, as in choose
-        assert float(pairs.expected(lonely, 100, share, limit).sum()) == 100
     within = pairs.expected(made, 100, 1.0, 3)
     assert_array_equal(within, 3 * pairs.within_contents(made))
-
-
-def test_the_natural_share_may_be_traced(x64):
-    made = pools.paired(jax.random.key(0), 5, n_twice=2)
-    shares = jnp.array(list(pairs.WITHIN_SHARE.values()))
-    found = jax.vmap(lambda share: pairs.share_of(made, share))(shares)
-    assert_allclose(found, [4 / 42, 0, 1, 0.5])
 
 
 def test_verdicts_are_missing_at_random_with_all_their_showings(same_key_again):
@@ -89,23 +77,3 @@ def test_verdicts_are_missing_at_random_with_all_their_showings(same_key_again):
         n = 40 * 39
         assert abs(found.sum() / 2 - share * n) <= 4 * np.sqrt(n * share * (1 - share))
     assert (left[0.3] <= left[0.8]).all()
-
-
-KEY = jax.random.key(0)
-REFUSED = [
-    (lambda p: pairs.choose(KEY, p, 100, 1.5), r"within_share must lie in 0\.\.1, got 1\.5"),
-    (lambda p: pairs.expected(p, 100, -0.5, 1), r"within_share must lie in 0\.\.1, got -0\.5"),
-    *(
-        (
-            lambda p, share=share: pairs.collected(KEY, pairs.every_pair(p), share),
-            "completeness must lie above 0 and at most at 1",
-        )
-        for share in (0.0, 1.2, np.nan)
-    ),
-]
-
-
-@pytest.mark.parametrize(("call", "message"), REFUSED)
-def test_what_is_refused(call, message, pool, same_key_again):
-    with pytest.raises(ValueError, match=message):
-        call(pool)

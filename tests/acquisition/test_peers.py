@@ -1,9 +1,7 @@
 """Rules that others use, against independent implementations and on small problems."""
 
 import dataclasses
-import functools
 import itertools
-import math
 
 import jax
 import jax.numpy as jnp
@@ -16,10 +14,9 @@ from scipy.special import ndtr
 from scipy.stats import norm
 from support.active import binary_task, score_by, view_of
 
-from jbt.acquisition import Loop, Rule, Task, peers, rules, run
+from jbt.acquisition import Loop, Rule, peers, rules, run
 from jbt.acquisition.picks import bought
 from jbt.kernel.fit import fit_map
-from jbt.types import Design, Pool
 
 KEY = jax.random.key(0)
 pytestmark = pytest.mark.usefixtures("x64", "same_key_again")
@@ -87,16 +84,6 @@ def test_skills_are_those_of_message_passing_game_by_game():
     expected = naive_skills(games, 5, 4)
     assert_allclose(mean, expected[0], rtol=1e-9, atol=1e-12)
     assert_allclose(variance, expected[1], rtol=1e-9)
-    # One verdict: the posterior's exact moments.
-    mean, variance = peers.true_skill(jnp.asarray([[0.0, 1.0], [0.0, 0.0]]), 4)
-    sd = math.sqrt(peers.SKILL_VARIANCE)
-    spread = math.sqrt(1 + peers.SKILL_VARIANCE)
-
-    def moment(power):
-        return quad(lambda x: x**power * norm.pdf(x, scale=sd) * norm.cdf(x / spread), -6, 6)[0]
-
-    assert mean[0] == pytest.approx(2 * moment(1), rel=1e-6)
-    assert variance[0] == pytest.approx(2 * moment(2) - (2 * moment(1)) ** 2, rel=1e-6)
 
 
 def divergence(new, old):
@@ -125,29 +112,6 @@ def test_asap_is_the_expected_divergence_after_a_verdict():
             by_item += p * divergence((m, s), by_rounds[1])
         assert full[i, j] == pytest.approx(by_message, rel=1e-6)
         assert fast[i, j] == pytest.approx(by_item, rel=1e-6)
-
-
-@pytest.mark.nightly
-def test_asap_orders_all_answers_better_than_swiss_rounds_or_chance():
-    """As its authors report, who show curves and no numbers: on 128 pools of 16 answers with 360
-    fresh verdicts, by three standard errors."""
-
-    def pool_of(key):
-        quality_key, run_key = jax.random.split(key)
-        quality = 3 * jax.random.normal(quality_key, (16,))
-        pool = Pool(quality, Design(jnp.zeros((16, 1)), None, jnp.ones(16, bool), 16))
-        task = Task.build(pool, jax.nn.sigmoid(quality[:, None] - quality))
-
-        def agreement(rule):
-            found = run(run_key, task, Loop(rule, 4, 15, protocol="stochastic"), 360)
-            ranks = (a.argsort().argsort() for a in (found.parameters.theta, quality))
-            return jnp.corrcoef(*ranks)[0, 1]
-
-        asap = agreement("asap_fast")
-        return jnp.stack([asap - agreement(rule) for rule in ("swiss", "random")])
-
-    ahead = jax.jit(jax.vmap(pool_of))(jax.random.split(jax.random.key(1), 128))
-    assert (ahead.mean(0) > 3 * ahead.std(0) / 128**0.5).all()
 
 
 def test_expected_best_of_two_is_an_integral():
@@ -212,7 +176,7 @@ def test_a_tournament_finds_the_top_k_of_a_judge_who_never_errs(name, needed):
         assert all(beaten[b].sum() >= 4 for b in best)
 
 
-def test_swiss_rounds_pair_everybody_once_and_equals_first():
+def test_swiss_rounds_pair_everybody_once():
     rng, won = default_rng(0), np.zeros((7, 7))
     for games in range(1, 10):
         i, j = asked(score_by("swiss", after_games(won), KEY))
@@ -221,10 +185,6 @@ def test_swiss_rounds_pair_everybody_once_and_equals_first():
         assert late[[i, j]].sum() == min(2, late.sum())
         won[(i, j) if rng.random() < 0.5 else (j, i)] += 1
         assert np.ptp((won + won.T).sum(1)) <= 2, games
-    won = np.zeros((7, 7))
-    won[0, 1] = won[2, 3] = won[4, 5] = won[6, 1] = 1
-    score = score_by("swiss", after_games(won), KEY)
-    assert score[0, 2] > score[0, 3]  # a winner against a winner
 
 
 def test_counting_rules_ask_whom_their_formulas_name():
@@ -247,39 +207,6 @@ def test_counting_rules_ask_whom_their_formulas_name():
     rank = distance.argsort().argsort() + 1
     score = score_by("accept_reject", view, KEY)
     assert score[:, 0].argmax() == (turns * np.maximum(rank, 2)).argmin()
-
-
-@pytest.mark.heavy
-def test_active_ranking_decides_rightly_what_the_judge_prefers():
-    """Of 60 runs, where an error of 0.1 is promised: at three standard errors 13 may be wrong. A
-    judge with a bias for the third item leads the rule to its own top 2, not to the best."""
-    quality = jnp.array([2.4, 1.0, -0.8, -1.0, -1.5, -2.0, -2.2])
-    pool = Pool(quality, Design(jnp.zeros((7, 2)), None, jnp.ones(7, bool), 7))
-    loop = Loop("active_ranking", 2, 512, protocol="stochastic")
-    view = dataclasses.replace(view_of(0, k=2), design=pool.design)
-
-    @jax.jit
-    @functools.partial(jax.vmap, in_axes=(0, None))
-    def ended(key, bias):
-        utility = quality + bias * (jnp.arange(7) == 2)
-        task = Task.build(pool, jax.nn.sigmoid(utility[:, None] - utility))
-        queries = run(key, task, loop, 28_672).queries
-        counts = bought(queries, queries.first >= 0, task)
-        seen = dataclasses.replace(view, **vars(counts))
-        return counts.wins.sum(1) / counts.shown.sum(1), peers.active_ranking(seen, KEY).max()
-
-    for bias, top, most_wrong in ((0.0, {0, 1}, 13), (3.5, {0, 2}, 0)):
-        share, undecided = ended(jax.random.split(jax.random.key(4), 60), jnp.asarray(bias))
-        assert (undecided == 0).all()
-        found = np.argsort(-np.asarray(share), axis=1)[:, :2]
-        assert sum({*map(int, pair)} != top for pair in found) <= most_wrong
-
-
-def test_double_thompson_contests_the_best():
-    won = 400 * np.triu(np.ones((7, 7)), 1)
-    won[0, 1], won[1, 0] = 210, 190  # the two best are close
-    score = score_by("double_thompson", after_games(won), KEY)
-    assert {*asked(score)} == {0, 1}
 
 
 # --- rules around rules
@@ -351,18 +278,15 @@ def test_verdicts_of_a_parallel_block_are_seen_at_its_end():
 
 
 @pytest.mark.parametrize("name", ["knockout", "insertion"])
-@pytest.mark.parametrize("frozen", [False, True])
-def test_a_tournament_among_errors_goes_on(name, frozen):
-    """No pair is asked for ever, and while pairs are left a match is due."""
+def test_a_tournament_among_errors_goes_on(name):
+    """No pair is asked for ever, and a match is always due."""
     rng, shown, wins = default_rng(0), np.zeros((7, 7)), np.zeros((7, 7))
     quality = rng.permutation(7)
-    for n in range(40 if frozen else 300):
+    for _ in range(300):
         view = view_with(shown, wins, k=2)
-        if frozen:
-            view = dataclasses.replace(view, available=jnp.asarray(shown == 0) & view.available)
         score = np.where(view.available, score_by(name, view, KEY), -np.inf)
-        assert score.max() > 0 or (frozen and n > 20)  # what is left may not matter
+        assert score.max() > 0
         i, j = asked(score)
         shown[i, j] += 1
         wins[i, j] += rng.random() < (0.7 if quality[i] > quality[j] else 0.3)
-    assert (shown + shown.T).max() <= (2 if frozen else 60)
+    assert (shown + shown.T).max() <= 60

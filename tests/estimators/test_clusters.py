@@ -1,8 +1,6 @@
 """The jackknife over clusters: against a dense twin and explicit refits, and by
 what their intervals cover."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -111,37 +109,6 @@ def test_the_jackknife_equals_a_loop_over_clusters(x64):
         exact = np.trace(covariance) ** 2 / (covariance**2).sum()
         assert 0 < planned < 1.02 * exact
         assert 0 < found.df[at] <= 1.001 * planned
-
-
-def test_degrees_of_freedom_of_equal_clusters_are_one_less(x64):
-    """Two contents compared once in each of G clusters: theta's are those of a mean."""
-    n = 20
-    first, zeros = np.arange(n) % 2, np.zeros((n, D))
-    rows = Rows.build(first, 1 - first, zeros, np.full(n, 0.5))
-    listed = Listed.of(rows, M)
-    groups = Groups.of(listed, np.arange(n))
-    found = row_jackknife.jackknife(np.eye(M + D + 1), np.zeros(M + D + 1), listed, groups)
-    np.testing.assert_allclose(found.planned[:2], n - 1)
-    assert not found.planned[2:4].any()  # never compared
-
-
-@pytest.mark.heavy
-def test_one_step_equals_refits_without_each_cluster(x64):
-    rows, cluster = draw(4, 60)
-    cluster = np.minimum(cluster, 50)  # a sixth of all verdicts in one cluster
-    design, variant = design_and_variant()
-    mode = fit(rows, design, PRIOR, variant).parameters
-    names = np.unique(cluster)
-    kept = jnp.asarray(cluster != names[:, None], float)
-    without = jax.vmap(
-        lambda w: dataclasses.replace(rows, shown=rows.shown * w, wins=rows.wins * w)
-    )
-    refits = jax.jit(jax.vmap(lambda r: fit_map(r, design, PRIOR, variant).parameters.flat()))
-    moved = np.asarray(refits(without(kept))) - np.asarray(mode.flat())
-    n = len(names)
-    refitted = np.sqrt(np.diagonal((n - 1) / n * moved.T @ moved))
-    found = np.sqrt(np.diagonal(jackknife(mode, rows, cluster)[1].covariance))
-    np.testing.assert_allclose(found, refitted, rtol=0.03)
 
 
 def test_fixed_parameters_and_unseen_contents_do_not_vary(x64):

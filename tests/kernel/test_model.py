@@ -4,47 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import expit, log_expit
-from support import panels, problems
-from support.problems import D, M
 
 from jbt.kernel import model
 from jbt.types import Comparisons, Design, Parameters
-
-
-@jax.jit
-def products(at, design, verdicts):
-    """Score and information, the score alone, the likelihood, the information at even odds."""
-    return (
-        *model.score_and_information(at, design, verdicts),
-        model.score(at, design, verdicts),
-        model.log_likelihood(at, design, verdicts),
-        model.information_at_even_odds(verdicts, design),
-    )
-
-
-@pytest.mark.parametrize(
-    ("kind", "q"),
-    [
-        (problems, problems.random_problem(3, shared=True)),
-        (panels, panels.random_panel(3, shared=True, mixed=True)),
-    ],
-)
-def test_products_are_those_of_the_explicit_design_matrix(kind, q, x64):
-    verdicts, design, *_ = kind.padded(q)
-    z, (shown, wins), own = q.design_matrix(), q.counts(), kind.places(q)
-    n_judges = len(q.sharing)
-    full, beta = np.zeros(M + (D + 1) * n_judges), np.random.default_rng(1).normal(size=len(own))
-    full[own] = beta
-    at = Parameters.unflat(jnp.asarray(full), M, *[n_judges] * (kind is panels))
-    score, information, alone, likelihood, even = products(at, design, verdicts)
-    logit, p = z @ beta, expit(z @ beta)
-    assert_allclose(score[own], z.T @ (wins - shown * p), atol=1e-11)
-    assert_allclose(alone, score, atol=1e-12)
-    explicit = (z.T * (shown * p * (1 - p))) @ z
-    assert_allclose(information[np.ix_(own, own)], explicit, atol=1e-11)
-    expected = wins @ log_expit(logit) + (shown - wins) @ log_expit(-logit)
-    assert_allclose(likelihood, expected, rtol=1e-13)
-    assert_allclose(even[np.ix_(own, own)], (z.T * shown / 4) @ z, atol=1e-12)
 
 
 @pytest.mark.parametrize("farthest", [29.9, 30.1, 500.0])

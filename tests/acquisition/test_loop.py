@@ -18,7 +18,7 @@ from jbt.acquisition import Loop, choice, run
 
 
 @pytest.mark.heavy
-def test_stochastic_protocol_draws_anew_and_may_repeat():
+def test_stochastic_protocol_draws_verdicts_anew():
     keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(4), i))(jnp.arange(64))
 
     def one(key):

@@ -68,6 +68,21 @@ def test_float32_is_close_to_float64(shared):
         assert (np.abs(betas[i, problems.places(q)] - expected) <= most).all(), (i, q.kind)
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_no_fit_holds_a_nan_without_a_flag(dtype):
+    """100,000 pools of every kind, prior precisions from 1e-3 to 1e3."""
+    failed = 0
+    for first in range(0, 100_000, 10_000):
+        seeds = range(10**6 + first, 10**6 + first + 10_000)
+        _, fit, betas = fit_batch(problems, first % 20_000 == 0, dtype, seeds)
+        converged = fit.status == Status.CONVERGED
+        assert np.isfinite(betas[converged]).all()
+        assert np.isfinite(fit.grad_norm[converged]).all()
+        failed += (~converged).sum()
+    assert failed < 10
+
+
 def small_problem():
     q = problems.random_problem(6, shared=False)
     comparisons, design, _, variant = problems.padded(q, shared=False)

@@ -105,7 +105,6 @@ REFUSED = [
         bank(n_statements=1, n_false=3),
         "makes 3 different items with a false statement: n_items must be at most k . 3, got 30",
     ),
-    (bank(others="normal"), "unknown others 'normal': one of uniform, drawn"),
     (bank(max_correlation=1.5), "max_correlation must lie above 0"),
     (lambda: pools.statements(KEY, pools.gaussian(KEY, 8)), "a pool of statement_bank"),
 ]

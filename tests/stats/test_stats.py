@@ -276,7 +276,6 @@ def test_a_clustered_share_of_single_units_is_wilsons_at_one_unit_less():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: stats.bootstrap_means(np.zeros((2, 0)), seed=0), "no pools"),
         (lambda: stats.small_study_power(np.ones((1, 65)), size=13, seed=0), "at most 12"),
         (lambda: stats.spearman(np.arange(5), np.full(5, np.nan)), "must be finite"),
     ],

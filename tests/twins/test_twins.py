@@ -124,8 +124,6 @@ def calibrated(**changes):
 
 LLAMA = PUBLISHED["llama"]
 REFUSED = [
-    (lambda: twins.twin("gpt"), r"unknown judge 'gpt': one of llama, qwen, .*llama_python"),
-    (lambda: twins.twin("llama", others="even"), "others 'even': .*one of drawn, uniform"),
     (calibrated(c_hat=np.nan), "llama: c_hat must be finite, got nan"),
     (calibrated(naive_recall=1.5), r"llama: naive_recall must lie in 0\.\.1, got 1\.5"),
     (

@@ -69,20 +69,14 @@ def new(folder, before):
     after = written(folder)
     assert {path: after[path] for path in before} == before
     names = {str(path.relative_to(folder)) for path in after.keys() - before.keys()}
-    assert {p.name for p in folder.iterdir() if p.is_dir()} == {
-        n.split("/")[0] for n in names if "/" in n
-    }
+    folders = {path.name for path in folder.iterdir() if path.is_dir()}
+    assert folders == {name.split("/")[0] for name in names if "/" in name}
     assert not (folder.parent / "up$x_{$").exists()
     return names
 
 
-def read_json(folder):
-    """What a command found, without words that are no JSON."""
-
-    def refuse(constant):
-        raise AssertionError(f"{constant} is no JSON")
-
-    return json.loads((folder / "found.json").read_text(), parse_constant=refuse)
+def no_json(constant):
+    raise AssertionError(f"{constant} is no JSON")
 
 
 def check_plain(text):
@@ -101,8 +95,6 @@ def check_report(folder):
     assert not re.search(r"[`<]|\]\(", bare)
     for block in re.findall(r"(?:^\|.*\n)+", bare, re.MULTILINE):
         assert len({line.count("|") for line in block.splitlines()}) == 1
-    assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
-    assert len(read(folder / "table.csv")) > 0
 
 
 @pytest.mark.parametrize(
@@ -119,8 +111,7 @@ def test_a_name_is_nothing_but_a_name(command, folder, jbt):
     reports = REPORTS | {f"report/{name}" for name in more}
     assert new(folder, before) == {"found.json", *reports}
     check_report(folder / "report")
-    found = json.dumps(read_json(folder), ensure_ascii=False)
-    assert COVARIATE in found.replace("\\u001b", "\x1b")
+    json.loads((folder / "found.json").read_text(), parse_constant=no_json)
     check_plain(printed)
 
 
@@ -131,27 +122,4 @@ def test_names_are_imported_as_they_are(folder, jbt):
     items = read(folder / "in" / "items.csv")
     assert {*items["item"]} == {*NAMES[:4]}
     assert {*items["pool"]} == {*NAMES, *map(str, range(4))}
-    assert set(read_json(folder)["judges"]) == set(JUDGES)
-
-
-@pytest.mark.heavy
-def test_a_study_of_such_names(folder, jbt):
-    rows = [
-        {"item": name, "text": f"{name}\nend", COVARIATE: 3 + i} for i, name in enumerate(NAMES)
-    ]
-    write(folder / "items.csv", rows)
-    before = written(folder)
-    begin = ["ask", "s", "--items", "items.csv", "--covariates", COVARIATE, "--n", "4"]
-    jbt(*begin, "--judges", *JUDGES, "--out", "ask.csv")
-    asked = read(folder / "ask.csv")
-    assert {*asked["first"]} <= {*NAMES}
-    assert {*asked["judge"]} <= {*JUDGES}
-    assert (asked["first_text"] == asked["first"] + "\nend").all()
-    write(folder / "told.csv", asked.assign(winner=asked["second"]))
-    jbt("tell s told.csv")
-    jbt("status s --json found.json --out report")
-    study = {name for name in new(folder, before) if name.startswith("s/")}
-    assert new(folder, before) == {"ask.csv", "told.csv", "found.json", *REPORTS, *study}
-    assert {name.count("/") for name in study} == {1}
-    check_report(folder / "report")
-    read_json(folder)
+    assert set(json.loads((folder / "found.json").read_text())["judges"]) == set(JUDGES)

@@ -1,22 +1,13 @@
 """The page with sliders shows the row of its grid that they point at, and asks for nothing."""
 
-import re
 import runpy
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 ROOT = Path(__file__).parent.parent
 EXPLORER = runpy.run_path(str(ROOT / "docs" / "explorer.py"), run_name="explorer")
 CONTROLS = {"bias": (0.0, 1.0, 2.0), "sd": (0.6, 1.2), "k": (1, 5, 10), "interaction": (0.0, 1.0)}
-RHO = (0.0, 0.4, 0.8)
-
-
-def grid():
-    shape = (len(EXPLORER["NUMBERS"]), *(len(v) for v in CONTROLS.values()), len(RHO))
-    values = np.arange(np.prod(shape)).reshape(shape) * EXPLORER["UNIT"]
-    return EXPLORER["Grid"](CONTROLS, RHO, values, {"pools": 8, "n_items": 30})
 
 
 def test_places_of_the_sliders_lead_to_their_row():
@@ -24,21 +15,6 @@ def test_places_of_the_sliders_lead_to_their_row():
     rows = [np.dot(at, EXPLORER["strides"](CONTROLS)) for at in np.ndindex(*sizes)]
     assert rows == list(range(np.prod(sizes)))
     assert len(EXPLORER["limits"](CONTROLS)) == np.prod(sizes)
-
-
-def test_a_grid_is_kept_and_read_again(tmp_path):
-    grid().save(tmp_path / "grid.npz")
-    again = EXPLORER["Grid"].load(tmp_path / "grid.npz")
-    np.testing.assert_allclose(again.values, grid().values, atol=EXPLORER["UNIT"] / 2)
-    assert (again.controls, again.rho, again.made) == (CONTROLS, RHO, grid().made)
-
-
-@pytest.mark.heavy
-def test_a_page_of_its_own_is_small_and_asks_for_nothing():
-    pytest.importorskip("bokeh")
-    page = EXPLORER["page"](grid())
-    assert len(page) < 2e6
-    assert not re.findall(r"<(?:script|img|link)[^>]*(?:src|href)=[\"']https?:", page)
 
 
 def test_the_kept_grid_is_that_of_the_controls():

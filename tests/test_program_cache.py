@@ -26,33 +26,25 @@ import jax
 import jax.numpy as jnp
 events = []
 jax.monitoring.register_event_listener(lambda name, **_: events.append(name))
-total = 0.0
-for size in range(3, 3 + int(os.environ.get("PROGRAMS", 1))):
-    f = jax.jit(lambda x: jnp.sin(x @ x.T).sum())
-    total += float(f(jnp.ones((size, size))))
+total = float(jax.jit(lambda x: jnp.sin(x @ x.T).sum())(jnp.ones((3, 3))))
 hits, misses = (sum(n.endswith(f"cache_{w}") for n in events) for w in ("hits", "misses"))
 print(json.dumps({"hits": hits, "misses": misses, "total": total}))
 """
 
 
-PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-
-
-def start(home: Path, **environment: str) -> subprocess.Popen[str]:
-    others = ("JBT_CACHE", "XDG_CACHE_HOME", "TF_CPP_MIN_LOG_LEVEL")
-    kept = {k: v for k, v in os.environ.items() if k not in others}
-    command = [sys.executable, "-c", PROGRAM]
-    settings = {**kept, "HOME": str(home), **environment}
-    return subprocess.Popen(command, env=settings, text=True, **PIPES)
-
-
 def run(home: Path, *, problems: int = 0, **environment: str) -> dict[str, float]:
     """What a run printed; it names a number of problems on stderr, a line each."""
-    process = start(home, **environment)
-    out, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, errors
-    assert len(errors.splitlines()) == problems, errors
-    return json.loads(out)
+    others = ("JBT_CACHE", "XDG_CACHE_HOME", "TF_CPP_MIN_LOG_LEVEL")
+    kept = {k: v for k, v in os.environ.items() if k not in others}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={**kept, "HOME": str(home), **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stderr.splitlines()) == problems, done.stderr
+    return json.loads(done.stdout)
 
 
 def programs(home: Path) -> list[Path]:
@@ -70,38 +62,18 @@ def filled(tmp_path):
 @pytest.mark.heavy
 def test_programs_are_found_again_unless_switched_off(filled):
     home, first = filled
-    again = run(home)
-    assert again == {**first, "hits": first["misses"], "misses": 0}
+    assert run(home) == {**first, "hits": first["misses"], "misses": 0}
     assert run(home, JBT_CACHE="off")["hits"] == 0
     assert run(home, JBT_CACHE=str(home / "elsewhere"))["hits"] == 0
     assert programs(home / "elsewhere")
 
 
-@pytest.mark.nightly
-def test_a_folder_that_cannot_be_used_ends_no_run(tmp_path, filled):
+@pytest.mark.heavy
+def test_a_full_disk_ends_no_run(tmp_path, filled):
     _, first = filled
-    file = tmp_path / "file"
-    file.write_text("not a folder")
-    assert run(tmp_path, JBT_CACHE=str(file), problems=1)["total"] == first["total"]
-    assert run(Path("/proc/nobody"), problems=1)["total"] == first["total"]
     full = tmp_path / "full"
     assert run(full, LARGEST_FILE="500", problems=1)["total"] == first["total"]
     assert not programs(full)
-    assert run(full)["total"] == first["total"]
-    assert run(full) == {**first, "hits": first["misses"], "misses": 0}
-
-
-@pytest.mark.heavy
-def test_two_processes_may_use_one_folder(tmp_path):
-    both = [start(tmp_path, PROGRAMS="30") for _ in range(2)]
-    results = [json.loads(process.communicate(timeout=300)[0]) for process in both]
-    assert results[0]["total"] == results[1]["total"]
-    assert all(process.returncode == 0 for process in both)
-
-
-def altered(data: bytes, place: int) -> bytes:
-    """Bytes of which one has a bit flipped."""
-    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
 
 
 @pytest.fixture
@@ -123,24 +95,15 @@ def test_unused_folders_go_only_if_jbt_made_them(tmp_path, keep, monkeypatch):
 
     def copy(name: str, without: str = "") -> Path:
         folder = shutil.copytree(made, root / name, ignore=shutil.ignore_patterns(without))
-        (folder / "a-cache").write_text("program")
         for path in (*folder.iterdir(), folder):
             os.utime(path, (0, 0))
         return folder
 
     old = copy("jaxlib-0.4.30+cuda12.cudnn91-0123456789ab")
-    others = [
-        copy("jaxlib-fork"),
-        copy("jaxlib-0.1-0123456789abc"),
-        copy("jaxlib-0.1-0123456789a"),
-        copy("jaxlib-0.2-0123456789ab", without=".*"),
-        copy("../jaxlib-0.3-0123456789ab"),
-    ]
-    (root / "jaxlib-0.3-0123456789ab").symlink_to(others[-1])
+    others = [copy("jaxlib-fork"), copy("jaxlib-0.2-0123456789ab", without=".*")]
     keep(root)
     assert not old.exists()
-    assert all((folder / "a-cache").exists() for folder in others)
-    assert made.exists()
+    assert all(folder.exists() for folder in (*others, made))
 
 
 def a_mode(mode):
@@ -161,14 +124,11 @@ def unmarked(folder):
 @pytest.mark.parametrize(
     ("of_root", "change", "problem"),
     [
-        (False, a_mode(0o777), "can be written by others (mode 0777)"),
         (False, a_mode(0o720), "can be written by others (mode 0720)"),
         (False, a_mode(0o1777), "can be written by others (mode 1777)"),
         (False, a_link, "is a link"),
         (False, unmarked, "has files, but not the mark"),
-        (True, a_mode(0o777), "can be written by others (mode 0777)"),
         (True, a_mode(0o775), "can be written by others (mode 0775)"),
-        (True, a_mode(0o755), None),
         (True, a_mode(0o1777), None),
         (True, a_link, None),
     ],
@@ -181,48 +141,23 @@ def test_only_a_folder_that_nobody_else_can_change_is_used(
     folder = root if of_root else programs
     change(folder)
     again = keep(root)
-    (*line,) = capsys.readouterr().err.splitlines()
-    if problem is None:
-        assert again is not None
-        assert again.samefile(programs)
-        assert line == []
-    else:
-        assert again is None
-        assert len(line) == 1
-        assert f"{folder} {problem}" in line[0]
+    said = capsys.readouterr().err
+    assert (again is None) == (problem is not None) == bool(said)
+    assert problem is None or f"{folder} {problem}" in said
 
 
-def test_the_parents_in_the_users_cache_are_checked_too(tmp_path, keep, capsys, monkeypatch):
+def test_another_users_folder_is_not_used(tmp_path, keep, capsys, monkeypatch):
     monkeypatch.delenv("JBT_CACHE")
     monkeypatch.setattr(program_cache, "user_folder", lambda: tmp_path / "jbt" / "programs")
     assert keep() is not None
     (tmp_path / "jbt").chmod(0o777)
     assert keep() is None
     assert f"{tmp_path / 'jbt'} can be written" in capsys.readouterr().err
-
-
-def test_another_users_folder_is_not_used(tmp_path, keep, capsys, monkeypatch):
-    assert keep(tmp_path) is not None
+    (tmp_path / "jbt").chmod(0o700)
     user = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: user + 1)
-    assert keep(tmp_path) is None
+    assert keep() is None
     assert f"belongs to user {user}" in capsys.readouterr().err
-
-
-def test_what_is_made_is_closed_to_others_whatever_the_umask(tmp_path, keep):
-    before = os.umask(0)
-    try:
-        programs = keep(tmp_path / "a" / "b")
-    finally:
-        os.umask(before)
-    for folder in (programs, programs.parent, programs.parent.parent):
-        assert folder.stat().st_mode & 0o777 == 0o700
-
-
-def test_a_jax_without_a_place_for_programs_runs_without_them(tmp_path, keep, capsys, monkeypatch):
-    monkeypatch.delattr(compilation_cache, "_cache")
-    assert keep(tmp_path) is None
-    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_an_entry_is_read_only_as_it_was_written_and_under_its_name(tmp_path):
@@ -234,35 +169,17 @@ def test_an_entry_is_read_only_as_it_was_written_and_under_its_name(tmp_path):
     (tmp_path / "other-cache").write_bytes(entry)
     assert kept.get("key") == b"a program"
     assert kept.get("other") is None
-    damaged = [altered(entry, place) for place in range(len(entry))]
-    cut = [entry[:size] for size in range(len(entry))]
-    for wrong in (*damaged, *cut, entry + b"\0"):
+    flipped = [
+        entry[:place] + bytes([entry[place] ^ 1]) + entry[place + 1 :]
+        for place in range(len(entry))
+    ]
+    for wrong in (*flipped, entry[:32], entry[:-1], entry + b"\0"):
         file.write_bytes(wrong)
         assert kept.get("key") is None
     kept.put("key", b"a program")  # in place of the damaged one
     assert kept.get("key") == b"a program"
     file.chmod(0o620)
     assert kept.get("key") is None
-
-
-def test_what_is_no_file_is_no_entry_and_makes_room(tmp_path):
-    kept = program_cache.Programs(tmp_path)
-    file = tmp_path / "key-cache"
-    target = tmp_path / "target"
-    kept.put("key", b"a program")
-    file.rename(target)
-    original = target.read_bytes()
-    for make in (os.mkfifo, lambda link: link.symlink_to(target)):
-        make(file)
-        assert kept.get("key") is None
-        kept.put("key", b"another")
-        assert kept.get("key") == b"another"
-        file.unlink()
-    assert target.read_bytes() == original
-    file.mkdir()
-    assert kept.get("key") is None
-    kept.put("key", b"another")  # is not kept
-    assert sorted(f.name for f in tmp_path.iterdir()) == ["key-cache", "target"]
 
 
 def test_the_least_recently_used_programs_go(tmp_path, keep, monkeypatch):
@@ -276,8 +193,6 @@ def test_the_least_recently_used_programs_go(tmp_path, keep, monkeypatch):
     half_written.write_bytes(bytes(10))
     os.utime(half_written, (0, 0))
     (folder / "notes.txt").write_text("stays")
-    os.mkfifo(folder / "pipe-cache")
     keep(tmp_path)
-    assert {f.name for f in folder.iterdir() if f.name[0] != "."} == {
-        *("new-cache", "middle-cache", "notes.txt", "pipe-cache"),
-    }
+    names = {file.name for file in folder.iterdir() if file.name[0] != "."}
+    assert names == {"new-cache", "middle-cache", "notes.txt"}

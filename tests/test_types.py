@@ -1,7 +1,6 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 
 from jbt.types import Comparisons, Design, Judge, Prior
 
@@ -11,23 +10,13 @@ def test_shapes_are_checked_when_built_by_hand():
         Comparisons(jnp.zeros((3, 3)), jnp.zeros((2, 2)))
 
 
-def test_design_knows_its_contents():
-    d = Design.build(np.zeros((4, 1)), [2, 0, 2, 1], [True, True, True, False], 4)
-    assert_array_equal(d.content_mask(), [True, False, True, False])
-    assert_array_equal(d.of_items(jnp.array([10.0, 11, 12, 13])), [12, 10, 12, 11])
-    assert_array_equal(d.ownership().sum(0), [1, 0, 2, 0])
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (([[1.0]],), "at least 2 items, got 1"),
         (([[1.0], [np.nan]],), "must be finite"),
-        (([[[1.0]], [[2.0]]],), r"must be \[N, D\]"),
         (([1.0, 2.0], [0, 1, 2]), "2 integers"),
         (([1.0, 2.0], [0, 5], None, 3), r"0\.\.2"),
-        (([1.0, 2.0], None, [True]), "item_mask"),
-        (([1.0, 2.0], None, None, 5), "n_contents must be 2"),
     ],
 )
 def test_bad_designs(arguments, message):
@@ -39,9 +28,7 @@ def test_bad_designs(arguments, message):
     ("shown", "wins", "message"),
     [
         ([[0, 1], [1, 0]], [[0, 2], [0, 0]], "between 0 and shown"),
-        ([[0, -1], [1, 0]], [[0, -1], [0, 0]], "between 0 and shown"),
         ([[1, 1], [1, 0]], [[0, 0], [0, 0]], "with itself"),
-        ([[0, 1, 1], [1, 0, 1]], [[0, 1, 1], [1, 0, 1]], r"\[N, N\]"),
         ([[0, np.nan], [1, 0]], [[0, 0], [0, 0]], "finite"),
     ],
 )
@@ -50,21 +37,17 @@ def test_bad_comparisons(shown, wins, message):
         Comparisons.build(shown, wins)
 
 
-@pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])
-def test_bad_priors(value):
+def test_a_bad_prior():
     with pytest.raises(ValueError, match="lam must be finite and above 0"):
-        Prior(lam=value)
+        Prior(lam=0.0)
     with pytest.raises(ValueError, match="lam_b"):
-        Prior(lam_b=value)
+        Prior(lam_b=float("inf"))
 
 
 def test_a_judge_from_numbers():
     judge = Judge.of(1.5, 0.35)
     assert judge.bias.tolist() == [1.5]
     assert (judge.position, judge.discrimination) == (0.35, 1.0)
-    assert isinstance(judge.bias, np.ndarray)
     assert Judge.of([1, -2]).bias.tolist() == [1.0, -2.0]
-    with pytest.raises(ValueError, match=r"bias must be a number or \[D\], got shape \(1, 2\)"):
-        Judge.of([[1.0, 2.0]])
     with pytest.raises(ValueError, match="position must be finite, got nan"):
         Judge.of(1.0, float("nan"))

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import jax
-import numpy as np
 import pytest
 from support import noise
 from support.small_sweep import group, sweep_of
@@ -37,7 +36,6 @@ def failing(error):
     [
         (ValueError("k must be 1"), 2, "error: k must be 1"),
         (PermissionError(13, "Permission denied", "a.csv"), 2, "Permission denied: 'a.csv'"),
-        (MemoryError("of 8 EiB"), 2, "error: not enough memory: of 8 EiB"),
         (
             jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 8 TiB\ndetails"),
             2,
@@ -53,18 +51,9 @@ def test_each_failure_is_a_line_and_a_code(error, code, line, capsys):
     assert line in shown
 
 
-@pytest.mark.parametrize("error", [TypeError("ours"), jax.errors.JaxRuntimeError("INTERNAL: ours")])
-def test_a_fault_of_the_program_keeps_its_traceback(error):
-    with pytest.raises(type(error), match="ours"):
-        exit_code(failing(error))
-
-
-def test_codes_of_commands_are_passed_on():
-    assert exit_code(lambda: None) == 0
-    assert exit_code(lambda: 7) == 7
-    with pytest.raises(SystemExit) as end:  # the parser of options, which has said why
-        exit_code(failing(SystemExit(2)))
-    assert end.value.code == 2
+def test_a_fault_of_the_program_keeps_its_traceback():
+    with pytest.raises(TypeError, match="ours"):
+        exit_code(failing(TypeError("ours")))
 
 
 @pytest.fixture
@@ -88,59 +77,36 @@ def test_ctrl_c(answer_to_sigint, tables, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(own, "analyse", ctrl_c)
     monkeypatch.setattr(Simulation, "chunks", ctrl_c)
     assert cli.main(["fit", "--verdicts", str(tables()[0])]) == 130
-    shown = capsys.readouterr().err
-    assert shown.endswith("\ninterrupted\n")
-    assert "Traceback" not in shown
+    assert capsys.readouterr().err.endswith("\ninterrupted\n")
     assert run.main(sweep_of(group("x", [1.0])), ["--out", str(tmp_path)]) == 130
     assert "\ninterrupted; the same command continues" in capsys.readouterr().err
 
 
-def unwritable(kind):
-    """A file for standard output, buffered as it is where it goes to a file."""
-    if kind == "full":
-        return open("/dev/full", "w")
-    read, write = os.pipe()
-    os.close(read)
-    return open(write, "w")
-
-
 COMMANDS = {
-    "fit": lambda tables, _: cli.main(["fit", "--verdicts", str(tables()[0])]),
-    "sweep": lambda _, out: run.main(sweep_of(group("x", [1.0])), ["--out", str(out)]),
-    "help": lambda *_: cli.main(["fit", "--help"]),
-    "more than is kept until the end": lambda *_: exit_code(
-        lambda: [print("x" * 99) for _ in range(1000)] and 0
-    ),
+    "sweep": lambda out: run.main(sweep_of(group("x", [1.0])), ["--out", str(out)]),
+    "help": lambda out: cli.main(["fit", "--help"]),
+    "more than is kept until the end": lambda out: exit_code(lambda: print("x" * 99_000)),
 }
 
 
 @needs_full
 @pytest.mark.parametrize("kind", ["full", "pipe that nobody reads"])
 @pytest.mark.parametrize("name", COMMANDS)
-def test_output_that_cannot_be_written(name, kind, tables, tmp_path, monkeypatch, capsys):
+def test_output_that_cannot_be_written(name, kind, tmp_path, monkeypatch, capsys):
     """A reader that has seen enough is no failure."""
-    with unwritable(kind) as file, monkeypatch.context() as m:  # closing writes what is left
+    read, write = os.pipe()
+    os.close(read)
+    target = "/dev/full" if kind == "full" else write
+    with open(target, "w") as file, monkeypatch.context() as m:  # closing writes what is left
         m.setattr(sys, "stdout", file)
         try:
-            code = COMMANDS[name](tables, tmp_path)
+            code = COMMANDS[name](tmp_path)
         except SystemExit as end:
             code = end.code
     said = [line for line in capsys.readouterr().err.splitlines(True) if line.startswith("error")]
     assert (code, said) == ((2, [FULL]) if kind == "full" else (0, []))
     if name == "sweep":  # what it wrote to files is there
         assert (tmp_path / "axes" / "table.csv").exists()
-
-
-@needs_full
-def test_the_interpreter_ends_without_a_word_of_its_own():
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    environment.pop("PYTHONUNBUFFERED", None)
-    command = [sys.executable, "-m", "jbt.cli", "--version"]
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment
-        )
-    assert (done.returncode, done.stderr) == (2, FULL)
 
 
 def noisy(out, closed="", **environment):
@@ -158,14 +124,12 @@ def noisy(out, closed="", **environment):
 def test_closed_streams(tmp_path):
     closed = noisy(tmp_path / "quiet", "2>&-")
     assert (closed.returncode, closed.stderr) == (0, "")
-    assert "written: " in closed.stdout
     closed = noisy(tmp_path / "none", ">&-")
     assert closed.returncode == 2
     last = closed.stderr.splitlines()[-1]
     assert last == "error: cannot write to standard output: Bad file descriptor"
     assert "Traceback" not in closed.stderr
-    for name in ("quiet", "none"):
-        assert (tmp_path / name / "noise" / "table.csv").exists()
+    assert (tmp_path / "none" / "noise" / "table.csv").exists()
 
 
 @needs_shell
@@ -173,12 +137,3 @@ def test_a_platform_that_is_not_there(tmp_path):
     done = noisy(tmp_path, JAX_PLATFORMS="nonsense")
     said = "error: JAX finds no device of JAX_PLATFORMS = nonsense; unset it, or cpu\n"
     assert (done.returncode, done.stderr) == (2, said)
-
-
-def test_too_much_memory_is_asked_for(capsys):
-    for command in (
-        lambda: np.empty(2**59, np.uint8),
-        jax.jit(lambda: jax.numpy.zeros((2**19, 2**20, 2**10), np.uint8) + 1),
-    ):
-        assert exit_code(command) == 2
-        assert capsys.readouterr().err.startswith("error: not enough memory")

@@ -3,13 +3,13 @@
 import errno
 import json
 import os
-from enum import IntEnum
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from jbt.border import files
+from jbt.types import Status
 
 
 def full(path):
@@ -28,11 +28,6 @@ def test_files_that_belong_together_are_all_there_or_none(tmp_path):
     link.symlink_to(two)
     files.write_together({link: "through"}, overwrite=True)
     assert (two.read_text(), link.is_symlink()) == ("through", True)
-    writes = {one: b"after", link: lambda path: path.write_text("after")}
-    files.write_together(writes, overwrite=True)
-    assert (one.read_text(), link.read_text(), link.is_symlink()) == ("after", "after", False)
-    assert two.read_text() == "through"
-    assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_what_a_killed_write_leaves_goes_with_the_next(tmp_path):
@@ -50,36 +45,20 @@ def test_what_a_killed_write_leaves_goes_with_the_next(tmp_path):
     assert all(file.exists() for file in others)
 
 
-def test_who_writes_a_file_at_the_same_time_takes_nothing_away(tmp_path):
-    target = tmp_path / "report.md"
-
-    def slow(path):
-        path.write_text("slow")
-        files.write_together({target: "quick"})
-        assert target.read_text() == "quick"
-
-    files.write_together({target: slow})
-    assert target.read_text() == "slow"
-    assert len(list(tmp_path.iterdir())) == 1
-
-
 def test_what_is_undefined_or_infinite_is_null(tmp_path):
-    status = IntEnum("Status", "FLAT")
     rows = pd.DataFrame({"name": ["a", None], "x": [np.inf, 0.5], "n": [1, 2]})
     content = {
         "settings": {"path": tmp_path, "ks": (1, 2)},
         "rows": rows,
-        "status": status.FLAT,
+        "status": Status.FLAT,
         "x": np.array([[np.nan, 1]]),
         "one": np.float32(0.5),
     }
     files.write_json(tmp_path / "out.json", content)
-    text = (tmp_path / "out.json").read_text()
-    assert json.loads(text) == {
+    assert json.loads((tmp_path / "out.json").read_text()) == {
         "settings": {"path": str(tmp_path), "ks": [1, 2]},
         "rows": [{"name": "a", "x": None, "n": 1}, {"name": None, "x": 0.5, "n": 2}],
         "status": "flat",
         "x": [[None, 1.0]],
         "one": 0.5,
     }
-    assert len(text.splitlines()) == 8  # a line a row

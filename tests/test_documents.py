@@ -28,11 +28,9 @@ from support.pages import (
 )
 
 from benchmarks import calibration
-from jbt import cli, estimators, own
+from jbt import cli, estimators
 from jbt.acquisition import rules
-from jbt.border import report
-from jbt.border.report import Result
-from jbt.experiments import provenance, run
+from jbt.experiments import run
 from jbt.own import formats
 from jbt.simulation import pools
 from sweeps import arena, crossing
@@ -82,24 +80,19 @@ def test_commands_print_what_their_page_shows(page, count, readers_folder, jbt, 
         for part in text.strip().split("\n\n"):  # a page may leave out others
             (same,) = [s for s in sections if s.partition("\n")[0] == part.partition("\n")[0]]
             check_printed(same, part)
-    if any("--out found" in command for command, _ in shown):
-        assert (readers_folder / "found" / "figure.png").stat().st_size > 10_000
 
 
-@documents
-@pytest.mark.parametrize("pools", [400, nightly(4000)])
-def test_a_planned_gate_is_what_its_page_says(pools, jbt):
+@pytest.mark.nightly
+def test_a_planned_gate_is_what_its_page_says(jbt):
     (command,) = (c for c in blocks("docs/gate.md", "sh") if "plan gate" in c)
-    said = jbt(command.partition("jbt ")[2].replace("4000", f"{pools}")).split("\n\n")[0]
+    said = jbt(command.partition("jbt ")[2]).split("\n\n")[0]
     planned = {line.split(":")[0].strip(): NUMBER.findall(line) for line in said.split("\n")[1:]}
-    assert [*planned] == ["pairs", "disputed", "swaps", "members"]
-    if pools == 4000:
-        text = (ROOT / "docs/gate.md").read_text()
-        labels = (planned[kind][0] for kind in ("disputed", "members", "pairs"))
-        words = "here {} disputed pairs, {} members or {} of any pairs".format(*labels)
-        assert words in " ".join(text.split()), planned
-        harmed = [float(planned["disputed"][i]) for i in (5, 8)]
-        assert harmed == pytest.approx([48, 0.3], abs=4)
+    text = " ".join((ROOT / "docs/gate.md").read_text().split())
+    labels = (planned[kind][0] for kind in ("disputed", "members", "pairs"))
+    words = "here {} disputed pairs, {} members or {} of any pairs".format(*labels)
+    assert words in text, planned
+    harmed = [float(planned["disputed"][i]) for i in (5, 8)]
+    assert harmed == pytest.approx([48, 0.3], abs=4)
 
 
 @documents
@@ -111,8 +104,6 @@ def test_commands_on_a_file_of_verdicts(data, tmp_path, jbt):
         if command.startswith("gate"):
             run_example("docs/verdicts.md")
         assert jbt(command).startswith(text)
-    tables = {"verdicts.csv", "items.csv", "anchors.csv", "members.csv", "jbt.toml"}
-    assert {file.name for file in (tmp_path / "llmbar").iterdir()} == tables
 
 
 @documents
@@ -127,15 +118,13 @@ def test_importing_a_table_of_ones_own(tmp_path, jbt, capsys):
 @documents
 def test_own_verdicts(tmp_path, jbt, capsys):
     texts = blocks("docs/own-verdicts.md", "text")
-    verdicts, items, paired = (text for text in texts if text.startswith("pool,"))
+    verdicts, items, _ = (text for text in texts if text.startswith("pool,"))
     (tmp_path / "verdicts.csv").write_text(verdicts)
+    (tmp_path / "items.csv").write_text(items)
     (command,) = (text for text in blocks("docs/own-verdicts.md", "sh") if "prd/" not in text)
-    for table, measured in ((items, False), (paired, True)):
-        (tmp_path / "items.csv").write_text(table)
-        run_example("docs/own-verdicts.md")
-        assert capsys.readouterr().out.startswith("q1 llm CONVERGED")
-        printed = jbt(command.removeprefix(".venv/bin/jbt "))
-        assert ("Within one prompt" in printed) != measured
+    run_example("docs/own-verdicts.md")
+    assert capsys.readouterr().out.startswith("q1 llm CONVERGED")
+    assert "Within one prompt" in jbt(command.removeprefix(".venv/bin/jbt "))
 
 
 @documents
@@ -146,7 +135,6 @@ def test_a_replay(tmp_path, jbt):
     printed = jbt(blocks("docs/replay.md", "sh")[0].removeprefix(".venv/bin/jbt "))
     # Which pair is asked first may hang on rounding, and a run with it.
     assert set(WORDS.findall(printed)) == set(WORDS.findall(shown))
-    assert len(printed.splitlines()) == len(shown.splitlines())
     replay = run_example("docs/replay.md")["replay"]
     assert replay.needed.rule.tolist() == ["lucb", "random"]
 
@@ -167,17 +155,6 @@ def test_a_study(tmp_path, monkeypatch, capfd):
     assert capfd.readouterr().out.startswith("budget spent 40 0.080\n")
     assert subprocess.run(["bash", "-c", anytime], check=False).returncode == 0
     assert len((tmp_path / "pairs.csv").read_text().splitlines()) == 17
-
-
-@documents
-def test_the_first_commands(jbt):
-    """Of the page to start with and of the one on experiments, installing left out."""
-    lines = "".join(blocks("docs/start.md", "sh") + blocks("docs/experiments.md", "sh"))
-    own = [line.partition(".venv/bin/jbt ")[2] for line in lines.splitlines()]
-    example, ranking, listing = filter(None, own)
-    jbt(example)
-    assert "amber" in jbt(ranking)
-    assert "crossing_factors" in jbt(listing)
 
 
 # --- examples in Python
@@ -203,7 +180,6 @@ def test_the_example_of_reading_results(jbt, capsys):
 
 @documents
 def test_the_example_of_thirty_lines(capsys):
-    assert len(blocks("docs/experiments.md", "python")[0].splitlines()) <= 30
     run_example("docs/experiments.md")
     lines = capsys.readouterr().out.splitlines()
     rho, benefit, *_ = zip(
@@ -216,18 +192,15 @@ def test_the_example_of_thirty_lines(capsys):
 
 @pytest.mark.nightly
 def test_the_example_on_identifiability(capsys):
-    names = run_example("docs/findings/identifiability.md")
+    run_example("docs/findings/identifiability.md")
     printed = capsys.readouterr().out.splitlines()
-    unpaired, no_nats, no_c, flat, paired, nats, c, converged = printed
+    unpaired, no_nats, no_c, flat, _, nats, c, converged = printed
     assert (flat, converged) == ("FLAT", "CONVERGED")
     assert "trading quality against x1" in unpaired
-    assert paired == "('adding 1 to every quality',)"
-    assert float(no_nats.split()[1]) < 1e-10
-    assert float(nats.split()[1]) > 10
+    assert float(no_nats.split()[1]) < 1e-10 < 10 < float(nats.split()[1])
     assert no_c == "c: nan nan nan"
     estimate, low, high = map(float, c.split()[1:])
     assert low < estimate < high
-    assert float(names["fit"].parameters.c[0]) == pytest.approx(estimate)
 
 
 @documents
@@ -238,13 +211,12 @@ def test_the_example_of_a_reference(capsys):
 
 
 @pytest.mark.nightly
-def test_the_example_of_a_twin(capsys):
+def test_the_example_of_a_twin():
     names = run_example("docs/findings/judges.md")
     assert names["twin"].misses(names["target"]) == []
     text = (ROOT / "docs/findings/judges.md").read_text()
     (promised,) = re.findall(r"about ([\d.]+): what correction", text)
     assert names["twin"].bias_aware_recall == pytest.approx(float(promised), abs=0.02)
-    assert "[]" in capsys.readouterr().out
 
 
 # --- the page on extending
@@ -253,7 +225,6 @@ def test_the_example_of_a_twin(capsys):
 @documents
 def test_an_experiment(tmp_path, monkeypatch):
     experiment, *_ = blocks(EXTENDING, "python")
-    assert len(experiment.splitlines()) <= 100
     (paper,) = (text for text in blocks(EXTENDING, "text") if text.startswith("sweep,"))
     (tmp_path / "sharpness.py").write_text(experiment)
     (tmp_path / "paper.csv").write_text(paper)
@@ -262,13 +233,11 @@ def test_an_experiment(tmp_path, monkeypatch):
     table = run.run(sharpness.at("smoke", out=tmp_path))
     assert table.consistent.dropna().tolist() == ["yes"]
     assert table[table.quantity == "crossing"].estimate.notna().all()
-    assert "sharpness.py" in provenance.code_of(sharpness)
 
 
 @documents
 def test_a_rule_of_a_file_joins_the_arena(tmp_path, monkeypatch):
     script = blocks(EXTENDING, "python")[1]
-    assert len(script.splitlines()) <= 10
     monkeypatch.setitem(rules.RULES, "widest", rules.Rule(rules.lucb))  # and removed again
     (tmp_path / "widest.py").write_text(script)
     (command,) = (text for text in blocks(EXTENDING, "sh") if "widest.py" in text)
@@ -276,21 +245,16 @@ def test_a_rule_of_a_file_joins_the_arena(tmp_path, monkeypatch):
     assert arena.SWEEP.main(command.split()[3:]) == 0
     table = pd.read_csv("results/arena/table.csv")
     lead = table[(table.quantity == "lead") & (table.rule == "widest")]
-    assert set(lead.scenario) == {"ten answers", "ten answers, fair"}
-    assert lead.ci_high.notna().all()
+    assert len(lead) == lead.ci_high.notna().sum() > 0
 
 
 @documents
-def test_a_kind_of_pool(tmp_path, monkeypatch):
-    assert len(blocks(EXTENDING, "python")[2].split("\n\n\n", 1)[1].splitlines()) <= 15
+def test_a_kind_of_pool(monkeypatch):
     monkeypatch.setitem(pools.POOLS, "laplace", None)  # and removed again
     laplace = run_example(EXTENDING, 2)["laplace"]
     pool = laplace(jax.random.key(0), 20_000, sd=2.0, rho=0.3)
     # 4 standard errors: of a Laplace's standard deviation (kurtosis 6) 1.1 %.
     assert float(pool.quality.std()) == pytest.approx(2.0, rel=4 * 0.008)
-    table = run.run(crossing.SWEEP(pool="laplace", pools=16, rho=(0.0, 0.5), out=tmp_path))
-    assert table.paper.isna().all()  # the paper's are not of such pools
-    assert table[table.quantity == "crossing_limit"].estimate.isna().all()
 
 
 @documents
@@ -307,20 +271,12 @@ def test_an_estimator(tmp_path, monkeypatch):
 def test_a_file_format(tmp_path, monkeypatch, jbt):
     monkeypatch.setitem(formats.FORMATS, "duel", None)  # and removed again
     run_example(EXTENDING, 4)
-    keys = ("task", "grader", "left", "right", "left_text", "right_text", "preferred")
-    lines = ["t g a b one_two one left", "t g b a one one_two same", "t g b a one one_two -"]
-    rows = [[word.replace("_", " ").strip("-") for word in line.split()] for line in lines]
     log = tmp_path / "log.jsonl"
-    records = [dict(zip(keys, row, strict=True)) for row in rows]
-    log.write_text("\n".join(map(json.dumps, records)))
-    assert jbt("import log.jsonl --out .").startswith("Duel logs (duel): 3 records of 1 file\n")
-    assert (tmp_path / "verdicts.csv").read_text() == (
-        "pool,judge,first,second,winner,order\n"
-        "t,g,a,b,first,shown\nt,g,b,a,tie,shown\nt,g,b,a,error,shown\n"
-    )
-    log.write_text(json.dumps(records[0] | {"preferred": "both"}))
-    with pytest.raises(own.TableError, match="preferred is 'both', allowed: left, right, same"):
-        formats.collect([log])
+    record = {"task": "t", "grader": "g", "left": "a", "right": "b", "preferred": "left"}
+    log.write_text(json.dumps(record | {"left_text": "one two", "right_text": "one"}))
+    assert jbt("import log.jsonl --out .").startswith("Duel logs (duel): 1 record of 1 file\n")
+    table = "pool,judge,first,second,winner,order\nt,g,a,b,first,shown\n"
+    assert (tmp_path / "verdicts.csv").read_text() == table
 
 
 @documents
@@ -329,11 +285,9 @@ def test_a_command(tmp_path, monkeypatch, jbt):
     monkeypatch.setitem(sys.modules, "jbt.commands.ties", types.SimpleNamespace(**names))
     monkeypatch.setitem(cli.COMMANDS, "ties", "ties")
     (tmp_path / "verdicts.csv").write_text(VERDICTS)
-    printed = jbt("ties --verdicts verdicts.csv --json ties.json --out found")
+    printed = jbt("ties --verdicts verdicts.csv --json ties.json")
     assert "Ties\njudge  verdicts  ties\na             6     2\nb" in printed
     assert json.loads((tmp_path / "ties.json").read_text())["judges"][0]["ties"] == 2
-    assert {file.name for file in (tmp_path / "found").iterdir()} == {*report.NAMES}
-    assert isinstance(names["Ties"](None), Result)
 
 
 @pytest.mark.nightly
@@ -352,7 +306,6 @@ def test_the_coverage_of_an_interval(tmp_path, monkeypatch, capsys):
     names["main"]()
     (shown,) = (text for text in blocks(EXTENDING, "text") if text.startswith("mean ("))
     check_printed(capsys.readouterr().out.split("\n", 1)[1].rsplit("heavy_tails:", 1)[0], shown)
-    assert len(pd.read_csv(tmp_path / "heavy_tails.csv")) == 2
 
 
 # --- what pages point at, and their size
@@ -403,10 +356,6 @@ def test_the_index_lists_every_page():
 def test_the_documents_are_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
     words = runpy.run_path(str(ROOT / "docs" / "words.py"))
-    page = (
-        "# One two\n<!-- a mark -->\n| three | 4 |\n|---|---|\n```sh\nfive\n```\n[six](p.md#at)\n"
-    )
-    assert words["count"](page) == (3, 2, 2)
     assert sum(sum(words["count"](page)) for page in words["pages"]().values()) <= words["LIMIT"]
 
 
@@ -415,18 +364,7 @@ def test_the_citation_has_the_version_of_the_package():
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
 
 
-def test_ci_runs_the_readme_s_test_command():
-    (pattern,) = re.findall(r"grep -E \"(.*?)\" README.md", (ROOT / ".ci" / "run").read_text())
-    assert len(re.findall(pattern, (ROOT / "README.md").read_text(), re.MULTILINE)) == 1
-
-
 # --- notebooks
-
-
-def read_notebook(path):
-    import nbformat
-
-    return nbformat.read(path, as_version=4)
 
 
 @documents
@@ -443,18 +381,19 @@ def test_a_notebook_runs_at_the_size_of_smoke(path, monkeypatch):
     monkeypatch.setenv("JBT_PRESET", "smoke")  # restored after; the runner sets it
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     ran = runpy.run_path(str(ROOT / "notebooks" / "run.py"))["executed"](path, "smoke")
-    assert [cell.source for cell in ran.cells] == [c.source for c in read_notebook(path).cells]
     assert any(cell.get("outputs") for cell in ran.cells)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_a_stored_notebook_shows_its_figures_and_nothing_of_the_machine(path):
-    code = [cell for cell in read_notebook(path).cells if cell.cell_type == "code"]
+    import nbformat
+
+    cells = nbformat.read(path, as_version=4).cells
+    code = [cell for cell in cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
-    kinds = {kind for cell in code for out in cell.outputs for kind in out.get("data", {})}
-    assert "image/png" in kinds
-    assert not any("widget" in kind for kind in kinds)
     text = json.dumps([cell.outputs for cell in code])
+    assert '"image/png"' in text
+    assert "widget-view" not in text
     assert "/home/" not in text
     assert str(ROOT) not in text
     assert path.stat().st_size < 600_000

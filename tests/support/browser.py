@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,62 +48,35 @@ LOOK = """() => {
 }"""
 
 
-@contextlib.contextmanager
-def browser() -> Iterator[Any]:
-    """A headless Chromium; the test is skipped where there is none."""
+def problems(*pages: Path, width: int = 1200, dark: bool = False) -> dict[Path, list[str]]:
+    """What is wrong with each of some pages from disk in a window of a width (pixels), light or
+    dark, a line each. The test is skipped where there is no browser.
+
+    A page must scroll vertically only, show all its images, have text of a contrast of at least
+    4.5 in the colours asked for, no errors in the console, and ask no other host for anything.
+    """
     playwright = pytest.importorskip("playwright.sync_api", reason="needs the extra docs")
     path = shutil.which("chromium") or shutil.which("google-chrome")
     if path is None:
         pytest.skip("needs Chromium or Chrome on the path")
-    with playwright.sync_playwright() as running:
-        started = running.chromium.launch(executable_path=path, args=FLAGS)
-        yield started
-        started.close()
-
-
-@contextlib.contextmanager
-def window(started: Any, *, width: int = 1200, dark: bool = False) -> Iterator[tuple[Any, list]]:
-    """A tab of a width (pixels), light or dark, and the problems in it so far: requests to other
-    hosts (they are refused), files that are not there, errors in the console."""
-    problems: list[str] = []
+    seen: list[str] = []
 
     def answer(route: Any) -> None:
         if route.request.url.startswith(("file:", "data:", "blob:")):
             route.continue_()
         else:
-            problems.append(f"asks for {route.request.url}")
+            seen.append(f"asks for {route.request.url}")
             route.abort()
 
-    context = started.new_context(
-        viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
-    )
-    tab = context.new_page()
-    tab.route("**/*", answer)
-    tab.on("requestfailed", lambda request: problems.append(f"not loaded: {request.url}"))
-    tab.on("console", lambda m: problems.append(f"console: {m.text}") if m.type == "error" else 0)
-    tab.on("pageerror", lambda error: problems.append(f"script: {error}"))
-    yield tab, problems
-    context.close()
-
-
-@contextlib.contextmanager
-def opened(started: Any, page: Path, *, query: str = "") -> Iterator[tuple[Any, list[str]]]:
-    """A page from disk in a `window` of its own, loaded."""
-    with window(started) as (tab, problems):
-        tab.goto(f"{page.resolve().as_uri()}{query}", wait_until="load")
-        yield tab, problems
-
-
-def problems(
-    started: Any, *pages: Path, width: int = 1200, dark: bool = False
-) -> dict[Path, list[str]]:
-    """What is wrong with each of some pages from disk in one `window`, a line each.
-
-    A page must scroll vertically only, show all its images, and have text of a contrast of at least
-    4.5 in the colours asked for.
-    """
     found = {}
-    with window(started, width=width, dark=dark) as (tab, seen):
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=path, args=FLAGS)
+        scheme = "dark" if dark else "light"
+        tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        tab.route("**/*", answer)
+        tab.on("requestfailed", lambda request: seen.append(f"not loaded: {request.url}"))
+        tab.on("console", lambda m: seen.append(f"console: {m.text}") if m.type == "error" else 0)
+        tab.on("pageerror", lambda error: seen.append(f"script: {error}"))
         for page in pages:
             tab.goto(page.resolve().as_uri(), wait_until="load")
             # Images further down load when they come into view.
@@ -112,6 +84,7 @@ def problems(
             tab.wait_for_function("[...document.images].every(i => i.complete)")
             found[page] = [*seen, *_looks_wrong(tab.evaluate(LOOK), width, dark)]
             seen.clear()
+        browser.close()
     return found
 
 

@@ -2,9 +2,8 @@
 
 A path that works only because `jbt/_moved.py` redirects it counts as gone."""
 
-import importlib
-import importlib.util
 import inspect
+import pkgutil
 import re
 
 import pytest
@@ -34,30 +33,19 @@ FILE = re.compile(r"(?<![\w/.-])(?:jbt|sweeps|tests|benchmarks|docs|notebooks)/[
 
 def exists(name):
     """Whether a dotted name leads somewhere without a redirection."""
-    first, *rest = name.split(".")
-    if first == "benchmarks":  # some begin to work when they are imported
-        place = ROOT.joinpath(first, *rest)
+    if name.startswith("benchmarks."):  # some begin to work when they are imported
+        place = ROOT.joinpath(*name.split("."))
         return place.is_dir() or place.with_suffix(".py").is_file()
-    found = importlib.import_module(first)
+    owner, _, last = name.rpartition(".")
     try:
-        for part in rest:
-            found = member(found, part)
-    except (AttributeError, ModuleNotFoundError):
+        found = pkgutil.resolve_name(owner)
+        if last not in getattr(found, "__annotations__", ()):  # a field of a class
+            pkgutil.resolve_name(name)
+    except (AttributeError, ImportError):
         return False
-    return True
-
-
-def member(found, part):
-    """What stands under a name in a module or a class."""
-    if inspect.ismodule(found):
-        path, exported = f"{found.__name__}.{part}", part in getattr(found, "__all__", ())
-        if path in MOVED and not exported:
-            raise AttributeError(path)
-        if hasattr(found, "__path__") and not exported and importlib.util.find_spec(path):
-            return importlib.import_module(path)
-    elif inspect.isclass(found) and part in found.__annotations__:
-        return None
-    return getattr(found, part)
+    # A function may have the name of a module that moved.
+    old = (path.rpartition(".") for path in MOVED if f"{name}.".startswith(f"{path}."))
+    return not any(inspect.ismodule(pkgutil.resolve_name(f"{a}:{b}")) for a, _, b in old)
 
 
 def named(page):

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from jbt import cli
 from jbt.border.exits import exit_code
-from jbt.border.terminal import bar, visible
+from jbt.border.terminal import visible
 
 EVIL = "\x1b[2J\x1b]0;title\x07\rred\x9b31m\u202e\u2028\x7f\x00"
 SHOWN = "\\x1b[2J\\x1b]0;title\\x07\\rred\\x9b31m\\u202e\\u2028\\x7f\\x00"
@@ -56,15 +55,3 @@ def test_output_notes_and_errors(terminal, monkeypatch):
         assert read() == f"id,text\n1,{text}\n"
         assert exit_code(fails) == 2
         assert read() == f"a name is {text}\nerror: {text}\n"
-
-
-def test_a_bar_moves_the_cursor_and_an_option_does_not(monkeypatch):
-    with outputs(monkeypatch, terminal=True) as read:
-        assert exit_code(lambda: bar([1], name="fits", unit="fit").close()) == 0
-        assert "\r" in read()
-        with pytest.raises(SystemExit):
-            cli.main(["fit", f"--verdicts={EVIL[:-1]}", f"--wrong{EVIL[:-1]}"])
-        box = read()
-        assert "\x1b[" in box  # its own colours
-        assert not any(control in box for control in ("\x1b[2J", "\x1b]", "\x07", "\x9b", "\u202e"))
-        assert "\\x1b[2J" in box

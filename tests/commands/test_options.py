@@ -7,9 +7,11 @@ import pandas as pd
 import pytest
 from support.marks import heavy, nightly
 
+from jbt.own.tables.example import example
+
 TABLES = {"doctor": [], "judge": [], "identify": [], "fit": [], "leaderboard": []}
 TABLES |= {"plan prompts": [], "replay": ["--rules", "round_robin", "--seeds", "1"]}
-TABLES |= {"gate": ["--anchors", "a.csv"], "fit --joint": []}
+TABLES |= {"gate": ["--anchors", "anchors.csv"], "fit --joint": []}
 EACH_TIME = ("doctor", "fit", "leaderboard")
 
 NAMES = [
@@ -25,37 +27,20 @@ NAMES = [
 """Names that mean something to a shell, a spreadsheet, TeX, Markdown, HTML, a terminal or a path,
 or that would leave a folder behind where they are run as code."""
 
-JUDGES = NAMES[1], NAMES[4]
-CONTENTS = [f"{name}&" for name in NAMES[:4]]
 REPORTS = {f"report/{name}" for name in ("report.md", "table.csv", "figure.png")}
 COVARIATE = "$w_{$|<b>=\x1b[1m"
 
 
-def write(path, rows):
-    pd.DataFrame(rows).to_csv(path, index=False)
-
-
-def read(path):
-    return pd.read_csv(path, dtype=str, keep_default_na=False)
-
-
 @pytest.fixture
 def folder(folder):
-    """With hostile tables."""
-    verdicts, items = [], []
-    for p, pool in enumerate([*NAMES, *map(str, range(4))]):
-        for i, name in enumerate(NAMES[:4]):
-            item = {"pool": pool, "item": name, "content": CONTENTS[i]}
-            items.append(item | {COVARIATE: 10 + 7 * i + p % 3})
-            for j, other in enumerate(NAMES[:4]):
-                for judge in JUDGES if i != j else ():
-                    winner = "first" if (i + p + (judge == JUDGES[0])) % 3 else "second"
-                    row = {"pool": pool, "judge": judge, "first": name, "second": other}
-                    verdicts.append(row | {"winner": winner})
-    write(folder / "v.csv", verdicts)
-    write(folder / "i.csv", items)
-    labels = zip(NAMES[:2], ["yes", "no"], strict=True)
-    write(folder / "a.csv", [{"pool": NAMES[0], "item": i, "member": m} for i, m in labels])
+    """With the example's tables under hostile names."""
+    tables = example()
+    pools, items = (tables["items"][column].unique() for column in ("pool", "item"))
+    old = [*pools, *items, *tables["verdicts"]["judge"].unique()]
+    names = {name: NAMES[i % 8] + "&" * (i // 8) for i, name in enumerate(old)}
+    for name, table in tables.items():
+        table = table.replace(names).rename(columns={"words": COVARIATE})
+        table.to_csv(folder / f"{name}.csv", index=False)
     return folder
 
 
@@ -104,7 +89,7 @@ def check_report(folder):
 def test_a_name_is_nothing_but_a_name(command, folder, jbt):
     """Nothing is executed, and nothing written elsewhere."""
     before = written(folder)
-    tables = ["--verdicts", "v.csv", "--items", "i.csv", "--covariates", COVARIATE]
+    tables = ["--verdicts", "verdicts.csv", "--items", "items.csv", "--covariates", COVARIATE]
     outputs = ["--out", "report", "--json", "found.json"]
     printed = jbt(*command.split(), *tables, *outputs, *TABLES[command])
     more = ["pairs.csv", "pairs.png"] * (command == "leaderboard")
@@ -117,9 +102,8 @@ def test_a_name_is_nothing_but_a_name(command, folder, jbt):
 
 def test_names_are_imported_as_they_are(folder, jbt):
     before = written(folder)
-    jbt("import v.csv --out in --json found.json")
+    jbt("import verdicts.csv --out in --json found.json")
     assert new(folder, before) == {"in/verdicts.csv", "in/items.csv", "in/jbt.toml", "found.json"}
-    items = read(folder / "in" / "items.csv")
-    assert {*items["item"]} == {*NAMES[:4]}
-    assert {*items["pool"]} == {*NAMES, *map(str, range(4))}
-    assert set(json.loads((folder / "found.json").read_text())["judges"]) == set(JUDGES)
+    one, other = (pd.read_csv(path / "verdicts.csv", dtype=str) for path in (folder, folder / "in"))
+    names = ["pool", "judge", "first", "second"]
+    assert other[names].drop_duplicates().equals(one[names].drop_duplicates())

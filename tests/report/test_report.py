@@ -1,17 +1,16 @@
-"""Documents and report show what is in the tables, in the paper and among the claims."""
+"""Documents show what is in the tables of results, and tables are kept with how they were made."""
 
 import io
 import re
 import shlex
-import types
 
 import pandas as pd
 import pytest
-from support.finished_runs import ABSENT, finished
+from support.finished_runs import finished
 
 from jbt.experiments import provenance, run
 from sweeps.report import __main__ as report
-from sweeps.report import documents, kept, page, runs
+from sweeps.report import documents, kept, runs
 
 CROSSING = """\
 covariate,rho,quantity,estimate,ci_low,ci_high,n_pools,paper,replicate_low,replicate_high,consistent
@@ -137,19 +136,13 @@ def test_finished_runs_are_kept(checkout, monkeypatch, capsys):
     assert runs.read(kept.KEPT / "crossing.csv").rho.tolist() == ["0.5", "", "", ""]
 
 
-@pytest.mark.parametrize(
-    ("name", "changes", "options"),
-    [
-        ("acquisition", {"judge": "llama", "pair_noise": 0.0}, "--judge llama --pair-noise 0.0"),
-        ("arena", {"scenario": ("fair judge",), "seed": 1}, "--seed 1 --scenario 'fair judge'"),
-    ],
-)
-def test_the_recorded_command_is_the_shortest_that_gives_the_settings(name, changes, options):
-    sweep = runs.sweep_of(name)
-    configuration = provenance.fields_of(sweep.at("full", **changes).decided())
-    command = runs.command_of(name, "full", configuration)
-    assert command == f"python -m sweeps.{name} {options}"
-    given = run._parsed(sweep, shlex.split(command)[3:], name)
+def test_the_recorded_command_is_the_shortest_that_gives_the_settings():
+    sweep = runs.sweep_of("arena")
+    changed = sweep.at("full", scenario=("fair judge",), seed=1)
+    configuration = provenance.fields_of(changed.decided())
+    command = runs.command_of("arena", "full", configuration)
+    assert command == "python -m sweeps.arena --seed 1 --scenario 'fair judge'"
+    given = run._parsed(sweep, shlex.split(command)[3:], "arena")
     assert provenance.fields_of(given.decided()) == configuration
 
 
@@ -161,70 +154,3 @@ def test_nothing_is_kept_under_a_wrong_name_or_for_a_page_that_cannot_be_made(ch
     with pytest.raises(ValueError, match=r"no results crossing: python -m"):
         kept.collect(folder, variant="growing")
     assert not kept.read_provenance()
-
-
-# --- the report
-
-
-@pytest.fixture
-def made(tmp_path, monkeypatch):
-    """Makes a report of a folder, default with one finished run, up to its Markdown; returns the
-    exit code, the Markdown and the rows of the CSV."""
-    monkeypatch.setattr(page, "check_tools", lambda: None)
-    monkeypatch.setattr(page, "one_page", lambda beginning: beginning)
-
-    def make(*options, results=None):
-        out = results or tmp_path / "results"
-        if not (out / "crossing").exists():
-            finished(out, "crossing", TABLE)
-        code = report.main(["--out", str(out), "--overwrite", *options])
-        return code, (out / "report.html").read_text(), runs.read(out / "report.csv")
-
-    return make
-
-
-def test_rows_stand_beside_the_papers_numbers_and_their_place(made):
-    code, text, rows = made("--no-run", "--only", "crossing")
-    assert code == 0
-    assert rows.sweep.tolist() == ["crossing"] * 5
-    assert rows.drop(columns="sweep").equals(TABLE)
-    assert "## crossing\n\n`python -m sweeps.crossing`: {" in text
-    setting = "| `covariate=continuous` | 0.421 [0.414, 0.428] | 0.295 to 0.484"
-    assert f"| crossing {setting} | 0.45 | yes | Figure 3 |" in text
-    assert f"| crossing {setting} | 0.5 | no | Table 7 (crossings) |" in text
-    assert "0.219" not in text  # beside no number of the paper
-
-
-def test_a_sweep_that_is_missing_or_of_other_settings_is_named(made, tmp_path):
-    code, text, _ = made("--no-run", "--only", "crossing", "membership")
-    assert code == 0
-    assert "Left out: `membership`, not run." in text
-    for field, value, shown in (
-        ("pools", 77, " --pools 77"),
-        ("interaction", ABSENT, "  # by a jbt without interaction"),
-    ):
-        other = finished(tmp_path / field, "crossing", TABLE, **{field: value})
-        code, text, rows = made("--no-run", "--only", "crossing", results=other)
-        assert code == 2
-        assert rows.empty
-        assert f"holds python -m sweeps.crossing{shown}, not python -m sweeps." in text
-
-
-def test_what_is_missing_is_run_and_a_failure_ends_nothing(made, tmp_path, monkeypatch):
-    commands = []
-
-    def run(command, **options):
-        commands.append(command[1:])
-        name = command[2].removeprefix("sweeps.")
-        if name != "membership":
-            finished(tmp_path / "results", name, TABLE)
-        return types.SimpleNamespace(returncode=2 if name == "membership" else 0)
-
-    names = ["membership", "crossing_choices"]
-    monkeypatch.setattr(runs, "subprocess", types.SimpleNamespace(run=run, DEVNULL=None))
-    code, text, rows = made("--only", "crossing", *names)
-    given = ["--preset", "full", "--out", str(tmp_path / "results")]
-    assert commands == [["-m", f"sweeps.{name}", *given] for name in names]
-    assert code == 2
-    assert "Left out: `membership`, its command ended with 2." in text
-    assert set(rows.sweep) == {"crossing", "crossing_choices"}

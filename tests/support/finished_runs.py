@@ -7,16 +7,12 @@ import numpy as np
 from jbt.experiments import provenance, store
 from jbt.experiments.declare import Group
 
-ABSENT = object()
-"""The value of a changed field that the run does not have."""
-
 
 def finished(folder, name, table, preset="full", **changes):
     """Write FOLDER/NAME as a finished run of a preset, with changed fields and this table; return
     FOLDER."""
     sweep = importlib.import_module(f"sweeps.{name}").SWEEP.at(preset).decided()
     config = {**provenance.configuration_of(sweep), **changes}
-    config = {field: value for field, value in config.items() if value is not ABSENT}
     one = np.zeros(1, np.float32)
     group = Group("one", lambda *_: {}, {"a": one}, {sweep.index or "a": [0.0]}, 2, 1)
     run = folder / name

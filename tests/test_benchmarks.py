@@ -1,6 +1,4 @@
-"""The benchmarks: every side can be called, and answers are compared."""
-
-import inspect
+"""The benchmarks find the same answers, and compare them."""
 
 import numpy as np
 import pytest
@@ -8,20 +6,6 @@ import pytest
 from benchmarks import same_numbers
 from benchmarks.speed import __main__ as speed
 from benchmarks.speed import ours, pallas, peers
-
-
-def test_every_side_of_a_case_can_be_called():
-    cases = speed.read_cases()
-    assert len({case["name"] for case in cases}) == len(cases)
-    for case in cases:
-        for side in (*case["sides"].values(), case["exact"]):
-            if side:
-                options = dict(side)
-                module, function = options.pop("run").split(".")
-                signature = inspect.signature(
-                    getattr({"ours": ours, "peers": peers, "pallas": pallas}[module], function)
-                )
-                signature.bind(**options)
 
 
 @pytest.mark.heavy

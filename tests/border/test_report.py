@@ -1,6 +1,5 @@
-"""A command's report: on screen, as Markdown, and in a folder."""
+"""A command's report: on screen, and the figure of its folder."""
 
-import csv
 import io
 import re
 import sys
@@ -8,7 +7,6 @@ import sys
 import numpy as np
 import pandas as pd
 
-from jbt.border.outputs import NAMES
 from jbt.border.report import Report, Section, signed, with_interval
 from jbt.experiments import plots
 
@@ -44,19 +42,6 @@ def test_a_terminal_sees_colour_and_a_pipe_the_plain_text(monkeypatch, capsys):
     text = sys.stdout.getvalue()
     assert "\x1b[36ma is best\x1b[0m" in text
     assert re.sub(r"\x1b\[\d*m", "", text) == hostile.text() + "\n"
-
-
-def test_a_report_is_a_folder(tmp_path):
-    """In Markdown names stand as they are."""
-    out = tmp_path / "new" / "folder"
-    REPORT.write(out, TABLE, plots.new_figure()[0])
-    assert sorted(p.name for p in out.iterdir()) == sorted(NAMES)
-    text = (out / "report.md").read_text().splitlines()
-    assert text[0] == r"# Fit of \*v\*"
-    assert {r"| a\|b | 0.1235 |", "| long name |  |", r"![Fit of \*v\*](figure.png)"} <= {*text}
-    with (out / "table.csv").open(newline="") as file:
-        rows = list(csv.reader(file))
-    assert rows == [["model", "theta"], ["a|b", "0.123456"], ["long\nname", ""]]
 
 
 def test_names_are_no_tex_and_lacking_glyphs_are_one_line(tmp_path, capsys):

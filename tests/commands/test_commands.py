@@ -63,7 +63,6 @@ def test_bad_tables_end_with_one_line_and_nothing_written(case, folder, tables, 
         (f"fit --k 2 {TABLES}", "k must lie in 1..1 (pool 'q' has 2 contents), got 2"),
         (f"fit --lam 1e308 {TABLES}", "lam must lie within 1e-06..1e+06, got 1e+308"),
         (f"fit --judge c {TABLES}", "no judge 'c': a, b"),
-        (f"fit --covariates words words {TABLES}", "asked for twice"),
         (f"fit --joint --discrimination a=1 a=2 {TABLES}", "--discrimination names 'a' twice"),
         (f"replay --seeds 1000000 {TABLES}", "seeds must be at most 10000"),
         ("fit --verdicts none.csv", "no such file"),
@@ -149,7 +148,6 @@ def test_small_commands(jbt):
         (["le"], "leaderboard"),
         (["plan", "gate", "--alp"], "--alpha"),
         (["sweep", "crossing_c"], "crossing_choices"),
-        (["leaderboard", "tab"], ""),  # a file, which bash completes itself
     ],
 )
 def test_a_shell_completes_commands_and_options(typed, completed, jbt):

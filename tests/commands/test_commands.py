@@ -120,20 +120,6 @@ def test_fit_reports_everything(folder, outcome):
     assert len(table[(table["pool"] == "p") & (table["quantity"] == "theta")]) == 6
 
 
-@pytest.mark.heavy
-def test_tables_of_another_form(folder, tables, outcome):
-    """Columns of other names, a winner by name; one order only, so that kappa is null."""
-    verdict = "prompt;left;right;vote\nq;X;Y;x\nq;Y;Z;y\nq;X;Z;tie\n"
-    tables(verdict, "prompt\titem\tmodel\nq\tX\tm\nq\tY\tm\nq\tZ\tn\n")
-    names = "--pool prompt --first left --second right --winner vote --content model"
-    for more, n_verdicts in (("", 3), (" --position yes --ties drop", 2)):
-        outcome(f"fit {TABLES} {names} --json fit.json --overwrite{more}")
-        (record,) = json.loads((folder / "fit.json").read_text())["pools"]
-        assert record["n_verdicts"] == n_verdicts
-        assert record["theta"][0] == record["theta"][1] > record["theta"][2]
-        assert (record["kappa"] is None) == (more == "")
-
-
 def test_small_commands(jbt):
     start = jbt()
     assert "\n  jbt example tables; jbt audit" in start

@@ -8,10 +8,10 @@ from jbt.experiments import provenance, store
 from jbt.experiments.declare import Group
 
 
-def finished(folder, name, table, preset="full", **changes):
-    """Write FOLDER/NAME as a finished run of a preset, with changed fields and this table; return
-    FOLDER."""
-    sweep = importlib.import_module(f"sweeps.{name}").SWEEP.at(preset).decided()
+def finished(folder, name, table, **changes):
+    """Write FOLDER/NAME as a finished run of the preset full, with changed fields and this table;
+    return FOLDER."""
+    sweep = importlib.import_module(f"sweeps.{name}").SWEEP.at("full").decided()
     config = {**provenance.configuration_of(sweep), **changes}
     one = np.zeros(1, np.float32)
     group = Group("one", lambda *_: {}, {"a": one}, {sweep.index or "a": [0.0]}, 2, 1)

@@ -32,12 +32,10 @@ def outputs(page):
     return re.findall(shown, (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
 
 
-def run_example(page, which=0, old="", new=""):
-    """Run a block of Python, with `new` in place of `old`; returns the names that it defines."""
+def run_example(page, which=0):
+    """Run a block of Python; returns the names that it defines."""
     names: dict = {}
-    script = blocks(page, "python")[which]
-    assert old in script
-    exec(compile(script.replace(old, new) if old else script, page, "exec"), names)
+    exec(compile(blocks(page, "python")[which], page, "exec"), names)
     return names
 
 

@@ -45,8 +45,50 @@ class Block(NamedTuple):
     """[q] the effect of each column."""
     data: tuple[np.ndarray, np.ndarray]
     """Shown and wins [n, r]."""
-    fixed: Any
-    """[n r, K] sparse, the rows of the problem's `fixed`; 0 at padding."""
+    met: Met
+
+
+class Met(NamedTuple):
+    """The few of the K coefficients that each cluster of a block meets."""
+
+    columns: np.ndarray
+    """[n, r, m] their columns in the problem's `fixed`; 0 at padding."""
+    places: np.ndarray
+    """[n, m] among the K; K at padding."""
+
+    @classmethod
+    def of(cls, fixed: Any, n: int) -> Met:
+        """From the block's rows [n r, K], sparse."""
+        fixed, (n_rows, k) = fixed.tocoo(), fixed.shape
+        cluster, row = np.divmod(fixed.row.astype(int), n_rows // n)
+        slot, n_met = _numbered(cluster, fixed.col, n)
+        columns = np.zeros((n, n_rows // n, n_met.max(initial=0)))
+        columns[cluster, row, slot] = fixed.data
+        places = np.full((n, columns.shape[2]), k)
+        places[cluster, slot] = fixed.col
+        return cls(columns, places)
+
+    def rows(self, values: np.ndarray) -> np.ndarray:
+        """[n, r, C] sums of the columns, weighted by values of the coefficients [K, C]."""
+        return self.columns @ np.vstack([values, np.zeros(values.shape[1])])[self.places]
+
+    def gradient(self, residual: np.ndarray, k: int) -> np.ndarray:
+        """[K] from that in the rows' logits [n, r]."""
+        of_met = _times(self.columns.transpose(0, 2, 1), residual)
+        return np.bincount(self.places.ravel(), of_met.ravel(), k + 1)[:k]
+
+    def information(self, weight: np.ndarray, k: int) -> np.ndarray:
+        """[K, K] from that about the rows' logits [n, r, r]."""
+        of_met = self.columns.transpose(0, 2, 1) @ (weight @ self.columns)
+        cells = self.places[:, :, None] * (k + 1) + self.places[:, None]
+        total = np.bincount(cells.ravel(), of_met.ravel(), (k + 1) ** 2)
+        return total.reshape(k + 1, k + 1)[:k, :k]
+
+    def leverage(self, covariance: np.ndarray) -> np.ndarray:
+        """[n, r, r] covariance of the rows, from that of the coefficients [K, K]."""
+        padded = np.pad(covariance, (0, 1))
+        of_met = padded[self.places[:, :, None], self.places[:, None]]
+        return self.columns @ of_met @ self.columns.transpose(0, 2, 1)
 
 
 def blocks_of(problem: Mixed) -> list[Block]:
@@ -62,11 +104,8 @@ def blocks_of(problem: Mixed) -> list[Block]:
     local = []
     for name, sides in problem.units.items():
         unit, of_unit = sides[:, rows].ravel(), np.tile(cluster, 2)
-        most = unit.max(initial=0) + 2  # numbers of units are -1 to most - 2
-        found, at = np.unique(of_unit * most + unit + 1, return_inverse=True)
-        first = np.searchsorted(found // most, np.arange(len(n_rows)))
-        at = np.where(unit >= 0, at - first[of_unit], -1)
-        n_units = np.bincount(found // most, minlength=len(n_rows))
+        at, has = np.full(len(unit), -1), unit >= 0
+        at[has], n_units = _numbered(of_unit[has], unit[has], len(n_rows))
         factor = problem.factors.get(name, np.ones(len(problem.shown)))[rows]
         local.append((at.reshape(2, -1), n_units, factor))
     k = problem.fixed.shape[1]
@@ -82,7 +121,7 @@ def blocks_of(problem: Mixed) -> list[Block]:
         index[at] = rows[chosen]
         columns, effect = [], []
         for h, (sides, n_units, factor) in enumerate(local):
-            q = int(_rounded(n_units[members]).max())
+            q = int(n_units[members].max())
             column = np.zeros((len(members), r, q))
             for unit, sign in zip(sides[:, chosen], (1, -1), strict=True):
                 has = unit >= 0
@@ -95,14 +134,23 @@ def blocks_of(problem: Mixed) -> list[Block]:
             effect.append(h)
         columns = np.concatenate([*columns, np.zeros((len(members), r, 0))], 2)
         data = np.append(problem.shown, 0.0)[index], np.append(problem.wins, 0.0)[index]
-        of_rows = fixed[index.ravel()]
-        blocks.append(Block(members, index, columns, np.array(effect, int), data, of_rows))
+        met = Met.of(fixed[index.ravel()], len(members))
+        blocks.append(Block(members, index, columns, np.array(effect, int), data, met))
     return blocks
 
 
+def _numbered(cluster: np.ndarray, what: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Number what each of n clusters has, from 0 on: the number of each entry, and the count of
+    each cluster."""
+    most = what.max(initial=0) + 1
+    found, at = np.unique(cluster * most + what, return_inverse=True)
+    count = np.bincount(found // most, minlength=n)
+    return at - (np.cumsum(count) - count)[cluster], count
+
+
 def _rounded(n: np.ndarray) -> np.ndarray:
-    """The least 2^i, or above 32 the least 2^i or 1.5 2^i, that is not smaller: few programs then
-    serve all clusters."""
+    """The least 2^i, or above 32 the least 2^i or 1.5 2^i, that is not smaller: clusters are then
+    of few sizes."""
     power = 2 ** np.ceil(np.log2(np.maximum(n, 1)))
     return np.where((n <= 0.75 * power) & (power > 32), 0.75 * power, power).astype(int)
 

@@ -32,7 +32,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from jbt.estimators.cluster_likelihood import AT_ONCE, Block, blocks_of, likelihood
+from jbt.estimators.cluster_likelihood import AT_ONCE, Block, Met, blocks_of, likelihood
 from jbt.stats.cluster_jackknife import NO_DIFFERENCE
 from jbt.types import Status
 
@@ -196,8 +196,7 @@ class MixedFit:
 class _Part(NamedTuple):
     """A block's clusters at the maximum."""
 
-    fixed: Any
-    """[n r, K] sparse, see `Block`."""
+    met: Met
     residual: np.ndarray
     """[n, r] gradient of the marginal log-likelihood in the rows' logits."""
     weight: np.ndarray
@@ -210,15 +209,13 @@ class _Part(NamedTuple):
         [n, C]."""
         n, r = self.residual.shape
         k = len(inverse)
-        shared = (self.fixed @ direction[:k]).reshape(n, r, -1)
-        step = max(1, AT_ONCE // (r * max(k, r)))
+        shared = self.met.rows(direction[:k])
+        step = max(1, AT_ONCE // (r * max(self.met.columns.shape[2], r)))
         change, share = [], []
         for start in range(0, n, step):
             some = slice(start, start + step)
-            fixed = self.fixed[start * r : min(n, start + step) * r]
-            left = (fixed @ inverse).reshape(-1, r, k)
-            dense = fixed.toarray().reshape(-1, r, k)
-            leverage = left @ dense.transpose(0, 2, 1) @ self.weight[some]
+            met = Met(*(v[some] for v in self.met))
+            leverage = met.leverage(inverse) @ self.weight[some]
             moved = np.linalg.solve(np.eye(r) - leverage, shared[some])
             change.append(np.einsum("nr,nrc->nc", self.residual[some], moved))
             share.append(np.einsum("nrc,nrs,nsc->nc", shared[some], self.weight[some], moved))
@@ -229,8 +226,7 @@ class _Part(NamedTuple):
 def fit(
     problem: Mixed, priors_share: float = PRIORS_SHARE, start: Mapping[str, float] | None = None
 ) -> MixedFit:
-    """Fit the coefficients and the sds (float64 must be on). Effects whose sd the verdicts do not
-    identify are left out.
+    """Fit the coefficients and the sds. Effects whose sd the verdicts do not identify are left out.
 
     Args:
       priors_share: share of the information about a log sd above which the prior chose it: then it
@@ -416,8 +412,6 @@ def _evaluate(
     log_sd: np.ndarray,
     modes: list[np.ndarray],
 ) -> _Point:
-    from scipy import sparse
-
     k, h, local = len(beta), len(log_sd), _n_local(problem)
     scale = _scale(problem, log_sd)
     logits = np.append(problem.fixed @ (scale * beta), 0)
@@ -430,18 +424,16 @@ def _evaluate(
         value, residual, of_sd, weight, mode = likelihood(*arrays)
         of_clusters = np.zeros((len(mode), h))
         np.add.at(of_clusters.T, block.effect, (of_sd * sds).T)
-        n, r = residual.shape
         for name, place in zip(problem.crossed, range(local, h), strict=True):
             chosen = problem.crossed[name]
             crossed = np.zeros(k)
             crossed[chosen] = scale[chosen] * beta[chosen]
-            of_clusters[:, place] = (residual * (block.fixed @ crossed).reshape(n, r)).sum(1)
-        weights = sparse.bsr_array((weight, np.arange(n), np.arange(n + 1)), shape=(n * r, n * r))
-        of_verdicts += (block.fixed.T @ (weights @ block.fixed)).toarray()
-        gradient += block.fixed.T @ residual.ravel()
+            of_clusters[:, place] = (residual * block.met.rows(crossed[:, None])[..., 0]).sum(1)
+        of_verdicts += block.met.information(weight, k)
+        gradient += block.met.gradient(residual, k)
         score += of_clusters.sum(0)
         log_likelihood += value
-        parts.append(_Part(block.fixed, residual, weight, of_clusters))
+        parts.append(_Part(block.met, residual, weight, of_clusters))
         new_modes.append(mode)
 
     precision = problem.precision.copy()

@@ -23,14 +23,12 @@ from jbt.kernel.membership import (
     check_k,
     counted,
     membership,
-    shifted,
     sobol_normals,
 )
 from jbt.types import Comparisons, Parameters, Posterior, Status, container
 
-INIT, NORMALS = 2**32 - 1, 2**32 - 2
-"""Numbers that fold a run's key for its tie-breaks and for fresh normals; the number of the verdict
-folds it for a pick."""
+INIT = 2**32 - 1
+"""Number that folds a run's key for its tie-breaks; that of the verdict folds it for a pick."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,8 +50,6 @@ class Loop:
     """`conditional`: the mean over S scrambled Sobol draws of each content's chance given the rest
     of the draw. `counted`: the paper's, the share of S antithetic normal draws that have the
     content in their top k; it takes some 20 times as many draws."""
-    fresh_normals: bool = False
-    """Draw new normals at every refit, instead of keeping the same throughout the run."""
     parallel: bool = False
     """Whether the verdicts of a block arrive together at its end. Until then rules count half a win
     for each of them; by default they see every verdict, and only the posterior waits."""
@@ -212,7 +208,6 @@ def _estimate_membership(
 ) -> Float[Array, " M"]:
     """P(content is in the top k), by the estimate and the normals that the loop asks for."""
     sizes = (loop.n_samples or DRAWS[loop.membership], len(state.shuffle), task.design.dtype)
-    key = jax.random.fold_in(jax.random.fold_in(state.key, NORMALS), state.asked)
 
     def arrange(rows: Float[Array, "P M"]) -> Float[Array, "P M"]:
         # z @ (rows, permuted and signed) = (z, permuted back and signed) @ rows, without touching
@@ -222,10 +217,6 @@ def _estimate_membership(
     mask = task.design.content_mask()
     if loop.membership == "counted":
         normals = antithetic_normals(*sizes)
-        if loop.fresh_normals:
-            normals = jax.random.normal(key, normals.shape, normals.dtype)
         return counted(posterior, loop.k, mask, normals, arrange)
     normals = sobol_normals(*sizes)
-    if loop.fresh_normals:
-        normals = shifted(key, normals)
     return membership(posterior, loop.k, mask, normals, arrange)

@@ -135,7 +135,6 @@ def evidence(
     design: Design,
     prior: Prior,
     *,
-    follow_mode: bool = True,
     step: float = 1.0,
     rounds: int = 60,
 ) -> LearnedPrior:
@@ -148,7 +147,6 @@ def evidence(
 
     Args:
       prior: lam, and lam_b [logit^-2] to begin with, one number.
-      follow_mode: False leaves the term out, and the optimum is the fixed point.
       step: length of the first step in log tau^2.
       rounds: steps. Status NOT_CONVERGED where the evidence still rises by more than 1e-3 for
         each unit of log tau^2.
@@ -166,9 +164,7 @@ def evidence(
         log_tau2, start, state, _ = s
         current = Prior(prior.lam, jnp.exp(-log_tau2))
         mode = fit_map(comparisons, design, current, variant, start=start).parameters
-        slope = jax.grad(log_evidence)(
-            log_tau2, mode, comparisons, design, prior.lam, follow_mode=follow_mode
-        )
+        slope = jax.grad(log_evidence)(log_tau2, mode, comparisons, design, prior.lam)
         change, state = solver.update(-slope, state)
         new = (log_tau2 + jnp.asarray(change)).clip(*bounds)
         # Learning also ends at a bound that the slope points beyond.
@@ -191,8 +187,6 @@ def log_evidence(
     comparisons: Verdicts,
     design: Design,
     lam: float | Float[Array, ""],
-    *,
-    follow_mode: bool = True,
 ) -> Float[Array, ""]:
     """Laplace approximation of the log marginal likelihood of the comparisons, up to a
     constant [MacKay 1992]:
@@ -201,8 +195,7 @@ def log_evidence(
 
     `mode` must be the MAP at this tau^2. One Newton step leaves it where it is and gives it the
     MAP's derivative in tau^2, so that this function can be differentiated in its first argument
-    though the MAP cannot. With `follow_mode` False the determinant's information is held at the
-    mode.
+    though the MAP cannot.
     """
     design = design.centred()
     variant = model.variant("bias_aware", design)
@@ -221,7 +214,7 @@ def log_evidence(
     gradient = jnp.where(free, model.score(fixed, design, comparisons) - precision * beta_hat, 0)
     beta = beta_hat + jnp.linalg.solve(jax.lax.stop_gradient(hessian(beta_hat)), gradient)
     parameters = Parameters.unflat(beta, design.n_contents)
-    chol = jnp.linalg.cholesky(hessian(beta if follow_mode else beta_hat))
+    chol = jnp.linalg.cholesky(hessian(beta))
     return (
         model.log_likelihood(parameters, design, comparisons)
         + model.log_prior(parameters, prior)

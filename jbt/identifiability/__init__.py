@@ -23,7 +23,7 @@ from jbt.identifiability.design_matrix import comparison_matrix, with_gram
 from jbt.identifiability.directions import NullSpace, null_directions, null_space
 from jbt.identifiability.estimate import BiasEstimate, estimate_bias
 from jbt.identifiability.panel import difference
-from jbt.identifiability.profile_likelihood import Profile, grid_around, likelihood_slice, profile
+from jbt.identifiability.profile_likelihood import Profile, grid_around, profile
 from jbt.identifiability.supremum import undetermined
 from jbt.identifiability.unidentified import prior_selected, rank, unidentified_parts
 from jbt.kernel.fit import FLAT
@@ -38,7 +38,6 @@ __all__ = [
     "efficient_information",
     "estimate_bias",
     "grid_around",
-    "likelihood_slice",
     "null_directions",
     "null_space",
     "prior_selected",

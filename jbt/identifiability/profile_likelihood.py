@@ -15,7 +15,6 @@ from jaxtyping import Array, Float, Int
 
 from jbt import quick_compilation
 from jbt.identifiability.coefficient import Coefficient
-from jbt.kernel import model
 from jbt.types import (
     Design,
     Panel,
@@ -117,28 +116,6 @@ def _profile(coefficient: Coefficient, grid: Float[Array, " G"], start: Paramete
     log_likelihood, status = over(point, grid, coefficient.comparisons)
     constant = ~coefficient.varies() & (status != Status.NOT_FINITE)
     return Profile(grid, log_likelihood, jnp.where(constant, Status.COVARIATE_CONSTANT, status))
-
-
-def likelihood_slice(
-    comparisons: Verdicts, design: Design, at: Parameters, grid: Float[Array, " G"]
-) -> Float[Array, " G"]:
-    """Log-likelihood with the first coefficient on the grid and all other parameters held:
-    the paper's negative control [Section 5, "Restoring identifiability"].
-
-    It falls even where `profile` is flat, because it does not move the qualities by -x delta. So it
-    measures how precisely the verdicts determine the apparent quality, not c.
-
-    Args:
-      comparisons, design: one pool of one judge.
-      at: the parameters held.
-      grid: [G] values of c_1, logits per unit of the covariate.
-    """
-
-    def point(value: Float[Array, ""]) -> Float[Array, ""]:
-        moved = Parameters(at.theta, at.c.at[0].set(value), at.kappa)
-        return model.log_likelihood(moved, design, comparisons)
-
-    return jax.vmap(point)(grid)
 
 
 def over(f: Callable[..., Any], values: Float[Array, " V"], comparisons: Verdicts) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float
 
 from jbt.types import Posterior, ScalarLike
 
@@ -68,15 +68,6 @@ def sobol_normals(
     # Multiples of 2^-bits, 0 among them: the middle of each cell is never 0 or 1.
     normals = ndtri(points + 0.5**bits / 2)
     return jnp.asarray(normals.reshape(chunks, columns, n_parameters).swapaxes(1, 2), dtype)
-
-
-def shifted(key: Key[Array, ""], normals: Float[Array, "chunks P S"]) -> Float[Array, "chunks P S"]:
-    """Fresh draws that are as evenly spread: the uniform points of the normals, shifted modulo 1 by
-    one uniform vector (Cranley and Patterson, 1976)."""
-    shift = jax.random.uniform(key, (normals.shape[1], 1), normals.dtype)
-    points = (jax.scipy.special.ndtr(normals) + shift) % 1
-    edge = jnp.finfo(normals.dtype).epsneg
-    return jax.scipy.special.ndtri(jnp.clip(points, edge, 1 - edge))
 
 
 def antithetic_normals(

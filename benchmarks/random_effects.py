@@ -104,7 +104,7 @@ def _summary(values: Any) -> dict[str, float]:
     return {"mean": float(np.mean(values)), "NUTS low": low, "NUTS high": high, "R-hat": r_hat}
 
 
-def tables() -> Iterator[tuple[str, OneComparison | None]]:
+def tables() -> Iterator[tuple[str, OneComparison | str]]:
     """Each table's name and results."""
     rng = np.random.default_rng(0)
     name = "simulated: 40 prompts, sd of quality 1, of c between prompts .5; c = .6"
@@ -119,7 +119,7 @@ def main() -> None:
     options = parser.parse_args()
     with runtime.precision("float64"):
         for name, one in tables():
-            assert one is not None
+            assert not isinstance(one, str), one
             table = beside(one, options.draws)
             print(name, table.to_string(index=False, float_format="%.2f"), "", sep="\n", flush=True)
 

@@ -291,7 +291,8 @@ def one_comparison(run, prompts, varied):
       varied: arguments of `on_one_comparison`.
     """
     boards = (on_one_comparison(run.rng, prompts, **varied) for _ in range(run.studies))
-    fits = [one for board in boards if (one := board.one_comparison)]
+    fits = [board.one_comparison for board in boards]
+    fits = [one for one in fits if not isinstance(one, str)]
     truth = {"c": C, "gamma": varied.get("gamma", 0.0), BEST: SCORES[0], THIRD: SCORES[2]}
     tables = (pd.concat([one.c, one.growth, one.theta.iloc[[0, 2]]])[NUMBERS] for one in fits)
     results = [dict(zip(truth, table.to_numpy(float), strict=True)) for table in tables]

@@ -329,7 +329,8 @@ def fit_one_comparison(run, pools=40, varied=None, joint=False, **judged):
     }
     ends = np.full((run.studies, 2), np.nan)
     for study in ends:
-        if one := one_comparison(shared_fit(run.rng, s, joint=joint, **judged), 0):
+        one = one_comparison(shared_fit(run.rng, s, joint=joint, **judged), 0)
+        if not isinstance(one, str):
             of_it = one.c["covariate"] == "words"
             if joint:
                 of_it &= one.c["judge"] == "0"

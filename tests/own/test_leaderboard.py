@@ -71,7 +71,7 @@ def test_estimates_and_intervals_equal_a_plain_reference(kind):
     np.testing.assert_allclose(theta_naive, naive.mode()[: len(naive.models)], atol=1e-8)
     assert board.status == Status.CONVERGED
     assert not board.reasons()
-    assert board.one_comparison is None  # the first has ties
+    assert isinstance(board.one_comparison, str)  # there are ties, or no covariate
 
 
 def only_some_prompts():

@@ -15,6 +15,7 @@ from jbt import own, runtime
 from jbt.own.fits.judges import Judges
 from jbt.own.leaderboards.one_comparison import OfModels, one_comparison
 from jbt.own.leaderboards.problem import Settings, Setup
+from jbt.own.shared_coefficients.one_comparison import UNDECIDED
 from jbt.types import Status
 
 pytestmark = pytest.mark.heavy
@@ -78,12 +79,12 @@ def test_ties_and_grades_have_no_c_on_one_comparison():
     for p_first, count in ((0.5, 1), (0.7, 10)):
         verdicts.loc[0, "p_first"] = p_first
         (board,) = ranked(verdicts.assign(count=count), items)
-        assert board.one_comparison is None
+        assert board.one_comparison == UNDECIDED
     verdicts.loc[0, "p_first"] = 0.5
     (board,) = own.leaderboard(
         own.read(verdicts, items, covariates=["words"], ties="drop"), ["words"]
     )
-    assert board.one_comparison is None
+    assert board.one_comparison == UNDECIDED
     verdicts.loc[0, "p_first"] = 1
     (board,) = ranked(verdicts.assign(count=0.5), items)  # as of one of four ratings of an item
     assert board.one_comparison.status == Status.CONVERGED

@@ -22,6 +22,7 @@ from jbt.own.fits.pools import PoolFit, check_k, fit, frame
 from jbt.own.fits.shared import SharedFit, coefficient_records, fit_judges
 from jbt.own.fits.together import PanelFit, fit_panel
 from jbt.own.shared_coefficients.arrays import in_chunks
+from jbt.own.shared_coefficients.one_comparison import record as record_of
 from jbt.own.tables import limits
 from jbt.own.tables.missing import fills
 from jbt.types import Design, Prior, Status, Variant, Verdicts, check_word
@@ -71,8 +72,9 @@ class Analysis:
     """All judges together, and the batch that was fitted; None unless asked for."""
     k: int
     """Size of the top sets."""
-    one_comparison: list[OfPools | None]
-    """Of each judge alone, then of all together, c on one comparison; empty unless asked for."""
+    one_comparison: list[OfPools | str]
+    """Of each judge alone, then of all together, c on one comparison or why there is none; empty
+    unless asked for."""
 
     def of_judge(self, g: int) -> list[PoolFit]:
         """The fits of one judge, pool by pool."""
@@ -106,7 +108,7 @@ class Analysis:
         whose = [*record["judges"], *([record["joint"]] if self.joint else [])]
         if self.one_comparison:
             for entry, one in zip(whose, self.one_comparison, strict=True):
-                entry["one_comparison"] = one and one.record()
+                entry["one_comparison"] = record_of(one)
         return record
 
     def _judge_record(self, g: int) -> dict[str, Any]:

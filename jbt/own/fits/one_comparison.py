@@ -34,6 +34,7 @@ from jbt.own.shared_coefficients.one_comparison import (
     GUESSES,
     HELD,
     MOST,
+    UNDECIDED,
     WIDEST,
     OneComparison,
     decided,
@@ -72,30 +73,35 @@ class OfJudges(OfPools):
 
 def one_comparison(
     fit: SharedFit, owner: int, prior: Prior | None = None, *, seed: int = 0
-) -> OfPools | None:
-    """Fit what varies, with the coefficients on one comparison of one owner of shared coefficients;
-    None where no c over all pools is measured, of judges together of whom none is trusted, where
-    verdicts are ties (left out or not) or graded, and with fewer than `FEWEST` pools of at most
-    `WIDEST` different verdicts, which alone are taken.
+) -> OfPools | str:
+    """Fit what varies, with the coefficients on one comparison of one owner of shared coefficients,
+    by pools of at most `WIDEST` different verdicts.
 
     Args:
       fit: of each judge alone, or of all together.
       owner: number of the judge; 0 for all together.
       prior: of the coefficients; default `Prior()`.
       seed: of the part of the pools that is taken of more than `MOST` different verdicts.
+
+    Returns:
+      The fit, or why there is none.
     """
     of_c = fit.of("c")
     of_c = of_c[of_c["owner"] == owner]
     measured = (of_c["basis"] == Basis.MEASURED).to_numpy()
     panel = fit.model.judges
-    if not measured.any() or (panel is not None and not panel.known.any()):
-        return None
+    if not measured.any():
+        return "no c over all pools is measured"
+    if panel is not None and not panel.known.any():
+        return "of judges together one must be trusted (--reference, --anchors)"
     if not decided(fit.model.batch.tables, owner if panel is None else None):
-        return None
+        return UNDECIDED
     design = _Design.of(fit, owner, prior or Prior(), seed)
     n_pools = design.verdicts["pool"].nunique()
     if n_pools < FEWEST:
-        return None
+        return (
+            f"it takes {FEWEST} pools of at most {WIDEST} different verdicts; there are {n_pools}"
+        )
     names = of_c.loc[measured, ["judge", "name", "unit"]].reset_index(drop=True)
     names, kind = names.rename(columns={"name": "covariate"}), OfJudges
     if panel is None:

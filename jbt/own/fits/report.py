@@ -12,11 +12,10 @@ import pandas as pd
 from jbt.border.report import Report, Section, each, range_of, signed, with_interval
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.judges import JOINT, known_in_words
-from jbt.own.fits.one_comparison import FEWEST, OfPools
+from jbt.own.fits.one_comparison import OfPools
 from jbt.own.fits.pools import PoolFit, Ranked
 from jbt.own.fits.together import PanelFit, PanelPool
 from jbt.own.shared_coefficients.intervals import LARGEST_SHARE, Basis
-from jbt.own.shared_coefficients.one_comparison import WIDEST
 from jbt.own.tables.missing import in_words, number_of
 from jbt.own.tables.pairs import nobody_agrees
 from jbt.types import Status
@@ -66,16 +65,6 @@ ONE_COMPARISON = (
     "by a fit with random effects; c on one comparison is usually farther from 0 than the average "
     "effect in such pools"
 )
-NOT_ESTIMATED = (
-    "not estimated: this needs a c that is measured over all pools, and verdicts that are neither "
-    "ties (left out or not) nor graded",
-    f"it needs at least {FEWEST} pools with no more than {WIDEST} different verdicts of all judges "
-    "of the fit",
-    "a fit of all judges together also needs one whose c and kappa are known (--reference, "
-    "--anchors)",
-)
-"""What stands under fits on one comparison, and in place of one."""
-
 AVERAGE = "c and kappa are average effects in such pools"
 """What the coefficients of all pools are."""
 
@@ -143,11 +132,11 @@ def report(analysis: Analysis, title: str, lead: Sequence[str], *, per_pool: boo
     return Report(title, lead, sections, answer=answer)
 
 
-def _on_one_comparison(whose: str, one: OfPools | None) -> Section:
-    lines = (
-        NOT_ESTIMATED if one is None else [ONE_COMPARISON, *one.sentences(one.c["unit"].tolist())]
-    )
-    return Section(f"{whose}: on one comparison", lines)
+def _on_one_comparison(whose: str, one: OfPools | str) -> Section:
+    heading = f"{whose}: on one comparison"
+    if isinstance(one, str):
+        return Section(heading, [f"not estimated: {one}"])
+    return Section(heading, [ONE_COMPARISON, *one.sentences(one.c["unit"].tolist())])
 
 
 def _answer(analysis: Analysis) -> str:

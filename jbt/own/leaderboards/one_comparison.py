@@ -98,10 +98,9 @@ def one_comparison(
     *,
     most: int = MOST,
     seed: int = 0,
-) -> OfModels | None:
-    """Fit what varies, with the judge's coefficients on one comparison; None without covariates,
-    where differences are relative, so that an answer has none of its own, and with fewer than
-    `FEWEST` prompts of at most `WIDEST` different verdicts, which alone are taken.
+) -> OfModels | str:
+    """Fit what varies, with the judge's coefficients on one comparison, by prompts of at most
+    `WIDEST` different verdicts.
 
     Args:
       problem: of one judge (Bradley-Terry's).
@@ -110,15 +109,23 @@ def one_comparison(
       absolute: [2, R, D] covariates of both sides, not about the prompt's mean.
       most: different verdicts beyond which a random part of the prompts is taken (count).
       seed: of that part.
+
+    Returns:
+      The fit, or why there is none.
     """
-    if problem.sides is None or not covariates:
-        return None
+    if not covariates:
+        return "there is no covariate"
+    if problem.sides is None:
+        return "with relative differences an answer has no covariate of its own"
     merged = _merged(problem, absolute)
     rng = np.random.default_rng(seed)
     rows = part(merged.cluster, merged.shown, rng, most=most, widest=WIDEST)
     n_prompts = len(np.unique(merged.cluster[rows]))
     if n_prompts < FEWEST:
-        return None
+        return (
+            f"it takes {FEWEST} prompts of at most {WIDEST} different verdicts; there are "
+            f"{n_prompts}"
+        )
     design = _Design(problem, covariates, merged.take(rows))
     names = pd.DataFrame({"covariate": list(covariates)})
     nothing = names.assign(**dict.fromkeys(ENDS, np.nan))

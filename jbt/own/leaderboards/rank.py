@@ -34,7 +34,7 @@ from jbt.own.leaderboards.problem import Fitted, Problem, Settings, Setup, merge
 from jbt.own.leaderboards.rank_band import rank_band
 from jbt.own.leaderboards.report import Leaderboard, Leaderboards
 from jbt.own.shared_coefficients.directions import MOVED
-from jbt.own.shared_coefficients.one_comparison import decided
+from jbt.own.shared_coefficients.one_comparison import UNDECIDED, decided
 from jbt.own.tables.missing import number_of
 from jbt.own.tables.pairs import agreement
 from jbt.own.tables.tables import Tables
@@ -147,9 +147,9 @@ def _of_judge(setup: Setup, judge: int, labelled: LabelledWinRates | None) -> Le
     )
 
 
-def _one_comparison(setup: Setup, judge: int, fit: Fitted) -> OfModels | None:
+def _one_comparison(setup: Setup, judge: int, fit: Fitted) -> OfModels | str:
     if not decided(setup.tables, judge):
-        return None
+        return UNDECIDED
     names = setup.covariates, setup.tables.contents
     absolute, theta = setup.absolute(judge), fit.beta[fit.problem.at["theta"]]
     with runtime.precision("float64"):

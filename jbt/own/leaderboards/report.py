@@ -24,6 +24,7 @@ from jbt.own.leaderboards.one_comparison import OfModels
 from jbt.own.leaderboards.prediction_powered import QUANTITY, READING, LabelledWinRates
 from jbt.own.leaderboards.problem import Settings
 from jbt.own.leaderboards.rank_band import RankBand
+from jbt.own.shared_coefficients.one_comparison import record as record_of
 from jbt.own.tables import lengths, missing
 from jbt.own.tables.pairs import Agreement, agreement_in_words
 from jbt.types import Prior, Status
@@ -39,14 +40,6 @@ SHOWN = 3
 
 AVERAGE = "average effect on win rates over such prompts"
 """What c of a leaderboard is."""
-
-NOT_ESTIMATED = (
-    "not estimated: this needs verdicts of one judge on at least 15 prompts that are neither ties "
-    "(left out or not) nor graded",
-    "it needs an interval for each c, and goes with neither --difference relative nor --ties "
-    "davidson",
-)
-"""What stands in place of the fit on one comparison."""
 
 RANKS = ("rank", "rank_low", "rank_high")
 
@@ -98,7 +91,7 @@ class Leaderboard:
     """Counted verdicts between each two models, see `met`."""
     first_place: FirstPlace | None = None
     """How few verdicts decide it; None of all judges together, and see `first_place`."""
-    vary: Callable[[], OfModels | None] = lambda: None
+    vary: Callable[[], OfModels | str] = lambda: "it is estimated of each judge alone"
     """Fits what `one_comparison` says."""
     test: Callable[[], pd.DataFrame] = pd.DataFrame
     """Tests what `left_out` says."""
@@ -125,12 +118,13 @@ class Leaderboard:
     """Agreement of each other judge with the trusted ones."""
 
     @cached_property
-    def one_comparison(self) -> OfModels | None:
-        """The judge's coefficients on one comparison, fitted when first asked for. None of all
-        judges together, with Davidson's ties, relative differences, or without covariates or a
-        maximum, and where the leaderboard has no interval for c."""
+    def one_comparison(self) -> OfModels | str:
+        """The judge's coefficients on one comparison, fitted when first asked for, or why there are
+        none."""
         measured = (self.of_kind("c")["status"] == "converged").all()
-        return self.vary() if measured and self.status == Status.CONVERGED else None
+        if not measured or self.status != Status.CONVERGED:
+            return "the leaderboard has no interval of c"
+        return self.vary()
 
     @cached_property
     def left_out(self) -> pd.DataFrame:
@@ -284,7 +278,9 @@ class Leaderboards(list[Leaderboard]):
                 sections.append(Section(name, lines, table))
             if self.settings.one_comparison and board.status == Status.CONVERGED:
                 one, units = board.one_comparison, board.of_kind("c")["unit"].tolist()
-                lines = NOT_ESTIMATED if one is None else list(one.sentences(units))
+                lines = (
+                    [f"not estimated: {one}"] if isinstance(one, str) else [*one.sentences(units)]
+                )
                 sections.append(Section(f"{name}: on one comparison", lines))
             if board.band is not None:
                 sections.append(_band(name, board.band, board.models))
@@ -339,8 +335,7 @@ class Leaderboards(list[Leaderboard]):
         for board in self:
             records.append({"judge": board.judge, **board.record()})
             if self.settings.one_comparison:
-                one = board.one_comparison
-                records[-1]["one_comparison"] = one and one.record()
+                records[-1]["one_comparison"] = record_of(board.one_comparison)
         record: dict[str, Any] = {"leaderboards": records}
         return record if self.by_value is None else record | {"by": files.plain(self.by_value)}
 

@@ -115,9 +115,20 @@ class OneComparison:
         return effect
 
 
+def record(one: OneComparison | str) -> dict[str, Any]:
+    """The entry of the JSON file of a fit, or of why there is none."""
+    return {"status": "withheld", "why": one} if isinstance(one, str) else one.record()
+
+
 def _logits(estimate: Any) -> str:
     interval = with_interval(estimate.estimate, estimate.low, estimate.high, "+.2f")
     return f"{interval} logits" + " (no interval)" * bool(np.isnan(estimate.low))
+
+
+UNDECIDED = (
+    "some of these verdicts are ties or graded, which draw c towards 0, or away from it where ties "
+    "are left out"
+)
 
 
 def decided(tables: Tables, judge: int | None = None) -> bool:

@@ -20,6 +20,7 @@ from jbt.own.fits.one_comparison import OfJudges, OfPools, one_comparison
 from jbt.own.fits.report import ONE_COMPARISON
 from jbt.own.fits.shared import SharedModel, fit_shared
 from jbt.own.leaderboards.one_comparison import OfModels
+from jbt.own.shared_coefficients.one_comparison import UNDECIDED
 from jbt.types import Status
 
 JUDGES = {"llm": (1.0, 0.8, 0.3), "other": (0.7, 0.2, -0.3), "expert": (2.0, 0.0, 0.0)}
@@ -195,17 +196,17 @@ def test_nothing_is_fitted_where_no_interval_could_be(alone, monkeypatch):
         return replace(alone, model=replace(alone.model, batch=of_these))
 
     none_trusted = own.Judges(("llm",), np.zeros(1, bool), np.ones(1), np.zeros(1, bool))
-    for fit in (
-        replace(alone, estimates=not_measured),
-        replace(alone, model=replace(alone.model, judges=none_trusted)),
-        first_is(0.7),
+    for fit, why in (
+        (replace(alone, estimates=not_measured), "no c"),
+        (replace(alone, model=replace(alone.model, judges=none_trusted)), "must be trusted"),
+        (first_is(0.7), "ties or graded"),
     ):
-        assert one_comparison(fit, 0) is None
+        assert why in one_comparison(fit, 0)
     # There are 12 pools of 20 different verdicts each.
     for limit, value in (("FEWEST", 13), ("WIDEST", 19)):
         with monkeypatch.context() as changed:
             changed.setattr(module, limit, value)
-            assert one_comparison(alone, 0) is None
+            assert f"there are {12 if limit == 'FEWEST' else 0}" in one_comparison(alone, 0)
 
 
 @pytest.mark.heavy
@@ -216,8 +217,7 @@ def test_ties_of_one_judge_leave_the_others(ties):
     tables = own.read(verdicts, items, covariates=["x", "y"], ties=ties)
     llm, expert = (one_comparison(fitted(tables), judge) for judge in (0, 1))
     assert llm.status == Status.CONVERGED
-    assert expert is None
-    assert one_comparison(fitted(tables, "expert"), 0) is None
+    assert expert == one_comparison(fitted(tables, "expert"), 0) == UNDECIDED
 
 
 @pytest.mark.heavy

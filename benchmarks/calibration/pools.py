@@ -490,13 +490,12 @@ def identify(run, sd, rho, twice=4, share=1.0):
     defined = found.status == Status.CONVERGED
     words = f"quality sd {sd:g}, corr {rho:g}, {twice} of 10 twice"
     words += f", {share:.0%} of the pairs" * (share < 1)
-    note = "with few verdicts a profile interval is approximate"
-    if not defined.all():
-        note += "; the command prints why a pool has no estimate (flat, separated)"
+    miss = "with few verdicts a profile interval is approximate" if share < 1 else ""
+    if miss and not defined.all():
+        miss += "; the command prints why a pool has no estimate (flat, separated)"
     ends = np.where(defined, [found.low, found.high], np.nan)
     interval = "jbt identify: c of one pool,"
-    more: Any = {"miss" if share < 1 else "note": note}
-    yield cell(f"{interval} profile likelihood", words, ends, BIAS, **more)
+    yield cell(f"{interval} profile likelihood", words, ends, BIAS, miss=miss)
     ends = np.where(defined, [found.wald_low, found.wald_high], np.nan)
     miss = "jbt identify does not print it"
     yield cell(f"{interval} Wald, for comparison", words, ends, BIAS, miss=miss)

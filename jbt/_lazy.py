@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any
 
 
 def getter(package: str, file: str) -> Callable[[str], Any]:
-    """The `__getattr__` of a package for the names that its file imports under TYPE_CHECKING."""
+    """The `__getattr__` of a package for its modules, and for the names that its file imports under
+    TYPE_CHECKING."""
     homes = {
         alias.name: node.module
         for block in ast.parse(Path(file).read_text("utf-8")).body
@@ -22,8 +24,11 @@ def getter(package: str, file: str) -> Callable[[str], Any]:
     }
 
     def get(name: str) -> Any:
+        module = f"{package}.{name}"
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            if name.startswith("_") or importlib.util.find_spec(module) is None:
+                raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            return importlib.import_module(module)
         value = getattr(importlib.import_module(str(homes[name])), name)
         setattr(sys.modules[package], name, value)
         return value

@@ -59,6 +59,8 @@ class Met(NamedTuple):
     @classmethod
     def of(cls, fixed: Any, n: int) -> Met:
         """From the block's rows [n r, K], sparse."""
+        fixed.sum_duplicates()
+        fixed.eliminate_zeros()
         fixed, (n_rows, k) = fixed.tocoo(), fixed.shape
         cluster, row = np.divmod(fixed.row.astype(int), n_rows // n)
         slot, n_met = _numbered(cluster, fixed.col, n)
@@ -79,9 +81,15 @@ class Met(NamedTuple):
 
     def information(self, weight: np.ndarray, k: int) -> np.ndarray:
         """[K, K] from that about the rows' logits [n, r, r]."""
-        of_met = self.columns.transpose(0, 2, 1) @ (weight @ self.columns)
-        cells = self.places[:, :, None] * (k + 1) + self.places[:, None]
-        total = np.bincount(cells.ravel(), of_met.ravel(), (k + 1) ** 2)
+        n, m = self.places.shape
+        step = max(1, AT_ONCE // max(1, m**2))
+        total = np.zeros((k + 1) ** 2)
+        for start in range(0, n, step):
+            some = slice(start, start + step)
+            columns, places = self.columns[some], self.places[some]
+            of_met = columns.transpose(0, 2, 1) @ (weight[some] @ columns)
+            cells = places[:, :, None] * (k + 1) + places[:, None]
+            total += np.bincount(cells.ravel(), of_met.ravel(), len(total))
         return total.reshape(k + 1, k + 1)[:k, :k]
 
     def leverage(self, covariance: np.ndarray) -> np.ndarray:

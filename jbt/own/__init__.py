@@ -93,3 +93,7 @@ __all__ = [
     "replay",
     "report_card",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

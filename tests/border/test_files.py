@@ -62,3 +62,16 @@ def test_what_is_undefined_or_infinite_is_null(tmp_path):
         "x": [[None, 1.0]],
         "one": 0.5,
     }
+
+
+def test_who_writes_a_file_at_the_same_time_takes_nothing_away(tmp_path):
+    target = tmp_path / "report.md"
+
+    def slow(path):
+        path.write_text("slow")
+        files.write_together({target: "quick"})
+        assert target.read_text() == "quick"
+
+    files.write_together({target: slow})
+    assert target.read_text() == "slow"
+    assert len(list(tmp_path.iterdir())) == 1

@@ -87,3 +87,14 @@ def test_wrong_files_and_answers(folder, asked, jbt):
     (folder / "bad.jsonl").write_text('{"id": 1, "winner": "first"}\n{"id":\n')
     assert "bad.jsonl, line 2" in jbt("tell run bad.jsonl", code=2)
     assert own.Study.open("run").n_told == 0
+
+
+@pytest.mark.heavy
+def test_a_study_that_is_sure_says_so(folder, jbt):
+    jbt(
+        "ask run --items items.csv --covariates words --n 4 --level 0.3 --orders rule --out ask.csv"
+    )
+    asked = pd.read_csv("ask.csv")
+    asked.assign(winner=asked[["first", "second"]].min(axis=1)).to_csv("told.csv", index=False)
+    for line in ("tell run told.csv", "ask run", "status run"):
+        jbt(line, code=3)

@@ -164,3 +164,12 @@ def test_sds_are_recovered_and_order_of_rows_and_names_of_clusters_and_units_mea
     # Twelve such studies scatter by 0.08 and 0.11: within four times that.
     assert one.sd["quality"] == pytest.approx(1.0, abs=0.31)
     assert one.sd["c"] == pytest.approx(0.6, abs=0.44)
+
+
+def test_clusters_may_be_taken_a_few_at_a_time(monkeypatch):
+    problem = verdicts(default_rng(11), 30, sd=1.0)
+    along = np.eye(problem.fixed.shape[1])[:MODELS]
+    whole = mixed.fit(problem).intervals(along)
+    for module in (cluster_likelihood, mixed):
+        monkeypatch.setattr(module, "AT_ONCE", 64)
+    assert_allclose(mixed.fit(dataclasses.replace(problem)).intervals(along), whole, rtol=1e-8)

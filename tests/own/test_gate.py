@@ -505,3 +505,20 @@ def test_one_pool_is_decided_as_its_judge_and_bad_input_ends_with_one_line(saved
         assert message in jbt("gate", *shared, *options.split(), code=2)
     assert "needs trusted labels (--anchors)" in jbt("gate", *one_pool(), code=2)
     assert "a covariate" in jbt("gate", *one_pool()[2:], code=2)
+
+
+def test_a_pool_s_draw_depends_on_its_name_and_the_seed_alone(tmp_path):
+    tables = write(tmp_path, SIZES, PAIRS, *(f"{p},i0,i{i}" for p in SIZES for i in range(1, 3)))
+    both = disputing(tables)
+
+    def drawn_from(rankings, seed=0):
+        drawn = one_a_pool(of_pairs(rankings, "pairs", seed)[0], rankings, seed)
+        return drawn["pool"].tolist(), dict(zip(drawn["pool"], drawn["at"], strict=True))
+
+    turn, picks = drawn_from(both)
+    fewer = drawn_from(labelled(both, anchors=tables.anchors[2:].reset_index(drop=True)))[1]
+    assert {p: at + 2 for p, at in fewer.items()} == {p: picks[p] for p in (1, 2)}
+    assert turn == drawn_from(labelled(both, anchors=tables.anchors[::-1]))[0]
+    several = [drawn_from(both, seed) for seed in range(100)]
+    assert 30 < sum(picks[0] for _, picks in several) < 70  # either of two, 4 standard deviations
+    assert len({tuple(turn) for turn, _ in several}) == 6

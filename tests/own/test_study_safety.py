@@ -339,3 +339,10 @@ def test_answers_in_lines_are_decoded_as_tables_are(copy, encoding, jbt):
     (copy / "answers.jsonl").write_text(text, encoding=encoding)
     jbt("tell", copy, copy / "answers.jsonl")
     assert own.Study.open(copy).verdicts().iloc[-1]["note"] == "à côté"
+
+
+def test_the_folder_is_synced_where_a_journal_begins(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr("jbt.border.files.sync_folder", synced.append)
+    begin(tmp_path / "new")
+    assert set(synced) == {tmp_path / "new"}

@@ -100,7 +100,8 @@ def one_comparison(
     n_pools = design.verdicts["pool"].nunique()
     if n_pools < FEWEST:
         return (
-            f"it takes {FEWEST} pools of at most {WIDEST} different verdicts; there are {n_pools}"
+            f"it takes {FEWEST} pools with at most {WIDEST} different verdicts of all judges of "
+            f"the fit, and finds {n_pools}"
         )
     names = of_c.loc[measured, ["judge", "name", "unit"]].reset_index(drop=True)
     names, kind = names.rename(columns={"name": "covariate"}), OfJudges

@@ -123,7 +123,7 @@ def one_comparison(
     n_prompts = len(np.unique(merged.cluster[rows]))
     if n_prompts < FEWEST:
         return (
-            f"it takes {FEWEST} prompts of at most {WIDEST} different verdicts; there are "
+            f"it takes {FEWEST} prompts with at most {WIDEST} different verdicts, and finds "
             f"{n_prompts}"
         )
     design = _Design(problem, covariates, merged.take(rows))

@@ -148,7 +148,7 @@ def _of_judge(setup: Setup, judge: int, labelled: LabelledWinRates | None) -> Le
 
 
 def _one_comparison(setup: Setup, judge: int, fit: Fitted) -> OfModels | str:
-    if not decided(setup.tables, judge):
+    if setup.covariates and fit.problem.sides is not None and not decided(setup.tables, judge):
         return UNDECIDED
     names = setup.covariates, setup.tables.contents
     absolute, theta = setup.absolute(judge), fit.beta[fit.problem.at["theta"]]

@@ -121,9 +121,10 @@ class Leaderboard:
     def one_comparison(self) -> OfModels | str:
         """The judge's coefficients on one comparison, fitted when first asked for, or why there are
         none."""
-        measured = (self.of_kind("c")["status"] == "converged").all()
-        if not measured or self.status != Status.CONVERGED:
-            return "the leaderboard has no interval of c"
+        of_c = self.of_kind("c")
+        unknown = of_c.loc[of_c["status"] != "converged", "covariate"]
+        if len(unknown) or self.status != Status.CONVERGED:
+            return f"it takes an interval of each c, and there is none of {', '.join(unknown)}"
         return self.vary()
 
     @cached_property

@@ -16,7 +16,7 @@ from jbt.own.shared_coefficients.intervals import LARGEST_SHARE
 from jbt.own.tables.tables import Tables
 from jbt.types import Status
 
-MOST = 50_000
+MOST = 20_000
 """Different verdicts beyond which a random part of the clusters is taken (half a minute)."""
 
 WIDEST = 300

@@ -10,3 +10,7 @@ if TYPE_CHECKING:
 
 __getattr__ = _lazy.getter(__name__, __file__)
 __all__ = ["ANCHORS", "Tables", "Ties", "Transform", "covariate_values", "read"]
+
+
+def __dir__() -> list[str]:
+    return __all__

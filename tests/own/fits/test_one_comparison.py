@@ -206,7 +206,7 @@ def test_nothing_is_fitted_where_no_interval_could_be(alone, monkeypatch):
     for limit, value in (("FEWEST", 13), ("WIDEST", 19)):
         with monkeypatch.context() as changed:
             changed.setattr(module, limit, value)
-            assert f"there are {12 if limit == 'FEWEST' else 0}" in one_comparison(alone, 0)
+            assert f"finds {12 if limit == 'FEWEST' else 0}" in one_comparison(alone, 0)
 
 
 @pytest.mark.heavy
@@ -268,3 +268,14 @@ def test_the_printed_coverage_is_that_of_the_kept_rows(kind, file, interval):
     said = f"{shares[0]:.2f} of {n[sound].sum():.0f} studies ({low:.2f} to {high:.2f} by"
     assert said in kind.COVERAGE
     assert f"in only {shares[1]:.2f} of {n[~sound].sum():.0f} studies in which" in kind.COVERAGE
+
+
+def test_a_fit_that_fails_leaves_the_other_results(alone, monkeypatch):
+    def fail(*arguments):
+        raise np.linalg.LinAlgError("Singular matrix")
+
+    monkeypatch.setattr("jbt.estimators.mixed.fit", fail)
+    one = one_comparison(alone, 0)
+    assert one.status == Status.NOT_CONVERGED
+    (line,) = one.sentences(["unit of x"])
+    assert line == "not estimated: the fit of what varies did not converge"

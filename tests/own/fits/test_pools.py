@@ -1,6 +1,7 @@
 """Fits of a user's tables, as a notebook asks for them."""
 
 import io
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -178,3 +179,13 @@ def test_pools_without_verdicts_change_no_result(position):
         assert here["basis"].tolist() == there["basis"].tolist()
         numbers = ["estimate", "low", "high"]
         assert_allclose(here[numbers], there[numbers], atol=1e-9)
+
+
+@pytest.mark.heavy
+def test_a_large_kappa_is_said_to_be_covered_less():
+    pairs = list(itertools.permutations("abcd", 2))
+    for n_turned, said in ((0, True), (5, False)):
+        winner = ["second"] * n_turned + ["first"] * (len(pairs) - n_turned)
+        verdicts = pd.DataFrame(pairs, columns=["first", "second"]).assign(pool="p", winner=winner)
+        text = own.analyse(own.Batch.of(own.read(verdicts))).report("", []).text()
+        assert ("covers less than 93 % in simulations" in text) == said

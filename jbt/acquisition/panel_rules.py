@@ -165,17 +165,19 @@ def one_of(names: Sequence[str], number: Int[Array, ""]) -> Rule | PanelRule:
     def score(view: Any, key: Key[Array, ""]) -> Array:
         return jax.lax.switch(number, [rule.score for rule in listed], view, key)
 
-    return dataclasses.replace(listed[0], score=score, tried=True)
+    fresh: Any = listed[0].fresh
+    if len({rule.fresh for rule in listed}) > 1:
+        fresh = jnp.asarray([rule.fresh for rule in listed])[number]
+    return dataclasses.replace(listed[0], score=score, fresh=fresh, tried=True)
 
 
-def alike(names: Iterable[str], refit_every: int, n_judges: int = 1) -> list[list[str]]:
-    """The rules that one program can run, list by list: fresh ones update the covariance between
-    refits, which the others would pay for. With a refit after every pick it makes no difference.
-    With several judges, the loop treats gains, other scores and rules for all judges differently.
+def alike(names: Iterable[str], n_judges: int = 1) -> list[list[str]]:
+    """The rules that one program can run, list by list. With several judges, the loop treats gains,
+    other scores and rules for all judges differently.
     """
     lists: dict[Any, list[str]] = {}
     for name in names:
         rule = resolve(name)
         kind = (type(rule), getattr(rule, "gain", True)) if n_judges > 1 else None
-        lists.setdefault((rule.fresh and refit_every > 1, kind), []).append(name)
+        lists.setdefault(kind, []).append(name)
     return list(lists.values())

@@ -8,7 +8,9 @@ asks a live judge calls them one by one.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -179,12 +181,14 @@ def absorb(
             "wins": view.wins + jnp.where(pair, won, 0),
             "available": view.available & ~pair if protocol == "frozen" else view.available,
         }
-        if rule.fresh:
-            new["covariance"] = _after_asking(view, query.first, query.second, asked)
+        new["covariance"] = _if_fresh(
+            rule, lambda: _after_asking(view, query.first, query.second, asked), view.covariance
+        )
         return dataclasses.replace(view, **new)
     assert panelists is not None
-    assert query.judge is not None
-    chosen = (jnp.arange(view.n_judges) == query.judge) & asked
+    judge = query.judge
+    assert judge is not None
+    chosen = (jnp.arange(view.n_judges) == judge) & asked
     pair = chosen[:, None, None] & (items == query.first)[:, None] & (items == query.second)
     views, covariance = view.views, view.covariance
     shown = views.shown + pair
@@ -193,22 +197,32 @@ def absorb(
         "wins": views.wins + jnp.where(pair, won, 0),
         "available": available_of_panel(views.available, shown, panelists, protocol),
     }
-    if rule.fresh:
-        judge, m = jnp.maximum(query.judge, 0), view.views.design.n_contents
-        asked_view = view.of(judge)
+
+    def updated() -> tuple[Array, Array]:
+        m, asked_view = views.design.n_contents, view.of(jnp.maximum(judge, 0))
         z = asked_view.design_vector(query.first, query.second)[:, None] * chosen
         counts = Comparisons(jnp.moveaxis(shown, 0, -1), jnp.moveaxis(new["wins"], 0, -1))
         z = panel.joint_score(z, panelists.panel(counts), m)
         w = asked_view.informativeness()[query.first, query.second]
-        covariance = _with_verdict(covariance, z, w)
-        of_judge = partial(own_covariance, covariance, n_contents=m)
-        new["covariance"] = jax.vmap(of_judge)(panelists.discrimination, panelists.sharing)
+        after = _with_verdict(view.covariance, z, w)
+        of_judge = partial(own_covariance, after, n_contents=m)
+        return after, jax.vmap(of_judge)(panelists.discrimination, panelists.sharing)
+
+    covariance, new["covariance"] = _if_fresh(rule, updated, (covariance, views.covariance))
     return dataclasses.replace(
         view,
         views=jax.vmap(lambda old, new: dataclasses.replace(old, **new))(views, new),
         covariance=covariance,
         spent=panelists.spent(shown.sum((1, 2))),
     )
+
+
+def _if_fresh(rule: Rule | PanelRule, update: Callable[[], Any], kept: Any) -> Any:
+    """The update of a fresh rule. Where one program runs several rules (`panel_rules.one_of`), the
+    others do not pay for it."""
+    if isinstance(rule.fresh, bool):
+        return update() if rule.fresh else kept
+    return jax.lax.cond(rule.fresh, update, lambda: kept)
 
 
 def view_items(view: View | PanelView) -> int:

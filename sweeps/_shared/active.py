@@ -326,7 +326,7 @@ def shared(
     without the loop, and the rule's number, which condition["rule"] must be. Rules that need the
     same arithmetic get one object, hence one program in groups of as many conditions."""
     names, found = [str(loop.rule) for loop in loops], {}
-    for rules in alike(names, loops[0].refit_every, n_judges):
+    for rules in alike(names, n_judges):
 
         def run_of(key: Key[Array, ""], condition: Condition, rules: list[str] = rules) -> Any:
             loop = replace(loops[0], rule=one_of(rules, condition["rule"]))

@@ -349,7 +349,7 @@ def _jobs(
         PartitionSpec("runs"),
     )
     pools = oracle.names, oracle.tasks, oracle.tops
-    for names in alike(rules, loop.refit_every):
+    for names in alike(rules):
         one = _run_of(names, loop, budgets, at, seed)
 
         def device(number: Array, pools: Any, *problems: Array, one: Any = one) -> Any:

@@ -70,8 +70,7 @@ MISSED = """
 
 FOOT = """
 **Not simulated:** differences between judges without a trusted one, theta and P(top k) of joint
-fits, joint leaderboards without `--judge-aware`, and fits with `--lam`. Rows on one comparison
-have few studies.
+fits, joint leaderboards without `--judge-aware`, and fits with `--lam`.
 
 **Drawn from the prior** (`python -m benchmarks.sbc`, 20,000 pools of ten items): P(top 3) is right
 within .02 in each of ten classes. The 95 % region of a pool's Laplace posterior contains theta in

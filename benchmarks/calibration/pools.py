@@ -323,7 +323,6 @@ def fit_one_comparison(run, pools=40, varied=None, joint=False, **judged):
         "ties": "ties within {:g} logits left out",
     }
     misses = {
-        "pure": "what varies for one judge alone looks like a smaller discrimination",
         "lapses": "guesses draw all logits towards 0",
         "ties": "decided verdicts are surer than those that could have been ties",
     }

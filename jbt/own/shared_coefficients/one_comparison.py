@@ -38,10 +38,6 @@ GUESSES = (
     ", but in only {} studies in which 15 % of the verdicts were guesses, because guesses draw c "
     "towards 0"
 )
-ALONE = (
-    ", but in only {} studies in which verdicts on a pair varied for that judge alone, because "
-    "this looks like a smaller discrimination"
-)
 """Sentences about coverage."""
 
 

@@ -75,7 +75,7 @@ class OfModels(OneComparison):
     the leaderboard's."""
 
     CLUSTERS = "prompts"
-    COVERAGE = HELD.format("0.93 of 6777", "0.86 to 0.96") + GUESSES.format("0.03 of 399")
+    COVERAGE = HELD.format("0.93 of 8468", "0.87 to 0.96") + GUESSES.format("0.02 of 498")
 
     growth: pd.DataFrame
     """covariate, estimate, low, high of gamma, change of c with a logit of quality, by a fit of its

@@ -22,7 +22,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from jbt.acquisition import rules
 from jbt.acquisition.rules import RULES, Rule, Score
@@ -43,7 +43,7 @@ class PanelRule:
     """A score function of pairs and judges, and how the loop is to run it."""
 
     score: PanelScore
-    fresh: bool = False
+    fresh: bool | Bool[Array, ""] = False
     """Update the covariance by the Fisher term of every pick before the next one."""
     tried: bool = False
     """As a `Rule`'s."""
@@ -165,9 +165,8 @@ def one_of(names: Sequence[str], number: Int[Array, ""]) -> Rule | PanelRule:
     def score(view: Any, key: Key[Array, ""]) -> Array:
         return jax.lax.switch(number, [rule.score for rule in listed], view, key)
 
-    fresh: Any = listed[0].fresh
-    if len({rule.fresh for rule in listed}) > 1:
-        fresh = jnp.asarray([rule.fresh for rule in listed])[number]
+    fresh: Any = [bool(rule.fresh) for rule in listed]
+    fresh = jnp.asarray(fresh)[number] if any(fresh) and not all(fresh) else fresh[0]
     return dataclasses.replace(listed[0], score=score, fresh=fresh, tried=True)
 
 

@@ -56,9 +56,9 @@ class Rule:
     """A score function and how the loop is to run it."""
 
     score: Score
-    fresh: bool = False
+    fresh: bool | Bool[Array, ""] = False
     """Update the covariance by the Fisher term of every pick before the next one; its verdict
-    is not needed."""
+    is not needed. Traced where one program runs several rules (`panel_rules.one_of`)."""
     family: str = "yours"
     """Rules of one family are compared with the paper's and corrected together (Holm)."""
     gain: bool = True

@@ -46,6 +46,7 @@ class Block(NamedTuple):
     data: tuple[np.ndarray, np.ndarray]
     """Shown and wins [n, r]."""
     met: Met
+    """The coefficients that they meet."""
 
 
 class Met(NamedTuple):

@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from jbt import runtime
 from jbt.estimators import mixed
 from jbt.own.fits.batch import Batch
 from jbt.own.fits.shared import SharedFit
@@ -113,15 +112,14 @@ def one_comparison(
         n_clusters=n_pools,
         n_all=design.n_all,
     )
-    with runtime.precision("float64"):
-        try:
-            found = mixed.fit(design.mixed(), PRIORS_SHARE)
-            others = [
-                mixed.fit(other.mixed(), PRIORS_SHARE, found.sd)
-                for other in design.other_discriminations(fit)
-            ]
-        except np.linalg.LinAlgError:  # the other results do not depend on this fit
-            return result
+    try:
+        found = mixed.fit(design.mixed(), PRIORS_SHARE)
+        others = [
+            mixed.fit(other.mixed(), PRIORS_SHARE, found.sd)
+            for other in design.other_discriminations(fit)
+        ]
+    except np.linalg.LinAlgError:  # the other results do not depend on this fit
+        return result
     if any(one.status != Status.CONVERGED for one in (found, *others)):
         return result
     places = np.arange(len(design.batch.covariates) * len(design.judges))

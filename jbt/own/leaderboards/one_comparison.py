@@ -43,6 +43,7 @@ from jbt.own.shared_coefficients.one_comparison import (
     ENDS,
     GUESSES,
     HELD,
+    LEAST,
     MOST,
     WIDEST,
     OneComparison,
@@ -75,7 +76,7 @@ class OfModels(OneComparison):
     the leaderboard's."""
 
     CLUSTERS = "prompts"
-    COVERAGE = HELD.format("0.93 of 8468", "0.87 to 0.96") + GUESSES.format("0.02 of 498")
+    COVERAGE = HELD.format("0.93 of 8468", "0.87 to 0.96") + LEAST + GUESSES.format("0.02 of 498")
 
     growth: pd.DataFrame
     """covariate, estimate, low, high of gamma, change of c with a logit of quality, by a fit of its

@@ -152,8 +152,7 @@ def _one_comparison(setup: Setup, judge: int, fit: Fitted) -> OfModels | str:
         return UNDECIDED
     names = setup.covariates, setup.tables.contents
     absolute, theta = setup.absolute(judge), fit.beta[fit.problem.at["theta"]]
-    with runtime.precision("float64"):
-        return one_comparison(fit.problem, *names, theta, absolute)
+    return one_comparison(fit.problem, *names, theta, absolute)
 
 
 def _of_all(setup: Setup, judges: Judges) -> Leaderboard:

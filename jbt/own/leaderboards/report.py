@@ -121,9 +121,11 @@ class Leaderboard:
     def one_comparison(self) -> OfModels | str:
         """The judge's coefficients on one comparison, fitted when first asked for, or why there are
         none."""
+        if self.status != Status.CONVERGED:
+            return "the leaderboard's own fit did not converge"
         of_c = self.of_kind("c")
         unknown = of_c.loc[of_c["status"] != "converged", "covariate"]
-        if len(unknown) or self.status != Status.CONVERGED:
+        if len(unknown):
             return f"it takes an interval of each c, and there is none of {', '.join(unknown)}"
         return self.vary()
 

@@ -26,8 +26,9 @@ FEWEST_DEGREES = 5.0
 """Fewest degrees of freedom with which an interval is printed."""
 
 SHOWN = 0.5
-"""Largest standard error of the log of a standard deviation that is printed. Where nothing varies
-it is about .7, as the prior alone keeps the standard deviation from 0."""
+"""Largest standard error of the log of a standard deviation that is printed. The prior keeps a
+standard deviation from 0: where nothing varies, leaderboards still printed one in 61 of 80 studies of
+60 prompts, and in 38 of 40 of 200."""
 
 ENDS = ["estimate", "low", "high"]
 
@@ -38,6 +39,7 @@ GUESSES = (
     ", but in only {} studies in which 15 % of the verdicts were guesses, because guesses draw c "
     "towards 0"
 )
+LEAST = ", least often where nothing varies"
 """Sentences about coverage."""
 
 
@@ -100,7 +102,10 @@ class OneComparison:
             f"{name} {sd.min():.2f}" + f" to {sd.max():.2f}, by model" * (len(sd) > 1)
             for name, sd in self.spread["sd"][shown].groupby(what, sort=False)
         ]
-        yield f"standard deviations of what varies: {', '.join(sds) or 'none is measured'}"
+        yield (
+            "standard deviations of what varies, which a prior keeps from 0: "
+            f"{', '.join(sds) or 'none is measured'}"
+        )
         unknown = [name for name in what.unique() if not shown[what == name].any()]
         if sds and unknown:
             yield f"too small, or seen in too few verdicts, to be measured: {', '.join(unknown)}"

@@ -27,8 +27,8 @@ FEWEST_DEGREES = 5.0
 
 SHOWN = 0.5
 """Largest standard error of the log of a standard deviation that is printed. The prior keeps a
-standard deviation from 0: where nothing varies, leaderboards still printed one in 61 of 80 studies of
-60 prompts, and in 38 of 40 of 200."""
+standard deviation from 0: where nothing varies, leaderboards still printed one in 61 of 80 studies
+of 60 prompts, and in 38 of 40 of 200."""
 
 ENDS = ["estimate", "low", "high"]
 

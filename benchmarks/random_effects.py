@@ -5,9 +5,9 @@ approximation of the likelihood.
     python -m benchmarks.random_effects [--draws 1000]
 
 The same model and priors as `jbt.estimators.mixed` (c of each model about their mean, what varies
-with their sds, of prior density sd exp(-sd)). One table is simulated for `jbt leaderboard`, one for
-`jbt fit`. A line for each number has the estimate and 95 % interval on one comparison, a jackknife
-over prompts or pools, and of the draws mean, 95 % interval and R-hat.
+with their sds). One table is simulated for `jbt leaderboard`, one for `jbt fit`. A line for each
+number has the estimate and 95 % interval on one comparison, a jackknife over prompts or pools, and
+of the draws mean, 95 % interval and R-hat.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from benchmarks.calibration.boards import on_one_comparison
 from benchmarks.calibration.pools import Population, shared_fit
 from jbt import runtime
 from jbt.border.report import each
-from jbt.estimators.mixed import Mixed
+from jbt.estimators.mixed import DEVIATION, Mixed
 from jbt.own.fits.one_comparison import one_comparison
 from jbt.own.leaderboards.one_comparison import OfModels
 from jbt.own.shared_coefficients.one_comparison import OneComparison
@@ -45,7 +45,16 @@ def sampled(problem: Mixed, draws: int, seed: int = 0) -> Any:
     }
 
     def model() -> None:
-        sds = {name: numpyro.sample(name, dist.Gamma(2.0, 1.0)) for name in problem.effects}
+        alone = [name for name in problem.effects if name not in problem.alike]
+        sds = {name: numpyro.sample(name, dist.Gamma(2.0, 1.0)) for name in alone}
+        if problem.alike:
+            mean = numpyro.sample("mean", dist.Gamma(2.0, 1.0))
+            about = dist.ZeroSumNormal(DEVIATION, (len(problem.alike),))
+            logs = jnp.log(mean) + numpyro.sample("about", about)
+            sds |= {
+                name: numpyro.deterministic(name, jnp.exp(log_sd))
+                for name, log_sd in zip(problem.alike, logs, strict=True)
+            }
         scale = jnp.asarray(problem.precision**-0.5)
         for name, places in problem.crossed.items():
             scale = scale.at[places].set(sds[name])

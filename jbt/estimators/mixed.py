@@ -14,7 +14,9 @@ clusters, nearer to 0 than those of one comparison by a factor of about
 The effects of a cluster are integrated out (`cluster_likelihood`). Effects that clusters share are
 integrated out together with beta, by the determinant of their information (restricted likelihood).
 The prior of each sd has density sd exp(-sd), which keeps a sd that the verdicts say little about
-from 0 (Chung et al. 2013).
+from 0 (Chung et al. 2013). Of sds of one kind (`alike`) this is the prior of their geometric mean,
+and their logs are normal about its log: a prior of each would keep all of them from 0 together, and
+so inflate the coefficients where nothing varies.
 
 Gradients are exact but for that determinant, whose change with the sds is taken at fixed weights of
 the verdicts. The search for the sds begins with the information in the clusters' scores (Berndt et
@@ -54,6 +56,9 @@ DIFFERENCE = 0.02
 
 LONGEST, LARGEST = 0.7, 2.0
 """Longest step of a log sd, and the log sd beyond which the search gives up."""
+
+DEVIATION = 1.0
+"""Prior standard deviation of the logs of sds of one kind, about their mean."""
 
 LEAST_INFORMATION = 0.1
 """About a log sd, where the search ended at no maximum."""
@@ -96,6 +101,8 @@ class Mixed:
     """Name of an effect -> [R] its column: a coefficient of a cluster's own."""
     crossed: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Name of an effect -> places among the K of the coefficients that share its sd."""
+    alike: Sequence[str] = ()
+    """Effects of clusters whose sds are of one kind."""
 
     @property
     def effects(self) -> list[str]:
@@ -106,6 +113,14 @@ class Mixed:
     def blocks(self) -> list[Block]:
         """The clusters."""
         return blocks_of(self)
+
+    @cached_property
+    def kinds(self) -> np.ndarray:
+        """[J, H] share of each effect in the mean of the log sds of each kind."""
+        kinds = [[name] for name in self.effects if name not in self.alike]
+        kinds += [list(self.alike)] if self.alike else []
+        shares = [[(name in kind) / len(kind) for name in self.effects] for kind in kinds]
+        return np.array(shares).reshape(len(kinds), len(self.effects))
 
     def without(self, names: Sequence[str]) -> Mixed:
         """The problem with some sds fixed at 0."""
@@ -118,7 +133,8 @@ class Mixed:
         columns, precision = np.ones(len(self.precision)), self.precision.copy()
         columns[gone], precision[gone] = 0, 1
         fixed = self.fixed.multiply(columns).tocsr()
-        return replace(self, fixed=fixed, precision=precision, **kept)
+        alike = [name for name in self.alike if name not in names]
+        return replace(self, fixed=fixed, precision=precision, alike=alike, **kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,11 +254,13 @@ def fit(
         found = _maximise(problem, start)
         if found.status == Status.CONVERGED:
             log_sds = slice(len(problem.precision), None)
-            known = np.diagonal(np.linalg.inv(found.inverse[log_sds, log_sds]))
-            # The prior's part: minus the second derivative of log sd - sd.
-            shares = zip(found.sd.items(), known, strict=True)
-            lost = [name for (name, sd), total in shares if sd > priors_share * total]
-            start = found.sd
+            information = np.linalg.inv(found.inverse[log_sds, log_sds])
+            together, start = problem.kinds > 0, found.sd
+            known = np.einsum("jh,hi,ji->j", together, information, together)
+            _, prior = _prior(problem, np.log(list(start.values())))
+            of_prior = np.einsum("jh,hi,ji->j", together, prior, together)
+            chosen = (of_prior > priors_share * known) @ together
+            lost = [name for name, by_prior in zip(start, chosen, strict=True) if by_prior]
         if not lost:
             return found
     rest = fit(problem.without(lost), priors_share, start)
@@ -286,12 +304,12 @@ class _Point:
     """[n, q] of each block, the effects of the clusters, in units of their sd."""
     parts: list[_Part]
 
-    def of_scores(self, log_sd: np.ndarray) -> np.ndarray:
+    def of_scores(self, problem: Mixed, log_sd: np.ndarray) -> np.ndarray:
         """[H, H] information about the log sds by the clusters' scores. The second derivative in a
         log sd has the score as a term, too."""
         scores = np.concatenate([part.score for part in self.parts])
-        of_verdicts = self.score - 1 + np.exp(log_sd)
-        return scores.T @ scores + np.diag(np.maximum(-2 * of_verdicts, 0) + np.exp(log_sd))
+        of_prior, prior = _prior(problem, log_sd)
+        return scores.T @ scores + np.diag(np.maximum(2 * (of_prior - self.score), 0)) + prior
 
 
 @dataclass(eq=False)
@@ -334,7 +352,7 @@ class _Search:
         and Wright 2006, section 6.2). Steps are judged by the score alone, as it is the gradient of
         no objective."""
         top, length = self.at(log_sd), 1.0
-        information = top.of_scores(log_sd)
+        information = top.of_scores(self.problem, log_sd)
         for _ in range(MAX_STEPS):
             values, vectors = np.linalg.eigh(information)
             step = vectors @ (vectors.T @ top.score / np.abs(values).clip(LEAST_INFORMATION))
@@ -400,6 +418,15 @@ def _scale(problem: Mixed, log_sd: np.ndarray) -> np.ndarray:
     return scale
 
 
+def _prior(problem: Mixed, log_sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Gradient [H] of the log-prior of the log sds, and minus its second derivative [H, H]."""
+    kinds = problem.kinds
+    mean = kinds @ log_sd
+    about = np.eye(len(log_sd)) - (kinds > 0).T @ kinds
+    gradient = kinds.T @ (1 - np.exp(mean)) - about @ log_sd / DEVIATION**2
+    return gradient, (kinds.T * np.exp(mean)) @ kinds + about / DEVIATION**2
+
+
 def _n_local(problem: Mixed) -> int:
     """Number of effects of clusters."""
     return len(problem.units) + len(problem.slopes)
@@ -445,6 +472,6 @@ def _evaluate(
     for name, place in zip(problem.crossed, range(local, h), strict=True):
         score[place] -= known[np.ix_(problem.crossed[name], problem.crossed[name])].trace()
     objective = log_likelihood - (precision * beta**2).sum() / 2
-    score += 1 - np.exp(log_sd)
+    score += _prior(problem, log_sd)[0]
     gradient = scale * gradient - precision * beta
     return _Point(beta, objective, gradient, information, score, new_modes, parts)

@@ -102,6 +102,48 @@ def test_gradients_are_those_of_finite_differences(scale):
     assert_allclose(of_sds, expected, atol=1e-5)
 
 
+def test_the_prior_is_of_each_sd_or_of_the_mean_of_those_that_are_alike():
+    """Gradient and information against finite differences of the log-density."""
+    problem = verdicts(default_rng(6), 2)
+    units = dict.fromkeys(("a", "b", "c of unit"), problem.units["quality"])
+    problem = dataclasses.replace(problem, units=units, alike=["a", "b", "c of unit"])
+
+    def log_density(log_sd):
+        alone, alike = log_sd[3:], log_sd[:3]
+        mean = alike.mean()
+        about = ((alike - mean) ** 2).sum() / (2 * mixed.DEVIATION**2)
+        return (alone - np.exp(alone)).sum() + mean - np.exp(mean) - about
+
+    log_sd = np.array([-1.0, 0.3, 0.5, -0.2, 0.1])
+    gradient, information = mixed._prior(problem, log_sd)
+    assert problem.effects[3:] == ["c", "c of a model"]
+    assert_allclose(gradient, optimize.approx_fprime(log_sd, log_density, 1e-6), atol=1e-5)
+    expected = -optimize.approx_fprime(log_sd, lambda v: mixed._prior(problem, v)[0], 1e-6)
+    assert_allclose(information, expected, atol=1e-5)
+
+
+def test_one_prior_of_sds_that_are_alike_keeps_them_less_from_0():
+    """Where nothing varies, one prior of their mean inflates the sds and c less than one of each. A
+    sd that stands out is found all the same."""
+
+    def found(sd):
+        problem = verdicts(default_rng(7), 100, sd=np.array(sd), between=False)
+        of_model = [np.where(problem.units["quality"] == m, m, -1) for m in range(MODELS)]
+        units = {f"quality of {m}": one for m, one in enumerate(of_model)}
+        each = dataclasses.replace(problem, units=units)
+        for problem in (each, dataclasses.replace(each, alike=list(units))):
+            fit = mixed.fit(problem)
+            yield np.array([fit.sd[name] for name in units]), fit.beta[MODELS]
+
+    (each, c), (alike, less) = found([0.0, 0, 0, 0])
+    assert (alike < each).all()
+    assert alike.mean() < 0.85 * each.mean()
+    assert 0 < less < c
+    (each, _), (alike, _) = found([0.0, 2, 0, 0])
+    assert alike[1] == pytest.approx(each[1], rel=0.1)
+    assert alike[1] > 2 * alike[[0, 2, 3]].max()
+
+
 def test_an_effect_that_no_cluster_shows_is_left_out():
     """One verdict a cluster: the fit is SciPy's of the coefficients alone."""
     problem = verdicts(default_rng(2), 60, sd=1.0, between=False)

@@ -17,9 +17,9 @@ Whether c grows with quality (gamma) is judged here, too,
     phi = theta_m + u_mp + (c + gamma theta_m + v_p + w_m) . x + a . (x of the answer)^2
 
 Both fits have a sd of u for each model, or for six groups of models by quality, where every group
-identifies its own. Without it, answers of weak models that vary more look like a c that differs
-between models, or a gamma; without the square, a bias that is not linear in x does
-(`benchmarks.calibration one_comparison`).
+may identify its own; these share a prior. Without it, answers of weak models that vary more look
+like a c that differs between models, or a gamma; without the square, a bias that is not linear in x
+does (`benchmarks.calibration one_comparison`).
 
 Verdicts that are guesses are not in the model. Their share of .15 has a standard error of .07 to
 .09 on 100 prompts with a verdict on each pair of six models, and of .04 on 400 (information at the
@@ -269,7 +269,7 @@ class _Design:
             )
             for g in range(min(m, GROUPS))
         }
-        grouped = replace(problem, units=units)
+        grouped = replace(problem, units=units, alike=list(units))
         return problem if set(mixed.unseen(grouped)) & set(units) else grouped
 
     @cached_property

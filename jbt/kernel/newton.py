@@ -44,7 +44,7 @@ MAX_STEPS = 64
 about one logit."""
 
 FAR = 4.0
-"""Change of a logit by the first step from the win rates beyond which the fit restarts at zero."""
+"""Change of a logit by the first step beyond which the fit restarts at zero."""
 
 LONGEST_STRETCH = 8.0
 """Largest factor on the length of Newton steps towards an optimum at infinity."""
@@ -132,9 +132,10 @@ def newton(
             done = (decrement * reach <= 2 * tolerance) & (decrement <= 0.1 * tolerance**0.5)
             done &= reach <= 0.1
         beta = s.beta + length * delta
-        if start is None:
+        if start is None or not without_prior:
             # Win rates of few or very unequal verdicts may lie far out, where full steps are too
-            # long and safe ones too many. Full steps from zero avoid both.
+            # long and safe ones too many, and so may a given start be. Full steps from zero avoid
+            # both.
             restart = (s.steps == 0) & ~(reach <= FAR)
             beta = jnp.where(restart, 0, beta)
             decrement, grad_norm = (jnp.where(restart, jnp.inf, v) for v in (decrement, grad_norm))

@@ -103,12 +103,12 @@ def test_every_start_ends_at_the_optimum(x64):
     warm = fit_once(*args, start=cold.parameters)
     assert warm.steps < cold.steps
     assert_allclose(warm.parameters.flat(), cold.parameters.flat(), atol=1e-10)
-    for seed in range(5):  # wild ones are brought back by the safeguard
+    for seed in range(5):  # from a wild one the fit restarts at zero
         theta = 40 * jax.random.normal(jax.random.key(seed), (M,))
         start = Parameters(theta * args[1].item_mask, jnp.zeros(D), jnp.array(0.0))
-        # Far out each step is worth a few logits, hence more of them than usual.
-        fit = fit_once(*args, start=start, max_steps=1000)
+        fit = fit_once(*args, start=start)
         assert fit.status == Status.CONVERGED
+        assert fit.steps <= cold.steps + 2
         assert_allclose(fit.parameters.flat(), cold.parameters.flat(), atol=1e-9)
 
 

@@ -281,7 +281,8 @@ RULES |= {
     name: Rule(getattr(peers, name), name == "eubo", "arena", gain=False)
     for name in (
         *("swiss", "knockout", "insertion", "active_ranking", "accept_reject"),
-        *("double_thompson", "eubo", "asap_fast", "asap", "knowledge_gradient"),
+        *("pruned_tournament", "double_thompson", "eubo"),
+        *("asap_fast", "asap", "knowledge_gradient"),
     )
 }
 RULES["pivot"] = pivot_of(ZONE)

@@ -9,7 +9,7 @@ import pytest
 from numpy.random import default_rng
 from scipy.integrate import quad
 
-from jbt.acquisition import anytime
+from jbt.acquisition import anytime, eprocess
 from jbt.acquisition.picks import Queries
 
 add_verdicts = jax.jit(anytime.add_verdicts)
@@ -19,12 +19,14 @@ add_verdicts = jax.jit(anytime.add_verdicts)
     ("w", "losses", "p0"), [(3, 1, 0.5), (12, 2, 0.4), (0, 6, 0.5), (5, 5, 0.2)]
 )
 def test_evidence_is_an_average_likelihood(w, losses, p0, x64):
-    nodes = p0 + (1 - p0) * (np.arange(anytime.NODES) + 0.5) / anytime.NODES
+    nodes = p0 + (1 - p0) * (np.arange(eprocess.NODES) + 0.5) / eprocess.NODES
     average = np.mean(nodes**w * (1 - nodes) ** losses)
     assert average == pytest.approx(
         quad(lambda p: p**w * (1 - p) ** losses, p0, 1)[0] / (1 - p0), rel=0.02
     )
-    found = anytime.log_evidence(jnp.asarray(float(w)), jnp.asarray(float(losses)), jnp.asarray(p0))
+    found = eprocess.log_evidence(
+        jnp.asarray(float(w)), jnp.asarray(float(losses)), jnp.asarray(p0)
+    )
     assert found == pytest.approx(np.log(average / (p0**w * (1 - p0) ** losses)), rel=1e-9)
 
 

@@ -12,9 +12,11 @@ from scipy.special import expit
 from support.boards import QUALITY, written
 
 from jbt import own, runtime
+from jbt.estimators import mixed
 from jbt.own.fits.judges import Judges
 from jbt.own.leaderboards.one_comparison import OfModels, one_comparison
 from jbt.own.leaderboards.problem import Settings, Setup
+from jbt.own.shared_coefficients import one_comparison as shared
 from jbt.own.shared_coefficients.one_comparison import UNDECIDED
 from jbt.types import Status
 
@@ -43,6 +45,25 @@ def test_the_command_prints_c_with_what_its_interval_covers(tmp_path, jbt):
     (c,) = board["one_comparison"]["c"]
     assert f"on one comparison\nc[words] = {c['estimate']:+.2f} [{c['low']:+.2f}, " in printed
     assert OfModels.COVERAGE in printed
+
+
+@pytest.mark.parametrize("shown", [0.0, 9.0])
+def test_where_nothing_is_shown_to_vary_intervals_also_hold_those_of_no_variation(
+    shown, monkeypatch
+):
+    monkeypatch.setattr(shared, "SHOWN", shown)
+    (board,) = ranked(*written(40), standardise=False)
+    one, of_models = board.one_comparison, "c[words] between models"
+    problem = one.fit.problem
+    without = mixed.fit(problem.without([name for name in problem.effects if name != of_models]))
+    along = np.array([[0, 0, 0, 0, 1, 0, 0.25, 0.25, 0.25, 0.25]])  # c of the average model
+    varying, alone = (fit.intervals(along).iloc[0] for fit in (one.fit, without))
+    assert alone.low < varying.low
+    low = varying.low if shown else alone.low
+    assert one.c.low[0] == pytest.approx(low, abs=1e-4)
+    assert one.c.high[0] == pytest.approx(max(varying.high, alone.high), abs=1e-4)
+    said = " ".join(one.sentences(["word"]))
+    assert ("nothing is shown to vary between prompts" in said) == (not shown)
 
 
 def test_verdicts_that_show_no_variation_have_no_own_coefficients():

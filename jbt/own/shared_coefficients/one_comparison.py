@@ -97,7 +97,7 @@ class OneComparison:
             source = f"from {self.n_clusters}{left} {self.CLUSTERS}"
             yield f"{whose}c[{c.covariate}] = {_logits(c)} per {unit}, {source}"
         yield self.COVERAGE
-        shown = self.spread["log_error"] <= SHOWN
+        shown = measured(self.spread)
         what = self.spread["effect"].map(self.what_varies)
         sds = [
             f"{name} {sd.min():.2f}" + f" to {sd.max():.2f}, by model" * (len(sd) > 1)
@@ -142,6 +142,11 @@ def decided(tables: Tables, judge: int | None = None) -> bool:
     every = pd.concat([tables.verdicts, tables.lost])
     shares = every["p_first"] if judge is None else every["p_first"][every["judge"] == judge]
     return bool(shares.dropna().isin((0, 1)).all())
+
+
+def measured(spread: pd.DataFrame) -> pd.Series:
+    """Whether each sd of `OneComparison.spread` is measured, and not kept from 0 by its prior."""
+    return spread["log_error"] <= SHOWN
 
 
 def ends(fit: mixed.MixedFit, along: np.ndarray, fewest: float = FEWEST_DEGREES) -> pd.DataFrame:

@@ -23,7 +23,7 @@ from jbt.estimators import reference
 from jbt.simulation import judges, pairs, pools
 from jbt.types import Judge, Status
 
-N, MOST = 16, 400
+N, MOST = 16, 1000
 """Contents of a pool with a reference; studies of a plan of widths (counts)."""
 N_REFERENCE = [5, 10, 20, 45]
 """Verdicts of the reference (count)."""

@@ -420,7 +420,7 @@ def fits_of(
     grid(sd=SDS, size=[(1, 6), (1, 12), (12, 5)])
     + grid(sd=1.0, size=[(1, 12), (12, 5)], kappa=4.0),
     name="one_pool",
-    most=100,
+    most=1000,
 )
 def theta_and_kappa(run, sd, size, kappa=KAPPA):
     """A judge of its own in each study; `size`: its pools, from which the sd of quality is

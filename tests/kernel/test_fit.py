@@ -1,3 +1,4 @@
+import dataclasses
 import functools
 
 import jax
@@ -112,6 +113,25 @@ def test_every_start_ends_at_the_optimum(x64):
         assert_allclose(fit.parameters.flat(), cold.parameters.flat(), atol=1e-9)
 
 
+def test_what_a_variant_fixes_stays_as_the_start_has_it(x64):
+    """Also where the fit restarts at zero. Without c it is another problem, so SciPy's optimum of
+    the free coefficients is the witness."""
+    comparisons, design, prior, _ = small_problem()
+    variant = model.variant("position", design)
+    for c in (0.5, 3.0):
+        start = dataclasses.replace(Parameters.zeros(design), c=jnp.full(D, c))
+        fit = fit_once(comparisons, design, prior, variant, start=start)
+        assert fit.status == Status.CONVERGED
+        assert_array_equal(fit.parameters.c, start.c)
+        gradient, _ = model.score_and_information(fit.parameters, design, comparisons)
+        theta, kappa = fit.parameters.theta, fit.parameters.kappa
+        assert_allclose(gradient[:M], prior.lam * theta, atol=1e-7)
+        assert_allclose(gradient[-1], prior.lam_b * kappa, atol=1e-7)
+        far = Parameters(jnp.where(design.item_mask, 9.0 * jnp.arange(M), 0), start.c, kappa)
+        again = fit_once(comparisons, design, prior, variant, start=far)
+        assert_allclose(again.parameters.flat(), fit.parameters.flat(), atol=1e-9)
+
+
 def test_what_goes_wrong_is_a_status(x64):
     comparisons, design, prior, variant = small_problem()
     for steps in (0, 1):
@@ -122,6 +142,10 @@ def test_what_goes_wrong_is_a_status(x64):
     assert mle_once(poisoned, design, variant).status == Status.NOT_FINITE
     traced = jax.jit(lambda lam: fit_once(comparisons, design, Prior(lam, 0.1), variant).status)
     assert traced(0.0) == Status.NOT_FINITE
+    for value in (jnp.nan, jnp.inf):
+        start = Parameters(jnp.zeros(M), jnp.full(D, value), jnp.array(0.0))
+        fit = fit_once(comparisons, design, prior, variant, start=start)
+        assert fit.status == Status.NOT_FINITE
     empty = jax.tree.map(jnp.zeros_like, comparisons)
     fit = fit_once(empty, design, prior, variant)
     assert fit.status == Status.CONVERGED

@@ -276,9 +276,9 @@ def settled(
 ) -> tuple[Bool[Array, " N"], Bool[Array, " N"]]:
     """Which items are shown to be outside the top k, and which inside.
 
-    Outside is whom k others keep out: those shown to be better, and those already inside. Inside is
-    who is ahead of N - k others: those shown to be worse, and those already outside. So all items
-    are settled once every pair of unsettled items is decided. Padding is outside."""
+    An item is outside if k others are shown to be better or are already inside; it is inside if
+    N - k others are shown to be worse or are already outside. So all items are settled once every
+    pair of unsettled items is decided, if no decisions form a cycle. Padding is outside."""
     n = len(mask)
 
     def once(state):

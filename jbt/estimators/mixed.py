@@ -14,9 +14,9 @@ clusters, nearer to 0 than those of one comparison by a factor of about
 The effects of a cluster are integrated out (`cluster_likelihood`). Effects that clusters share are
 integrated out together with beta, by the determinant of their information (restricted likelihood).
 The prior of each sd has density sd exp(-sd), which keeps a sd that the verdicts say little about
-from 0 (Chung et al. 2013). Of sds of one kind (`alike`) this is the prior of their geometric mean,
-and their logs are normal about its log: a prior of each would keep all of them from 0 together, and
-so inflate the coefficients where nothing varies.
+from 0 (Chung et al. 2013). Sds of one kind (`alike`), such as that of quality for each model, share
+it: their geometric mean has this prior, and their logs are normal about its log. With a prior for
+each, all would be kept from 0 together, which inflates the coefficients where nothing varies.
 
 Gradients are exact but for that determinant, whose change with the sds is taken at fixed weights of
 the verdicts. The search for the sds begins with the information in the clusters' scores (Berndt et
@@ -58,7 +58,7 @@ LONGEST, LARGEST = 0.7, 2.0
 """Longest step of a log sd, and the log sd beyond which the search gives up."""
 
 DEVIATION = 1.0
-"""Prior standard deviation of the logs of sds of one kind, about their mean."""
+"""Prior standard deviation of the logs of sds of one kind, before their mean is taken away."""
 
 LEAST_INFORMATION = 0.1
 """About a log sd, where the search ended at no maximum."""
@@ -102,7 +102,7 @@ class Mixed:
     crossed: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Name of an effect -> places among the K of the coefficients that share its sd."""
     alike: Sequence[str] = ()
-    """Effects of clusters whose sds are of one kind."""
+    """Effects of clusters whose sds share a prior."""
 
     @property
     def effects(self) -> list[str]:
@@ -246,7 +246,8 @@ def fit(
 
     Args:
       priors_share: share of the information about a log sd above which the prior chose it: then it
-        is not identified, and is fixed at 0.
+        is not identified, and is fixed at 0. Sds that are `alike` are judged together, by the
+        information about a change of all their logs alike.
       start: sds of a similar problem's fit, from which the search starts.
     """
     lost, start = unseen(problem), start or {}
@@ -255,11 +256,12 @@ def fit(
         if found.status == Status.CONVERGED:
             log_sds = slice(len(problem.precision), None)
             information = np.linalg.inv(found.inverse[log_sds, log_sds])
-            together, start = problem.kinds > 0, found.sd
-            known = np.einsum("jh,hi,ji->j", together, information, together)
-            _, prior = _prior(problem, np.log(list(start.values())))
-            of_prior = np.einsum("jh,hi,ji->j", together, prior, together)
-            chosen = (of_prior > priors_share * known) @ together
+            _, prior = _prior(problem, np.log(list(found.sd.values())))
+            alike, start = problem.kinds > 0, found.sd
+            of_all, of_prior = (
+                np.einsum("jh,hi,ji->j", alike, of_sds, alike) for of_sds in (information, prior)
+            )
+            chosen = (of_prior > priors_share * of_all) @ alike
             lost = [name for name, by_prior in zip(start, chosen, strict=True) if by_prior]
         if not lost:
             return found

@@ -350,8 +350,8 @@ def test_a_pruned_tournament_asks_no_more_about_sure_items():
 
 
 def test_a_pruned_tournament_ends_when_the_items_left_are_compared():
-    """Of some decisions that follow one order, and of all among those whom they leave open: every
-    item is then settled, and scores are equal."""
+    """Some decisions follow one order; then all pairs of those whom they leave open are decided,
+    too. Every item is then settled, and scores are equal."""
     rng, everybody = default_rng(0), np.ones(7, bool)
     for _ in range(50):
         place = rng.permutation(7)

@@ -144,6 +144,18 @@ def test_one_prior_of_sds_that_are_alike_keeps_them_less_from_0():
     assert alike[1] > 2 * alike[[0, 2, 3]].max()
 
 
+def test_sds_that_are_alike_are_dropped_together():
+    problem = verdicts(default_rng(7), 100, between=False)
+    of_model = [np.where(problem.units["quality"] == m, m, -1) for m in range(MODELS)]
+    units = {f"quality of {m}": one for m, one in enumerate(of_model)}
+    problem = dataclasses.replace(problem, units=units, alike=list(units))
+    assert_allclose(problem.without(["quality of 1"]).kinds.sum(1), 1)
+    # The prior holds .33 to .43 of the information about each, and .11 about all together.
+    for priors_share in (0.2, 0.05):
+        found = mixed.fit(problem, priors_share)
+        assert all((found.sd[name] > 0) == (priors_share == 0.2) for name in units)
+
+
 def test_an_effect_that_no_cluster_shows_is_left_out():
     """One verdict a cluster: the fit is SciPy's of the coefficients alone."""
     problem = verdicts(default_rng(2), 60, sd=1.0, between=False)

@@ -55,6 +55,7 @@ def test_where_nothing_is_shown_to_vary_intervals_also_hold_those_of_no_variatio
     (board,) = ranked(*written(40), standardise=False)
     one, of_models = board.one_comparison, "c[words] between models"
     problem = one.fit.problem
+    assert len(problem.alike) == 4  # a sd of each model
     without = mixed.fit(problem.without([name for name in problem.effects if name != of_models]))
     along = np.array([[0, 0, 0, 0, 1, 0, 0.25, 0.25, 0.25, 0.25]])  # c of the average model
     varying, alone = (fit.intervals(along).iloc[0] for fit in (one.fit, without))

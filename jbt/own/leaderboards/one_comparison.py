@@ -16,10 +16,11 @@ Whether c grows with quality (gamma) is judged here, too,
 
     phi = theta_m + u_mp + (c + gamma theta_m + v_p + w_m) . x + a . (x of the answer)^2
 
-Both fits have a sd of u for each model, or for six groups of models by quality, where every group
-may identify its own; these share a prior. Without it, answers of weak models that vary more look
-like a c that differs between models, or a gamma; without the square, a bias that is not linear in x
-does (`benchmarks.calibration one_comparison`).
+Both fits have a sd of u for each model, or for six groups of models by quality. With one sd for
+all, answers of weak models that vary more would look like a c that differs between models, or a
+gamma; without the square, a bias that is not linear in x would (`benchmarks.calibration
+one_comparison`). The sds of the groups share a prior. There is one sd for all where the verdicts
+can show nothing of a group's own, and where there are two models.
 
 Where nothing varies between prompts, the priors keep the sds of u and v from 0, which inflates c
 and theta by up to .4 of their standard errors. So where none of these sds is measured, intervals
@@ -305,7 +306,8 @@ class _Design:
             for g in range(min(m, GROUPS))
         }
         grouped = replace(problem, units=units, alike=list(units))
-        return problem if set(mixed.unseen(grouped)) & set(units) else grouped
+        # Verdicts on two models show the sum of their variances alone.
+        return problem if m < 3 or set(mixed.unseen(grouped)) & set(units) else grouped
 
     @cached_property
     def known(self) -> np.ndarray:

@@ -26,10 +26,11 @@ FEWEST_DEGREES = 5.0
 """Fewest degrees of freedom with which an interval is printed."""
 
 SHOWN = 0.35
-"""Largest standard error of the log of a standard deviation that is printed as measured: the
-variance is then 1.4 of its standard errors. The prior keeps a standard deviation from 0: where
-nothing varies, one of u is printed in .04 of boards of 60 prompts and .09 of 200, and one of c in
-.04 (100 boards each). Where the sd of u is .8, it is printed in .94 of boards of 60 prompts."""
+"""Largest standard error of the log of a standard deviation that counts as measured: the variance
+is then 1.4 of its standard errors. The prior keeps a standard deviation from 0. Where nothing
+varies on a leaderboard, the quality of a model is still said to vary in .04 of boards of 60 prompts
+and .09 of 200, and c between prompts in .04 (100 boards each). Where the sd of quality is .8, it is
+measured in .94 of boards of 60 prompts."""
 
 ENDS = ["estimate", "low", "high"]
 
@@ -60,7 +61,7 @@ class OneComparison:
     with judge."""
     spread: pd.DataFrame
     """A row for each effect: effect (in words), sd in logits (for c, per unit), log_error (standard
-    error of its log)."""
+    error of its log). An effect is measured if any of those of its kind is."""
     n_clusters: int
     """Clusters that the fit took (count)."""
     n_all: int
@@ -73,7 +74,7 @@ class OneComparison:
         return {
             "status": self.status.name.lower(),
             "c": files.plain(self.c),
-            "spread": files.plain(self.spread),
+            "spread": files.plain(self.spread.assign(measured=measured(self.spread))),
             f"n_{self.CLUSTERS}": self.n_clusters,
         }
 
@@ -97,18 +98,18 @@ class OneComparison:
             source = f"from {self.n_clusters}{left} {self.CLUSTERS}"
             yield f"{whose}c[{c.covariate}] = {_logits(c)} per {unit}, {source}"
         yield self.COVERAGE
-        shown = measured(self.spread)
         what = self.spread["effect"].map(self.what_varies)
+        shown = measured(self.spread).groupby(what).transform("any")
         sds = [
-            f"{name} {sd.min():.2f}" + f" to {sd.max():.2f}, by model" * (len(sd) > 1)
+            f"{name} {sd.min():.2f}" + f" to {sd.max():.2f}, by models" * (len(sd) > 1)
             for name, sd in self.spread["sd"][shown].groupby(what, sort=False)
         ]
         yield (
             "standard deviations of what varies, which a prior keeps from 0: "
             f"{', '.join(sds) or 'none is measured'}"
         )
-        unknown = [name for name in what.unique() if not shown[what == name].any()]
-        if sds and unknown:
+        unknown = what[~shown].unique()
+        if sds and len(unknown):
             yield f"too small, or seen in too few verdicts, to be measured: {', '.join(unknown)}"
 
     @staticmethod

@@ -135,10 +135,12 @@ def newton(
         if start is None or not without_prior:
             # Win rates of few or very unequal verdicts may lie far out, where full steps are too
             # long and safe ones too many, and so may a given start be. Full steps from zero avoid
-            # both. A given start that is not finite ends the fit as such.
-            far = ~(reach <= FAR) if start is None else reach > FAR
+            # both, but not where a coefficient is fixed elsewhere. A given start that is not finite
+            # ends the fit as such.
+            elsewhere = (~free & (s.beta != 0)).any(0)
+            far = ~(reach <= FAR) if start is None else (reach > FAR) & ~elsewhere
             restart = (s.steps == 0) & far
-            beta = jnp.where(restart & free, 0, beta)
+            beta = jnp.where(restart, 0, beta)
             decrement, grad_norm = (jnp.where(restart, jnp.inf, v) for v in (decrement, grad_norm))
             done &= ~restart
         theta = jnp.where(contents, beta[:m], 0)

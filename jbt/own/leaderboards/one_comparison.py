@@ -50,7 +50,6 @@ from jbt.own.shared_coefficients.one_comparison import (
     FEWEST_DEGREES,
     GUESSES,
     HELD,
-    LEAST,
     MOST,
     WIDEST,
     OneComparison,
@@ -84,7 +83,7 @@ class OfModels(OneComparison):
     the leaderboard's."""
 
     CLUSTERS = "prompts"
-    COVERAGE = HELD.format("0.93 of 8468", "0.87 to 0.96") + LEAST + GUESSES.format("0.02 of 498")
+    COVERAGE = HELD.format("0.95 of 16922", "0.93 to 0.97") + GUESSES.format("0.01 of 995")
 
     growth: pd.DataFrame
     """covariate, estimate, low, high of gamma, change of c with a logit of quality, by a fit of its

@@ -41,7 +41,6 @@ GUESSES = (
     ", but in only {} studies in which 15 % of the verdicts were guesses, because guesses draw c "
     "towards 0"
 )
-LEAST = ", least often where nothing varies"
 """Sentences about coverage."""
 
 
@@ -139,7 +138,7 @@ def decided(tables: Tables, judge: int | None = None) -> bool:
     comparison is not what the fits estimate. Ties that count as half a win draw it towards 0, as
     graded verdicts do. Ties that are left out can draw it away from 0: in
     `benchmarks.calibration fit_one_comparison`, with 14 % of ties, intervals hold the judge's own c
-    in .55 of studies."""
+    in .62 of studies."""
     every = pd.concat([tables.verdicts, tables.lost])
     shares = every["p_first"] if judge is None else every["p_first"][every["judge"] == judge]
     return bool(shares.dropna().isin((0, 1)).all())

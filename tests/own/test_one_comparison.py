@@ -67,6 +67,15 @@ def test_where_nothing_is_shown_to_vary_intervals_also_hold_those_of_no_variatio
     assert ("nothing is shown to vary between prompts" in said) == (not shown)
 
 
+def test_theta_has_no_interval_where_quality_varies_much(monkeypatch):
+    (board,) = ranked(*written(40), standardise=False)
+    assert np.isfinite(board.one_comparison.theta.low).all()
+    monkeypatch.setattr("jbt.own.leaderboards.one_comparison.VARIES_MUCH", 0.1)
+    (board,) = ranked(*written(40), standardise=False)
+    assert np.isnan(board.one_comparison.theta[["low", "high"]]).all(axis=None)
+    assert np.isfinite(board.one_comparison.c.low).all()
+
+
 def test_verdicts_that_show_no_variation_have_no_own_coefficients():
     """One verdict a prompt."""
     verdicts, items = written(60)

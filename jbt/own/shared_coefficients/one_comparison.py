@@ -60,7 +60,7 @@ class OneComparison:
     with judge."""
     spread: pd.DataFrame
     """A row for each effect: effect (in words), sd in logits (for c, per unit), log_error (standard
-    error of its log). An effect is measured if any of those of its kind is."""
+    error of its log)."""
     n_clusters: int
     """Clusters that the fit took (count)."""
     n_all: int
@@ -73,7 +73,7 @@ class OneComparison:
         return {
             "status": self.status.name.lower(),
             "c": files.plain(self.c),
-            "spread": files.plain(self.spread.assign(measured=measured(self.spread))),
+            "spread": files.plain(self.spread.assign(measured=self.measured())),
             f"n_{self.CLUSTERS}": self.n_clusters,
         }
 
@@ -97,10 +97,9 @@ class OneComparison:
             source = f"from {self.n_clusters}{left} {self.CLUSTERS}"
             yield f"{whose}c[{c.covariate}] = {_logits(c)} per {unit}, {source}"
         yield self.COVERAGE
-        what = self.spread["effect"].map(self.what_varies)
-        shown = measured(self.spread).groupby(what).transform("any")
+        what, shown = self.spread["effect"].map(self.what_varies), self.measured()
         sds = [
-            f"{name} {sd.min():.2f}" + f" to {sd.max():.2f}, by models" * (len(sd) > 1)
+            f"{name} {sd.min():.2f}" + f" to {sd.max():.2f}, by model" * (len(sd) > 1)
             for name, sd in self.spread["sd"][shown].groupby(what, sort=False)
         ]
         yield (
@@ -110,6 +109,12 @@ class OneComparison:
         unknown = what[~shown].unique()
         if sds and len(unknown):
             yield f"too small, or seen in too few verdicts, to be measured: {', '.join(unknown)}"
+
+    def measured(self) -> pd.Series:
+        """Whether each sd of `spread`, or another one of what varies there, is measured, and not
+        only kept from 0 by its prior."""
+        known = self.spread["log_error"] <= SHOWN
+        return known.groupby(self.spread["effect"].map(self.what_varies)).transform("any")
 
     @staticmethod
     def what_varies(effect: str) -> str:
@@ -142,11 +147,6 @@ def decided(tables: Tables, judge: int | None = None) -> bool:
     every = pd.concat([tables.verdicts, tables.lost])
     shares = every["p_first"] if judge is None else every["p_first"][every["judge"] == judge]
     return bool(shares.dropna().isin((0, 1)).all())
-
-
-def measured(spread: pd.DataFrame) -> pd.Series:
-    """Whether each sd of `OneComparison.spread` is measured, and not kept from 0 by its prior."""
-    return spread["log_error"] <= SHOWN
 
 
 def ends(fit: mixed.MixedFit, along: np.ndarray, fewest: float = FEWEST_DEGREES) -> pd.DataFrame:

@@ -5,16 +5,15 @@ Importing jbt changes no global setting of JAX and loads no other package: each 
 imported when it is first asked for.
 """
 
-import importlib
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if os.environ.get("JBT_CACHE", "").lower() != "off":
     # When XLA loads a kept program it takes its own tuning flags for features that the machine
     # lacks, and prints errors about nothing. It reads this once, when JAX is imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from jbt import _moved
+from jbt import _lazy
 
 if TYPE_CHECKING:
     from jbt import acquisition, estimators, gate, identifiability, own
@@ -40,9 +39,6 @@ if TYPE_CHECKING:
         Status,
         Variant,
     )
-
-_moved.install()
-_moved.keep_functions("jbt", "laplace", "membership", "simulate")
 
 __version__ = "0.1.0"
 __all__ = [
@@ -79,32 +75,7 @@ __all__ = [
     "variant",
 ]
 
-_HOMES = {
-    "jbt.estimators": ("bias_aware", "naive"),
-    "jbt.identifiability": ("estimate_bias", "null_space", "profile"),
-    "jbt.kernel.fit": ("fit_map", "fit_mle"),
-    "jbt.kernel.laplace": ("laplace",),
-    "jbt.kernel.membership": ("membership",),
-    "jbt.kernel.model": ("variant",),
-    "jbt.simulation.simulate": ("simulate", "stream"),
-    "jbt.types": tuple(name for name in __all__ if name[0].isupper()),
-}
-"""Module -> its names at the top of jbt; the other names of `__all__` are modules."""
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        globals()[name] = value = getattr(importlib.import_module(_HOME[name]), name)
-        return value
-    if not name.startswith("_"):
-        module = f"jbt.{name}"  # also of an old path, see `_moved`
-        try:
-            return importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            if error.name != module:
-                raise
-    raise AttributeError(f"module 'jbt' has no attribute {name!r}")
+__getattr__ = _lazy.getter("jbt", __file__)
 
 
 def __dir__() -> list[str]:

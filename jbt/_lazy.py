@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import pkgutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +30,7 @@ def getter(package: str, file: str) -> Callable[[str], Any]:
             if name.startswith("_") or importlib.util.find_spec(module) is None:
                 raise AttributeError(f"module {package!r} has no attribute {name!r}")
             return importlib.import_module(module)
-        value = getattr(importlib.import_module(str(homes[name])), name)
+        value = pkgutil.resolve_name(f"{homes[name]}.{name}")
         setattr(sys.modules[package], name, value)
         return value
 

@@ -1,4 +1,4 @@
-"""What `import jbt` gives: names that exist, no function in a module's place, and the old paths."""
+"""What `import jbt` gives: names that exist, no function in a module's place."""
 
 import importlib
 import inspect
@@ -21,26 +21,6 @@ def test_what_a_package_exports_exists_and_no_function_has_the_name_of_a_module(
     assert not functions & modules
 
 
-def test_paths_of_version_0_1_lead_to_the_same_modules_and_replace_no_function(python):
-    functions = [("jbt", name) for name in ("laplace", "membership", "simulate")]
-    functions += [("jbt.own", name) for name in ("gate", "labelling", "leaderboard", "replay")]
-    functions += [("jbt.gate", "trial"), ("jbt.twins", "twin"), ("jbt.acquisition", "run")]
-    python(
-        "-c",
-        f"""
-import importlib
-from jbt._moved import MOVED
-assert len(MOVED) > 40
-for old, new in MOVED.items():
-    assert importlib.import_module(old) is importlib.import_module(new), old
-for package, name in {functions}:
-    assert callable(getattr(importlib.import_module(package), name)), name
-import jbt
-assert jbt.types is importlib.import_module("jbt.types")
-""",
-    )
-
-
 def test_what_is_imported_is_what_is_needed(python):
     """By `import jbt` and --help no other package, for a fit neither tables nor figures; every
     module is then an attribute, and nothing else is."""
@@ -55,7 +35,7 @@ cli.main(["--help"])
 show_loaded()
 from jbt import Judge, fit_map, pools, simulate
 show_loaded()
-print(jbt.types.Prior(), jbt.runtime, jbt.model, jbt.theory.map_bias)
+print(jbt.types.Prior(), jbt.runtime, jbt.kernel, jbt.judges.LINKS)
 try: jbt.nothing
 except AttributeError as error: print(error)
 """,

@@ -100,12 +100,6 @@ class Sweep:
     store: str | None = None
     """Write the results to this URL, such as s3://BUCKET/NAME.zarr, where fsspec can write. By
     default results.zarr in the sweep's folder."""
-    redraw: bool = False
-    """Make table and figure again from the saved results and their settings, without running. An
-    option that contradicts these settings is refused."""
-    json: Path | None = None
-    """Also write the table to this file, as a JSON list of rows; undefined numbers are null. Its
-    folder must exist."""
     chunk: int | None = None
     """Number of pools computed and saved together, rounded up to fill every device's batches. The
     default depends on the size of the problem. Use fewer where memory is short."""
@@ -295,7 +289,7 @@ N_IDS = 2**32
 """Number of pool ids."""
 
 NOT_CONFIGURATION = (
-    *("preset", "data", "out", "overwrite", "redraw", "json", "chunk", "devices"),
+    *("preset", "data", "out", "overwrite", "chunk", "devices"),
     *("part", "executor", "store"),
 )
 """Fields that cannot change the numbers beyond rounding; they are not compared on resume."""
@@ -442,9 +436,9 @@ def check_top(k: int, n: int) -> None:
 
 
 def check_groups(groups: Sequence[Group], index: str | None = None) -> None:
-    """Check, before anything is simulated, that there are groups of different names, which files
-    may have, with conditions and pools, with as many labels as conditions and pools, and with the
-    same labels and coordinates of axes and pools; raise `ValueError` otherwise.
+    """Check, before anything is simulated, that there are groups of different names, with as many
+    labels as conditions, and with the same labels and coordinates of axes; raise `ValueError`
+    otherwise.
 
     Args:
       index: the label whose values differ between all conditions, if any.
@@ -456,14 +450,6 @@ def check_groups(groups: Sequence[Group], index: str | None = None) -> None:
     first = groups[0]
     axes: dict[str, list[Any]] = {}
     for group in groups:
-        if not group.name or set(group.name) & set("/\\*?["):
-            raise ValueError(f"group {group.name!r}: its name cannot be part of a file's name")
-        if not any(map(np.ndim, group.conditions.values())) or not group.n_conditions:
-            raise ValueError(f"group {group.name} has no conditions")
-        if group.pools < 1:
-            raise ValueError(f"group {group.name}: pools must be at least 1, got {group.pools}")
-        if index is not None and index not in group.labels:
-            raise ValueError(f"group {group.name} has no label {index}, the sweep's index")
         if group.labels.keys() != first.labels.keys():
             raise ValueError(f"groups {first.name} and {group.name} differ in labels")
         several = {n: values for n, values in group.conditions.items() if np.ndim(values)}
@@ -473,11 +459,6 @@ def check_groups(groups: Sequence[Group], index: str | None = None) -> None:
                     f"group {group.name}: {name} has {len(values)} values for "
                     f"{group.n_conditions} conditions"
                 )
-        if any(len(values) != group.pools for values in group.pool_labels.values()):
-            raise ValueError(f"group {group.name}: not one label for each of {group.pools} pools")
-        own, firsts = ({name: list(v) for name, v in g.pool_labels.items()} for g in (group, first))
-        if own != firsts:
-            raise ValueError(f"groups {first.name} and {group.name} differ in labels of pools")
         for dimensions in group.axes.values():
             for name, values in dimensions.items():
                 if axes.setdefault(name, list(values)) != list(values):

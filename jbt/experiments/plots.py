@@ -358,24 +358,5 @@ def _apart(wanted: Sequence[float], gap: float) -> np.ndarray:
 
 
 def save(figure: Figure, path: Path | BytesIO, *, kind: str = "png") -> None:
-    """Write a figure of a sweep, as PNG or SVG. A text with `$` that is not valid TeX is shown
-    literally."""
-    from matplotlib.text import Text
-
-    for text in figure.findobj(Text):
-        if not _is_tex(text.get_text()):
-            text.set_parse_math(False)
+    """Write a figure of a sweep, as PNG or SVG."""
     plots.save(figure, path, literal=False, kind=kind)
-
-
-def _is_tex(text: str) -> bool:
-    """Whether a text is valid TeX, or Matplotlib does not take it for TeX."""
-    from matplotlib.mathtext import MathTextParser
-
-    try:
-        for line in text.splitlines():
-            if line.count("$") - line.count(r"\$"):
-                MathTextParser("agg").parse(line)
-    except ValueError:
-        return False
-    return True

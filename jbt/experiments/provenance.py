@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jbt import __version__
-from jbt._moved import MOVED
 from jbt.acquisition import PANEL_RULES, RULES
 from jbt.experiments.declare import NOT_CONFIGURATION, Sweep, source_of
 from jbt.simulation import judges
@@ -33,11 +32,10 @@ SIMULATES = (PACKAGE / "simulation" / "simulate.py", PACKAGE / "runtime.py", WOR
 """Code that every result goes through, whatever its sweep imports."""
 REPORTS = (
     *(file for file in WORK.parent.glob("*.py") if file != WORK),
-    PACKAGE / "_moved.py",
     *(PACKAGE / "border" / f"{name}.py" for name in ("files", "plots", "report")),
     *(PACKAGE / "stats").glob("*.py"),
 )
-"""Code that cannot change a number: it shows them, or keeps old import paths."""
+"""Code that cannot change a number: it shows them."""
 
 
 def configuration_of(settings: Sweep) -> dict[str, Any]:
@@ -185,7 +183,6 @@ def _imported(tree: ast.AST, file: Path, roots: dict[str, Path]) -> Iterator[Pat
 
 
 def _files(parts: list[str], roots: dict[str, Path]) -> list[Path]:
-    parts = MOVED.get(".".join(parts), ".".join(parts)).split(".")
     if parts[0] not in roots:
         return []
     stem = roots[parts[0]].joinpath(*parts)

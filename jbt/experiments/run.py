@@ -17,34 +17,27 @@ A part of a run (`--part I/N`) computes its range of pools and makes no report. 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import importlib
 import json
 import sys
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jbt import runtime
 from jbt.border import files, inputs, terminal
 from jbt.border.exits import exit_code
 from jbt.experiments import provenance, store
-from jbt.experiments.declare import PRESETS, Group, Sweep
-from jbt.experiments.store import WHOLE, Chunk, Store
+from jbt.experiments.declare import PRESETS, Sweep
+from jbt.experiments.store import WHOLE, Store
 from jbt.experiments.table import Table
-from jbt.experiments.work import Work, computed, executor_of, program_of
+from jbt.experiments.work import Work, computed, executor_of
 from jbt.simulation.simulate import check_chunking, check_seed
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
-
-PATIENCE_SECONDS = 3.0
-"""A wait longer than this is explained."""
 
 JOBS = "jobs"
 """Folder of what jobs of SLURM write."""
@@ -73,19 +66,10 @@ def _importable(sweep: type[Sweep]) -> type[Sweep]:
 
 def _parsed(sweep: type[Sweep], argv: Sequence[str], prog: str) -> Sweep:
     parser = argparse.ArgumentParser(prog, add_help=False, allow_abbrev=False)
-    parser.add_argument("--preset", choices=PRESETS)
-    parser.add_argument("--redraw", action="store_true")
-    parser.add_argument("--store")
-    parser.add_argument("--part")
-    parser.add_argument("--out", type=Path, default=Sweep.out)
-    options = parser.parse_known_args(argv)[0]
-    defaults = sweep.at(options.preset or "full")
-    if options.redraw and not options.preset and not options.part:
-        place = _place(options.store, options.out / sweep.name)
-        defaults = store.saved(store.opened(place), defaults)
-    _check_counts(sweep, argv)
+    parser.add_argument("--preset", choices=PRESETS, default="full")
+    preset = parser.parse_known_args(argv)[0].preset
     texts = {"prog": prog, "description": sweep.description()}
-    return inputs.parse(sweep, argv, default=defaults, **texts)
+    return inputs.parse(sweep, argv, default=sweep.at(preset), **texts)
 
 
 def _place(url: str | None, folder: Path) -> Path | str:
@@ -93,18 +77,6 @@ def _place(url: str | None, folder: Path) -> Path | str:
     if url is not None and "://" not in url:
         raise ValueError(f"store must be a URL such as s3://BUCKET/NAME.zarr, got {url}")
     return url or folder / store.RESULTS
-
-
-def _check_counts(kind: Any, argv: Sequence[str]) -> None:
-    """Raise `ValueError` for `--pool 10` where --pool takes a word and --pools a count."""
-    is_count = {
-        f"--{f.name.replace('_', '-')}": f.type in (int, "int") for f in dataclasses.fields(kind)
-    }
-    words = [word for argument in argv for word in argument.split("=", 1)]
-    for option, value in pairwise(words):
-        takes_word = not is_count.get(option, True)
-        if takes_word and is_count.get(f"{option}s") and value.isdecimal():
-            raise ValueError(f"{option} takes no number, got {value}: did you mean {option}s?")
 
 
 @runtime.defaults()
@@ -115,8 +87,7 @@ def run(sweep: Sweep) -> pd.DataFrame | None:
 
     Raises:
       ValueError: wrong options, another configuration or code in the folder, metrics whose shapes
-        are not those of their axes, nothing to redraw or other settings than those of the results,
-        a chunk that workers cannot compute.
+        are not those of their axes, a chunk that workers cannot compute.
     """
     sweep = sweep.decided()
     part = _part(sweep)
@@ -124,24 +95,9 @@ def run(sweep: Sweep) -> pd.DataFrame | None:
     check_seed(sweep.seed)
     folder = sweep.out / sweep.name
     place = _place(sweep.store, folder)
-    store.check_not_own(sweep.json, folder)
-    files.check_writable(sweep.json, overwrite=sweep.overwrite)
-    if sweep.redraw:
-        saved = store.opened(place)
-        before, now = map(provenance.fields_of, (store.saved(saved, sweep), sweep))
-        if differ := store.differences(before, now):  # versions may
-            raise ValueError(
-                f"{folder / store.RESULTS} has other settings: {differ}; --redraw alone takes the "
-                "saved ones"
-            )
-        with store.locked(folder) as writable:
-            if writable:
-                store.discard_torn(folder)
-            return _report(sweep, saved, folder, writable)
     runtime.start()
     check_chunking(sweep.chunk, sweep.devices)
-    with said_after(PATIENCE_SECONDS, f"{sweep.name}: preparing the conditions"):
-        work = Work(sweep)
+    work = Work(sweep)
     Table(sweep.columns, sweep, sweep.paper())  # raises now, not after hours, if it must
     with store.locked(folder, part) as writable:
         if writable and not part:
@@ -174,11 +130,8 @@ def fill(work: Work, folder: Path, place: Path | str, part: tuple[int, int] | No
         if alone:
             print(f"{place} is complete: nothing is simulated", file=sys.stderr)
         return results
-    if isinstance(place, Path):
-        store.check_room(place, results.numbers(missing))
     total = store.count(results.chunks(part or WHOLE))
     name = sweep.name if alone else f"{sweep.name} {sweep.part}"
-    print(_intention(name, work.groups, missing), file=sys.stderr)
     done = {"total": total, "initial": total - store.count(missing), "unit_scale": True}
     with (
         executor_of(sweep.executor, folder / JOBS) as workers,
@@ -198,28 +151,12 @@ def _part(sweep: Sweep) -> tuple[int, int] | None:
     """
     if sweep.part is None:
         return None
-    for option in ("overwrite", "redraw", "json"):
-        if getattr(sweep, option):
-            raise ValueError(f"--{option} does not go with --part")
+    if sweep.overwrite:
+        raise ValueError("--overwrite does not go with --part")
     index, _, count = sweep.part.partition("/")
     if not (index.isdecimal() and count.isdecimal() and int(index) < int(count)):
         raise ValueError(f"part must be I/N with I from 0 to N - 1, got {sweep.part!r}")
     return int(index), int(count)
-
-
-def _intention(name: str, groups: Mapping[str, Group], missing: Sequence[Chunk]) -> str:
-    """What a run is about to do, before its first chunk."""
-    left = [groups[group] for group in dict.fromkeys(chunk.group for chunk in missing)]
-    programs = len(set(map(program_of, left)))
-    conditions = sorted({group.n_conditions for group in left})
-    counts = " or ".join(f"{c:,}" for c in conditions)
-    several = f" in {len(left)} groups" if len(left) > 1 else ""
-    s = "s" if conditions != [1] else ""
-    compiled = f"{programs} program" + "s" * (programs != 1)
-    return (
-        f"{name}: {store.count(missing):,} pools{several} under {counts} condition{s} each, "
-        f"{compiled} to compile"
-    )
 
 
 def table_of(sweep: Sweep, dataset: xr.Dataset) -> pd.DataFrame:
@@ -264,9 +201,6 @@ def _report(sweep: Sweep, results: Store, folder: Path, writable: bool) -> pd.Da
                 files.write_whole(folder / store.CURVES, partial(plots.save, curves))
         statuses = [name for name in map(str, dataset.data_vars) if name.startswith("status")]
         failed = {name: int((dataset[name] > 0).sum()) for name in statuses}
-    if sweep.json is not None:
-        text = table.to_json(orient="records", indent=1) + "\n"
-        files.write_together({sweep.json: text}, overwrite=sweep.overwrite)
     if answer := sweep.answer(table):
         print(answer, end="\n\n")
     printed = sweep.headline(table)
@@ -289,15 +223,3 @@ def _report(sweep: Sweep, results: Store, folder: Path, writable: bool) -> pd.Da
     else:
         print(f"not written, as {folder} is read-only: {listed}", file=sys.stderr)
     return table
-
-
-@contextmanager
-def said_after(seconds: float, line: str) -> Iterator[None]:
-    """Print a line on stderr if the `with` block takes longer than this."""
-    timer = threading.Timer(seconds, print, (line,), {"file": sys.stderr})
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()

@@ -127,14 +127,6 @@ class Store:
                 chunks.append(Chunk(group, number, ids[number * size : (number + 1) * size]))
         return chunks
 
-    def numbers(self, chunks: Sequence[Chunk]) -> int:
-        """How many numbers there are in some chunks."""
-        return sum(
-            metric.size // metric.shape[-1] * len(chunk.ids)
-            for chunk in chunks
-            for metric in self._metrics[chunk.group].values()
-        )
-
     def missing(self, part: tuple[int, int] = WHOLE) -> list[Chunk]:
         """The chunks of a part that have not been written.
 
@@ -465,7 +457,7 @@ def opened(place: Path | str) -> Store:
     try:
         return Store(place)
     except FileNotFoundError as error:
-        raise ValueError(f"nothing to redraw: {error}") from None
+        raise ValueError(str(error)) from None
 
 
 def saved(store: Store, asked: S) -> S:
@@ -493,30 +485,6 @@ def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 def changed(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Names of fields or files whose values differ, or which are on one side only."""
     return sorted(k for k in saved.keys() | now.keys() if saved.get(k) != now.get(k))
-
-
-def check_room(folder: Path, numbers: int) -> None:
-    """Raise `ValueError` if so many numbers need more than the disk's free space: at least four
-    bytes each before compression."""
-    free = shutil.disk_usage(folder).free
-    if 4 * numbers > free:
-        raise ValueError(
-            f"{numbers:.3g} numbers would take {4 * numbers / 1e9:,.1f} GB, and {folder} has "
-            f"{free / 1e9:,.1f} GB free; fewer pools, seeds or conditions take less"
-        )
-
-
-def check_not_own(path: Path | None, folder: Path) -> None:
-    """Raise `ValueError` if an output file that the user chose is one of the run's own; None
-    passes."""
-    if path is None:
-        return
-    target, home = path.resolve(), folder.resolve()
-    tables = [home / name for name in REPORTED]
-    hidden = target.parent == home and target.name.startswith(".")  # locks
-    linked = target.exists() and any(target.samefile(f) for f in tables if f.exists())
-    if target in tables or hidden or linked or target.is_relative_to(home / RESULTS):
-        raise ValueError(f"--json would overwrite the run's own {path}")
 
 
 @contextmanager

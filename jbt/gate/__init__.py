@@ -5,7 +5,6 @@ with which guarantees.
 tries every rule on every kind of label.
 """
 
-from jbt import _moved
 from jbt.gate.draws import Drawn, Noise, of_members, of_pairs
 from jbt.gate.labels import (
     LABELS,
@@ -29,8 +28,6 @@ from jbt.gate.rules import (
     sign,
 )
 from jbt.gate.trials import Rules, Trial, decided, trial
-
-_moved.keep_functions("jbt.gate", "trial")
 
 __all__ = [
     "LABELS",

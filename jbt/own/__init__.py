@@ -15,7 +15,7 @@ it is first asked for.
 
 from typing import TYPE_CHECKING
 
-from jbt import _lazy, _moved
+from jbt import _lazy
 
 if TYPE_CHECKING:
     from jbt.own.choices import Columns, Model, Position, Ties, Transform
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from jbt.own.tables.sheets import TableError
     from jbt.own.tables.tables import Tables, covariate_values, read
 
-_moved.keep_functions("jbt.own", "gate", "labelling", "leaderboard", "replay")
 __getattr__ = _lazy.getter(__name__, __file__)
 
 __all__ = [

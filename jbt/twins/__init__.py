@@ -18,7 +18,6 @@ pools: see `error`.
 to `data/twins.csv`. A recall printed as 1.00 has the target 0.995, the least that is printed so.
 """
 
-from jbt import _moved
 from jbt.twins.calibration import aim_of, calibrate
 from jbt.twins.error import (
     DISPLACED,
@@ -48,8 +47,6 @@ from jbt.twins.simulated import (
     read,
     twin,
 )
-
-_moved.keep_functions("jbt.twins", "twin")
 
 __all__ = [
     "DATA",

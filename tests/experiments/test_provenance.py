@@ -14,11 +14,12 @@ from sweeps import crossing, stochastic_judge
 EXPERIMENT = '''"""A sweep of its own."""
 from dataclasses import dataclass
 import numpy as np
-from jbt import metrics, plots, sweep
+from jbt import pools
+from jbt.experiments import declare, plots
 import {helper}
 
 @dataclass(frozen=True, kw_only=True)
-class Own(sweep.Sweep):
+class Own(declare.Sweep):
     """Numbers times a factor."""
 
     name = "own"
@@ -31,7 +32,8 @@ class Own(sweep.Sweep):
 
     def groups(self):
         a = [1.0, 2.0]
-        return [sweep.Group("g", self.experiment, {{"a": np.array(a)}}, {{"a": a}}, 4, self.pools)]
+        conditions = {{"a": np.array(a)}}
+        return [declare.Group("g", self.experiment, conditions, {{"a": a}}, 4, self.pools)]
 
     def table(self, ds, t):
         t.means("value", ds["value"])
@@ -175,6 +177,6 @@ def test_every_file_left_out_or_always_counted_is_there():
     assert [file for file in files if not file.is_file()] == []
 
 
-def test_old_import_paths_count_as_the_files_that_they_stand_for(own):
-    names = set(provenance.code_of(own.sweep()))  # imports jbt.metrics
-    assert {"jbt/kernel/metrics.py", f"{own.helper}.py"} <= names
+def test_names_at_the_top_of_jbt_count_as_the_files_that_they_stand_for(own):
+    names = set(provenance.code_of(own.sweep()))  # imports jbt.pools
+    assert {"jbt/simulation/pools/kinds.py", f"{own.helper}.py"} <= names

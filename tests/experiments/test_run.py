@@ -41,46 +41,12 @@ def test_files_and_provenance(finished):
     np.testing.assert_allclose(benefit.estimate, expected, rtol=1e-4)
 
 
-def test_table_as_json(finished, tmp_path):
-    out = tmp_path / "table.json"
-    assert run.main(crossing.SWEEP, [*SMALL, "--out", str(finished), "--json", str(out)]) == 0
-    rows = json.loads(out.read_text())
-    assert rows[-1]["quantity"] == "crossing_limit"
-    assert rows[-1]["rho"] is None
-    assert "NaN" not in out.read_text()
-
-
 def test_again_reprints_without_running(finished, capsys, monkeypatch):
     monkeypatch.setattr(run, "computed", None)
     assert run.main(crossing.SWEEP, [*SMALL, "--out", str(finished)]) == 0
     shown = capsys.readouterr()
     assert shown.out.startswith("Correction helps up to a correlation of ")
     assert "results.zarr is complete: nothing is simulated" in shown.err
-
-
-def test_redraw_uses_the_saved_results_alone(finished, monkeypatch, capsys):
-    monkeypatch.setattr(run, "Work", None)
-    folder = finished / "crossing"
-    table = (folder / "table.csv").read_bytes()
-    (folder / "table.csv").unlink()
-    (folder / "figure.png").unlink()
-    redraw = ["--out", str(finished), "--redraw"]
-    for options, found in (
-        (["--seed", "9"], "seed (3 there, 9 now)"),
-        (["--preset", "smoke"], "n_items (8 there, 30 now)"),
-    ):
-        assert run.main(crossing.SWEEP, [*redraw, *options]) == 2
-        assert found in capsys.readouterr().err
-    assert not (folder / "table.csv").exists()
-    # Settings are those of the results, whether they are given again or not.
-    assert run.main(crossing.SWEEP, [*redraw, *SMALL]) == 0
-    (folder / "table.csv").unlink()
-    assert run.main(crossing.SWEEP, redraw) == 0
-    assert (folder / "table.csv").read_bytes() == table
-    assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
-
-
-SMALLER = sweep_of(group("x", [1.0, 2.0]))
 
 
 def test_a_number_of_the_paper_without_a_row_is_reported(capsys):
@@ -92,20 +58,3 @@ def test_a_number_of_the_paper_without_a_row_is_reported(capsys):
     assert f"{line} pools=5" in capsys.readouterr().err
     run.table_of(small(pools=6), results)
     assert capsys.readouterr().err == ""
-
-
-@pytest.mark.parametrize("name", ["table.csv", ".lock", "results.zarr/x", "../axes/table.csv"])
-def test_json_does_not_overwrite_the_runs_own_files(tmp_path, capsys, name):
-    """Nor through links."""
-    folder = tmp_path / "axes"
-    folder.mkdir()
-    targets = [folder / name]
-    if name.endswith(".csv"):
-        (folder / name).write_text("there")
-        (tmp_path / "link").symlink_to(folder / name)
-        (tmp_path / "hard").hardlink_to(folder / name)
-        targets += [tmp_path / "link", tmp_path / "hard"]
-    for target in targets:
-        assert run.main(SMALLER, ["--out", str(tmp_path), "--json", str(target)]) == 2
-        assert "would overwrite the run's own" in capsys.readouterr().err
-    assert not (folder / "results.zarr").exists()

@@ -13,10 +13,7 @@ known:
                 quality
     renderings  mean lengths of the versions of a model, which share a quality; the variation over
                 prompts has a coefficient of its own
-    a model     likewise, from this model's renderings only
     both        renderings and variation, one coefficient
-    tanh        as variation, with AlpacaEval's covariate, the tanh of the standardised difference
-                in characters, in place of the difference of log(1 + words)
 
 All prompts are one fit. Intervals are still over prompts, from each prompt's influence on the
 estimates: the inverse of the objective's Hessian times the gradient of the prompt's verdicts. Its
@@ -42,19 +39,19 @@ from jbt.kernel import model
 from jbt.kernel.fit import fit_map
 from jbt.types import Design, Fit, Prior, Rows, Variant
 
-from ._shared.recorded import RENDERINGS, TANH, VARIATION, WORDS, Board, read_board
+from ._shared.recorded import RENDERINGS, VARIATION, WORDS, Board, read_board
 from ._shared.scenario import MapPrior
 
-NOTHING, BOTH = "nothing", "both"
-"""Sources of c beside the covariates."""
-RATES = ("win_rate", "length_controlled")
-"""Published shares of wins."""
-SHOWN = {
-    NOTHING: "nothing",
-    VARIATION: "lengths over prompts",
-    RENDERINGS: "prompted versions",
+COVARIATES = (WORDS, RENDERINGS, VARIATION)
+NOTHING = "nothing"
+SOURCES: dict[str, tuple[bool, tuple[str, ...]]] = {
+    NOTHING: (False, ()),
+    VARIATION: (False, (WORDS,)),
+    RENDERINGS: (True, (RENDERINGS, VARIATION)),
+    "both": (True, (WORDS,)),
 }
-"""Source of c -> its name in the figure."""
+"""Source of c -> whether the versions of a model share a quality, and the free covariates, of which
+the first has the coefficient c."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,11 +66,10 @@ class AlpacaEval(MapPrior, RecordedSweep):
     presets = {"smoke": {"pools": 40}, "paper": {}}
     units = {
         "c_from": "name",
-        "c": "logits per e-fold of 1 + words (tanh: per unit)",
+        "c": "logits per e-fold of 1 + words",
         "c_influence": "as c",
         "theta_influence": "logits",
         "published": "1 (share)",
-        "mean_words": "words + 1 (geometric mean)",
         "base_model": "number of its first version",
     }
 
@@ -82,12 +78,10 @@ class AlpacaEval(MapPrior, RecordedSweep):
 
     def groups(self):
         board = read_board(self)
-        every, columns = sources(board), list(board.differences)
         conditions = {
-            "shared": [shared for shared, *_ in every.values()],
-            "free": [[column in free for column in columns] for _, free, _ in every.values()],
-            "main": [columns.index(main) for *_, main in every.values()],
-            "used": [columns.index(m if m == TANH else WORDS) for *_, m in every.values()],
+            "shared": [shared for shared, _ in SOURCES.values()],
+            "free": [[name in free for name in COVARIATES] for _, free in SOURCES.values()],
+            "main": [COVARIATES.index((*free, WORDS)[0]) for _, free in SOURCES.values()],
         }
         content, prompt = {"content": board.versions}, {"prompt": board.prompts}
         return [
@@ -95,14 +89,13 @@ class AlpacaEval(MapPrior, RecordedSweep):
                 "board",
                 partial(self.experiment, board),
                 {name: np.array(values) for name, values in conditions.items()},
-                {"c_from": list(every)},
+                {"c_from": list(SOURCES)},
                 n_items=len(board.versions),
                 pools=1,
                 axes={
-                    **dict.fromkeys(("theta", "mean_words", "base_model"), content),
+                    **dict.fromkeys(("theta", "published", "base_model"), content),
                     "theta_influence": prompt | content,
                     "c_influence": prompt,
-                    "published": {"rate": RATES} | content,
                 },
                 fits=40,
             )
@@ -110,7 +103,7 @@ class AlpacaEval(MapPrior, RecordedSweep):
 
     def experiment(self, board, key, condition):
         """The whole board, with c from one source."""
-        n, d, prior = len(board.versions), len(board.differences), self.prior
+        n, d, prior = len(board.versions), len(COVARIATES), self.prior
         free = Variant(condition["free"] > 0, jnp.asarray(False))
         versions = jnp.arange(n)
         owner = jnp.where(condition["shared"] > 0, jnp.asarray(board.model), versions)
@@ -126,12 +119,11 @@ class AlpacaEval(MapPrior, RecordedSweep):
         )
 
         rows, design = rows_between(board, versions), Design.of_contents(n, d)
-        known = jnp.zeros(d).at[condition["used"]].set(c)
+        known = jnp.zeros(d).at[0].set(c)
         quality = estimators.with_bias(flat(rows), design, prior, known)
         theta = jnp.arange(n + d + 1) < n
-        used = n + condition["used"]
         hessian, theta_influence = influence(rows, quality, design, prior, theta)
-        along = -jnp.linalg.solve(hessian[:n, :n], hessian[:n, used])
+        along = -jnp.linalg.solve(hessian[:n, :n], hessian[:n, n])
         theta_influence = theta_influence[:, :n] + c_influence[:, main, None] * along
         estimated = free.c.any()
         return {
@@ -141,7 +133,6 @@ class AlpacaEval(MapPrior, RecordedSweep):
             "theta": quality.parameters.theta,
             "theta_influence": theta_influence,
             "published": jnp.asarray(board.published),
-            "mean_words": jnp.asarray(board.mean_words),
             "base_model": jnp.asarray(board.model),
             "status_c": source.status,
             "status_quality": quality.status,
@@ -155,11 +146,10 @@ class AlpacaEval(MapPrior, RecordedSweep):
         raw = ds.isel(pool=0).load()
         first, n = raw.isel(c_from=0), raw.sizes["prompt"]
         published, base = first["published"].values, first["base_model"].values
-        content, rated = raw["content"].values, np.isfinite(published[0])
-        baseline, models = np.flatnonzero(~rated)[0], np.flatnonzero(rated)
+        content, models = raw["content"].values, np.flatnonzero(np.isfinite(published))
+        (baseline,) = np.flatnonzero(np.isnan(published))
         for v in models:
-            for quantity, rate in zip(RATES, published[:, v], strict=True):
-                t.add(quantity, rate, content=content[v])
+            t.add("length_controlled", published[v], content=content[v])
 
         families = [b for b in np.unique(base) if (base == b).sum() > 1]
 
@@ -186,19 +176,17 @@ class AlpacaEval(MapPrior, RecordedSweep):
                 interval = stats.percentiles(draws[quantity, v])
                 t.add(quantity, float(number), interval, content=content[v], **row)
             # No interval: both come from the same verdicts, and only one could be resampled.
-            controlled = published[1, models]
-            correlation: Any = spearmanr(theta[models], controlled)[0]
+            correlation: Any = spearmanr(theta[models], published[models])[0]
             t.add("spearman_length_controlled", float(correlation), **row)
-            away = np.abs(win_rate(theta, models) - controlled).mean()
+            away = np.abs(win_rate(theta, models) - published[models]).mean()
             t.add("distance_length_controlled", float(away), **row)
 
     def headline(self, table):
-        return table[~table.quantity.isin([*RATES, "expected_win_rate"])]
+        return table[~table.quantity.isin(["length_controlled", "expected_win_rate"])]
 
     def panels(self, table):
-        published = table[table.quantity == RATES[1]].set_index("content").estimate
-        families = sorted(table[table.quantity == "spread"].content.unique())
-        shown, style = {"c_from": list(SHOWN)}, {"ms": 3, "elinewidth": 0.8}
+        published = table[table.quantity == "length_controlled"].set_index("content").estimate
+        style = {"ms": 3, "elinewidth": 0.8}
 
         def diagonal(ax):
             ax.plot([0.01, 0.8], [0.01, 0.8], color="black", linewidth=0.8)
@@ -221,45 +209,13 @@ class AlpacaEval(MapPrior, RecordedSweep):
                 ),
                 legend=9,
                 after=diagonal,
-            ),
-            Panel(
-                "c_from",
-                {"quantity": "spread", **shown},
-                [
-                    Line({"content": family}, family, colour, joined=False, shift=shift)
-                    for family, colour, shift in zip(
-                        families, ("green", "purple"), (0.0, 0.1), strict=False
-                    )
-                ],
-                (
-                    "what the correction is taken from",
-                    "best minus worst quality of three versions\n(logits; 95 % over prompts)",
-                    "Correction brings gpt-3.5's versions together;\nof alpaca-7b data are too few",
-                ),
-                names=SHOWN,
-                legend=9,
-                after=lambda ax: ax.set_ylim(bottom=0),
-            ),
+            )
         ]
-
-
-def sources(board: Board) -> dict[str, tuple[bool, list[str], str]]:
-    """Source of c -> whether versions share a quality, the free covariates, and the covariate whose
-    coefficient is c."""
-    one_model = {name: (True, [*board.families, VARIATION], name) for name in board.families}
-    return {
-        NOTHING: (False, [], WORDS),
-        VARIATION: (False, [WORDS], WORDS),
-        RENDERINGS: (True, [RENDERINGS, VARIATION], RENDERINGS),
-        **one_model,
-        BOTH: (True, [WORDS], WORDS),
-        TANH: (False, [TANH], TANH),
-    }
 
 
 def rows_between(board: Board, owner: Array) -> Rows:
     """Rows [G, K] between the owners [V] of the versions' qualities."""
-    difference = np.stack([*board.differences.values()], axis=-1)
+    difference = np.stack([board.differences[name] for name in COVARIATES], axis=-1)
     arrays = (difference, np.zeros(board.shown.shape), board.shown, board.wins)
     return jax.vmap(Rows)(owner[board.first], owner[board.second], *map(jnp.asarray, arrays))
 

@@ -47,6 +47,7 @@ class BiasByQuality(RecordedSweep):
     columns = ("analysis", "content")
     index = "analysis"
     presets = {"smoke": {"pools": 40}, "paper": {}}
+    panel_size = {"below": {"ncols": 1, "fontsize": 9}}
     units = {
         **dict.fromkeys(("analysis", "coefficient"), "name"),
         **dict.fromkeys(("c", "own_c", "own_c_sd"), "logits per e-fold of 1 + words"),
@@ -117,7 +118,6 @@ class BiasByQuality(RecordedSweep):
                     "c of one model (logits for e times the words)",
                     "Length helps the weakest models least",
                 ),
-                legend=9,
                 after=of_all,
             )
         ]

@@ -50,7 +50,7 @@ class RealJudges(MapPrior, RecordedSweep):
     columns = ("judge", "design", "model")
     index = "judge"
     presets = {"smoke": {"pools": 8}, "paper": {}}
-    panel_size = {"width": 4.8, "height": 3.8}
+    panel_size = {"width": 4.8, "height": 3.8, "below": {"fontsize": 9}}
     units = {
         "c": "logits per e-fold of 1 + words",
         "profile_range_tied": "log-likelihood (without the question)",
@@ -153,8 +153,6 @@ class RealJudges(MapPrior, RecordedSweep):
                 ),
                 names=DESIGNS,
                 name_style=style,
-                level=0.0,
-                legend=9,
             ),
             Panel(
                 "fit",
@@ -167,7 +165,6 @@ class RealJudges(MapPrior, RecordedSweep):
                 ),
                 names=AGREEMENTS,
                 name_style=style,
-                legend=0,
                 table=fits,
             ),
         ]

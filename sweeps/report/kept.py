@@ -72,7 +72,8 @@ def collect(folder: Path, only: Sequence[str] = (), variant: str = "") -> list[s
         if len(rows) > WHOLE_ROWS:
             rows = rows[(rows.paper != "") | rows.index.isin(results.used[name])]
         rows.to_csv(KEPT / f"{name}.csv", index=False)
-    text = json.dumps(read_provenance() | records, indent=1, ensure_ascii=False, sort_keys=True)
+    every = dict(sorted((read_provenance() | records).items()))
+    text = json.dumps(every, indent=1, ensure_ascii=False)
     (KEPT / PROVENANCE).write_text(text + "\n", encoding="utf-8")
     return [*tables, *changed]
 

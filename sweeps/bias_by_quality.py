@@ -30,6 +30,8 @@ from ._shared.recorded import WORDS, Board, read_board
 
 ENOUGH = 20
 """Least wins, and losses, of a model whose own c has an interval: with 6 wins it covers in 84 %."""
+NO_PRIOR = 1e-12
+"""Precision of priors that matter only for models without verdicts."""
 ALL = "all"
 ANALYSES = {ALL: 0.0, "stronger half": 1.0, "weaker half": -1.0}
 """Analysis -> the half of the models that it takes, by win rate; 0 for all."""
@@ -132,12 +134,9 @@ def analysed(board: Board, wins: Float[Array, "G K"], half: Float[Array, ""]) ->
     def by_model(values: Array) -> Array:
         return jnp.zeros(n).at[model].add(values)
 
-    count = by_model(shown)
-    # A model that always loses still has a start.
-    rate = (by_model(shown * wins) + 0.01) / (count + 0.02)
-    stronger = rate > jnp.nanmedian(jnp.where(count > 0, rate, jnp.nan))
-    start = jnp.log(rate / (1 - rate))
-    kept = (count > 0) & ((half == 0) | ((half > 0) == stronger))
+    rate = by_model(shown * wins) / by_model(shown)
+    stronger = rate > jnp.nanmedian(rate)
+    kept = jnp.isfinite(rate) & ((half == 0) | ((half > 0) == stronger))
     weight = shown * kept[model]
 
     def of_all(at: Array, prompt: Any) -> Array:
@@ -154,19 +153,16 @@ def analysed(board: Board, wins: Float[Array, "G K"], half: Float[Array, ""]) ->
         one verdict on it."""
         mine = (model == v) & (shown > 0)
         rows = tuple(jnp.where(mine, row, 0).sum(1) for row in (weight, d, wins))
-        precision = jnp.full(2, 1e-12)
-        one = maximise(of_one, rows, jnp.stack([start[v], 0.5]), precision)
-        return one.beta, jnp.sqrt((one.influence(precision)[:, 1] ** 2).sum())
+        one = maximise(of_one, rows, jnp.full(2, NO_PRIOR))
+        return one.beta, jnp.sqrt((one.influence[:, 1] ** 2).sum())
 
-    first = jnp.append(jnp.where(kept, start, 0), jnp.array([0.5, 0.0]))
-    absent = jnp.append(jnp.where(kept, 0.0, 1.0), jnp.zeros(2))
-    end = maximise(of_all, (model, weight, d, wins), first, absent)
+    end = maximise(of_all, (model, weight, d, wins), jnp.full(n + 2, NO_PRIOR))
     each, sd = jax.vmap(own)(jnp.arange(n))
     unknown = jnp.where(kept, 0.0, jnp.nan)
     return {
         "c": end.beta[n],
         "interaction": end.beta[n + 1],
-        "influence": end.influence(absent)[:, n:],
+        "influence": end.influence[:, n:],
         "quality": each[:, 0] + unknown,
         "own_c": each[:, 1] + unknown,
         "own_c_sd": sd + unknown,

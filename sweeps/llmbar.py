@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 
 SUBSETS = ("Natural", "Neighbor", "GPTInst", "GPTOut", "Manual")
+"""Pools are named SUBSET/NUMBER, and have two answers and one label."""
 FEATURES = {
     "score+length+format": (True, True, True),
     "length+format": (False, True, True),
@@ -74,11 +75,6 @@ class LLMBar(RecordedSweep):
         recorded = read(self, ("words", "markdown"))
         pairs, answers = recorded.pools, recorded.answers
         subset = [pair.partition("/")[0] for pair in pairs]
-        if unknown := sorted(set(subset) - set(SUBSETS)):
-            known = ", ".join(SUBSETS)
-            raise ValueError(f"pools must be named SUBSET/..., of {known}: {unknown[0]}")
-        if (answers.better.sum((1, 2)) != 1).any() or answers.mask.shape[1] != 2:
-            raise ValueError("every pool needs two answers and one label that says which is better")
         return [
             Group(
                 "pairs",

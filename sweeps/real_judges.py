@@ -30,8 +30,6 @@ ITEM_MODELS = ("naive", "bias_known")
 """bias_known: item by item, with c from the tied fit to the other questions."""
 TIED_MODELS = ("naive", "bias_aware")
 
-DESIGNS = {"item": "answer by answer", "tied": "model by model"}
-"""Design -> label in the figure."""
 AGREEMENTS = {
     "item naive": "answer\nby answer",
     "item bias_known": "answer by\nanswer,\ncorrected",
@@ -50,7 +48,6 @@ class RealJudges(MapPrior, RecordedSweep):
     columns = ("judge", "design", "model")
     index = "judge"
     presets = {"smoke": {"pools": 8}, "paper": {}}
-    panel_size = {"width": 4.8, "height": 3.8, "below": {"fontsize": 9}}
     units = {
         "c": "logits per e-fold of 1 + words",
         "profile_range_tied": "log-likelihood (without the question)",
@@ -59,9 +56,6 @@ class RealJudges(MapPrior, RecordedSweep):
     def groups(self):
         recorded = read(self, ("words",))
         n_judges, n_pools = len(recorded.judges), len(recorded.pools)
-        if n_pools < 2:
-            raise ValueError(f"needs two questions at least, got {n_pools}")
-        by_tied = {"model_tied": TIED_MODELS}
         return [
             Group(
                 "questions",
@@ -72,7 +66,7 @@ class RealJudges(MapPrior, RecordedSweep):
                 pools=n_pools,
                 axes={
                     "agreement": {"model": ITEM_MODELS},
-                    "agreement_tied": by_tied,
+                    "agreement_tied": {"model_tied": TIED_MODELS},
                 },
                 fits=60,
                 data=recorded.answers,
@@ -139,21 +133,7 @@ class RealJudges(MapPrior, RecordedSweep):
             Line({"judge": judge}, judge, CYCLE[j % len(CYCLE)], joined=False, shift=0.15 * (j - 1))
             for j, judge in enumerate(table.judge.dropna().unique())
         ]
-        fits = table.assign(fit=table.design + " " + table.model)
-        style = {"fontsize": 8}
         return [
-            Panel(
-                "design",
-                {"quantity": "c"},
-                lines,
-                (
-                    "",
-                    "preference for length, logits (bars: 95 %)",
-                    "All three judges prefer longer answers",
-                ),
-                names=DESIGNS,
-                name_style=style,
-            ),
             Panel(
                 "fit",
                 {"quantity": "agreement"},
@@ -164,9 +144,10 @@ class RealJudges(MapPrior, RecordedSweep):
                     "Corrected, they agree less with humans",
                 ),
                 names=AGREEMENTS,
-                name_style=style,
-                table=fits,
-            ),
+                name_style={"fontsize": 8},
+                legend=9,
+                table=table.assign(fit=table.design + " " + table.model),
+            )
         ]
 
 

@@ -28,12 +28,14 @@ class Maximum:
     beta: Float[Array, " P"]
     score: Float[Array, "G P"]
     information: Float[Array, "G P P"]
+    inverse: Float[Array, "P P"]
+    """Of the information of all prompts and the prior."""
     status: Int[Array, ""]
 
-    def influence(self, precision: Float[Array, " P"]) -> Float[Array, "G P"]:
-        """How much each prompt moves the maximum, to first order, for the priors' precisions."""
-        hessian = self.information.sum(0) + jnp.diag(precision)
-        return jnp.linalg.solve(hessian, self.score.T).T
+    @property
+    def influence(self) -> Float[Array, "G P"]:
+        """How much each prompt moves the maximum, to first order."""
+        return self.score @ self.inverse
 
 
 def log_likelihood(z: Float[Array, "..."], share: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -44,15 +46,13 @@ def log_likelihood(z: Float[Array, "..."], share: Float[Array, "..."]) -> Float[
 def maximise(
     term: Callable[[Array, Any], Array],
     prompts: Any,
-    start: Float[Array, " P"],
     precision: Float[Array, " P"],
 ) -> Maximum:
-    """Maximise the sum over prompts less precision beta^2 / 2.
+    """Maximise the sum over prompts less precision beta^2 / 2, from 0 on.
 
     Args:
       term: (beta, a prompt) -> its log-likelihood.
       prompts: arrays [G, ...] in any structure.
-      start: where the search begins; the prior's mean is 0.
     """
 
     def of_prompts(function: Callable[..., Any], beta: Array) -> Array:
@@ -80,8 +80,9 @@ def maximise(
     def going(state: tuple[Array, Array, Array]) -> Array:
         return (state[1] > SETTLED) & (state[2] < MAX_STEPS)
 
-    first = start, jnp.asarray(jnp.inf), jnp.asarray(0)
+    first = jnp.zeros_like(precision), jnp.asarray(jnp.inf), jnp.asarray(0)
     beta, change, _ = jax.lax.while_loop(going, step, first)
     status = jnp.where(change < 1e-6, Status.CONVERGED, Status.NOT_CONVERGED)
-    score, hessian = (of_prompts(d(term), beta) for d in (jax.grad, jax.hessian))
-    return Maximum(beta, score, -hessian, status)
+    score, information = of_prompts(jax.grad(term), beta), -of_prompts(jax.hessian(term), beta)
+    inverse = jnp.linalg.inv(information.sum(0) + jnp.diag(precision))
+    return Maximum(beta, score, information, inverse, status)

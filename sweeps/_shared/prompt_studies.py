@@ -182,12 +182,10 @@ def fit(
 
     prompts = study.difference, study.won, study.label, study.turn
     precision = jnp.concatenate([jnp.full(m, prior.lam), jnp.full(2 * j, prior.lam_b), jnp.ones(j)])
-    top = maximise(term, prompts, jnp.zeros_like(precision), precision)
-    eye = jnp.eye(len(precision))
-    inverse = jnp.linalg.inv(top.information.sum(0) + jnp.diag(precision))
-    left_out = eye - top.information @ inverse
-    moved = jnp.linalg.solve(left_out, top.score[:, :, None])[:, :, 0] @ inverse
-    pushed = eye + inverse * precision
+    top, eye = maximise(term, prompts, precision), jnp.eye(len(precision))
+    left_out = eye - top.information @ top.inverse
+    moved = jnp.linalg.solve(left_out, top.score[:, :, None])[:, :, 0] @ top.inverse
+    pushed = eye + top.inverse * precision
     covariance = (g - 1) / g * pushed @ (moved.T @ moved) @ pushed.T
     return RobustFit(top.beta, pushed @ top.beta, covariance, top.status)
 

@@ -17,7 +17,7 @@ from jbt.border.exits import exit_code
 from jbt.experiments import store
 
 from . import documents, kept
-from .runs import OUTCOME, SWEEPS, is_finished, read, record_of, sweep_names
+from .runs import OUTCOME, SWEEPS, read, record_of, sweep_names
 
 DOCS = documents.ROOT / "docs"
 
@@ -72,7 +72,7 @@ def report(options: Options) -> int:
         print("written", *kept.collect(options.collect, options.only, options.variant))
         return 0
     if options.documents:
-        print("written", *documents.renew(documents.Results(kept.table)))
+        print("written", *documents.renew(kept.table))
         return 0
     names, failed = options.only or sweep_names(), []
     for name in names if options.run else ():
@@ -80,7 +80,7 @@ def report(options: Options) -> int:
         words = ["-m", f"{SWEEPS}.{name}", "--preset", options.preset, "--out", str(options.out)]
         if subprocess.run([sys.executable, *words], stdout=subprocess.DEVNULL).returncode:
             failed.append(name)
-    present = [name for name in names if name not in failed and is_finished(options.out / name)]
+    present = [n for n in names if n not in failed and (options.out / n / store.TABLE).is_file()]
     text = [ABOUT.format(version=__version__, preset=options.preset)]
     text += [f"Left out: `{name}`." for name in names if name not in present]
     for name in present:

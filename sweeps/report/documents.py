@@ -41,8 +41,6 @@ the pages of `docs` that decide it, and the rows of results that bear on it (`NA
 
 from __future__ import annotations
 
-import collections
-import dataclasses
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -66,31 +64,23 @@ MARKS = {"yes": "✓", "no": "✗"}
 VERDICTS = ("holds", "not contradicted", "contradicted", "depends", "not tested", "")
 
 
-@dataclasses.dataclass(frozen=True)
-class Results:
-    """The tables of results, and which of their rows were chosen."""
+TableOf = Callable[[str], pd.DataFrame]
+"""Name of results -> their table, every cell a text."""
 
-    table_of: Callable[[str], pd.DataFrame]
-    """Name of results -> their table, every cell a text."""
-    used: dict[str, set[int]] = dataclasses.field(
-        default_factory=lambda: collections.defaultdict(set)
-    )
-    """Name of results -> rows that were chosen."""
 
-    def asked(self, text: str) -> tuple[pd.DataFrame, str]:
-        """The rows, perhaps none, that `NAME column=value ... part:format` chooses, and what to
-        show of them."""
-        name, *words = shlex.split(text)
-        rows, shown, where = self.table_of(name), "estimate", {}
-        for word in words:
-            if "=" in word:
-                column, where[column] = word.split("=", 1)
-            else:
-                shown = word
-        for column, values in where.items():
-            rows = rows[rows[column].isin(re.split(",(?! )", values))]
-        self.used[name].update(rows.index)
-        return rows, shown
+def asked(text: str, table_of: TableOf) -> tuple[pd.DataFrame, str]:
+    """The rows, perhaps none, that `NAME column=value ... part:format` chooses, and what to show of
+    them."""
+    name, *words = shlex.split(text)
+    rows, shown, where = table_of(name), "estimate", {}
+    for word in words:
+        if "=" in word:
+            column, where[column] = word.split("=", 1)
+        else:
+            shown = word
+    for column, values in where.items():
+        rows = rows[rows[column].isin(re.split(",(?! )", values))]
+    return rows, shown
 
 
 def cell(rows: pd.DataFrame, shown: str) -> str:
@@ -133,19 +123,19 @@ def number(text: str, spec: str) -> str:
 # --- what marks make
 
 
-def value(text: str, results: Results) -> str:
+def value(text: str, table_of: TableOf) -> str:
     """The number that a mark chooses, in a sentence.
 
     Raises:
       ValueError: it is not there, or there is more than one.
     """
-    rows, shown = results.asked(text)
+    rows, shown = asked(text, table_of)
     if rows.empty:
         raise ValueError("no such row")
     return cell(rows, shown)
 
 
-def table(text: str, results: Results) -> str:
+def table(text: str, table_of: TableOf) -> str:
     """The table that the lines of a mark ask for.
 
     Raises:
@@ -157,7 +147,7 @@ def table(text: str, results: Results) -> str:
     made = []
     for row in rows:
         label, _, own = row.rpartition("|")
-        cells = [cell(*results.asked(f"{first} {column} {own}")) for *_, column in columns]
+        cells = [cell(*asked(f"{first} {column} {own}", table_of)) for *_, column in columns]
         made.append([label.strip(), *cells])
     return markdown_table([heading, *(head.strip() for head, *_ in columns)], made)
 
@@ -169,7 +159,7 @@ def markdown_table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return "\n".join([first, under, *("| " + " | ".join(line) + " |" for line in lines)])
 
 
-def claims(_: str, results: Results) -> str:
+def claims(_: str, table_of: TableOf) -> str:
     """The verdicts counted, and the table of claims.
 
     Raises:
@@ -180,14 +170,14 @@ def claims(_: str, results: Results) -> str:
     table = read(CLAIMS)
     for claim in table.to_dict("records"):
         if claim["support"]:
-            results.asked(claim["support"])
+            asked(claim["support"], table_of)
         first, *others = claim["pages"].split()
         links = [f"[{claim['claim']}]({first})"]
         links += [f"[{Path(p.partition('#')[0]).stem.replace('-', ' ')}]({p})" for p in others]
         cells = [", ".join(links)]
         for form in forms:
             verdict, note = claim[form], claim[f"{form}_note"]
-            note = re.sub(r"\{(.*?)\}", lambda match: value(match[1], results), note)
+            note = re.sub(r"\{(.*?)\}", lambda match: value(match[1], table_of), note)
             joint = " on** " if verdict == "depends" and note else "**: " if note else "**"
             cells.append(f"**{verdict}{joint}{note}" if verdict else note or "not tried")
         lines.append(cells)
@@ -199,7 +189,7 @@ def claims(_: str, results: Results) -> str:
     return counted + "\n\n" + markdown_table(["claim", *heads], lines)
 
 
-MARKED: tuple[tuple[str, Callable[[str, Results], str]], ...] = (
+MARKED: tuple[tuple[str, Callable[[str, TableOf], str]], ...] = (
     (r"(<!-- claims( )-->\n).*?(<!-- /claims -->)", claims),
     (r"(<!-- table (.*?)-->\n).*?(<!-- /table -->)", table),
     (r"(<!-- = (.*?) -->).*?(<!-- -->)", value),
@@ -207,7 +197,7 @@ MARKED: tuple[tuple[str, Callable[[str, Results], str]], ...] = (
 """What is marked (before it, what it asks for, after it), and what makes it."""
 
 
-def renewed(text: str, results: Results) -> str:
+def renewed(text: str, table_of: TableOf) -> str:
     """A page with all that is marked made anew.
 
     Raises:
@@ -215,10 +205,10 @@ def renewed(text: str, results: Results) -> str:
     """
     for pattern, make in MARKED:
 
-        def made(match: re.Match[str], make: Callable[[str, Results], str] = make) -> str:
+        def made(match: re.Match[str], make: Callable[[str, TableOf], str] = make) -> str:
             before, text, after = match.groups()
             try:
-                shown = make(text, results)
+                shown = make(text, table_of)
             except (KeyError, ValueError) as error:
                 raise ValueError(f"<!-- {text.strip()} -->: {error}") from error
             return before + (f"\n{shown}\n\n" if before.endswith("\n") else shown) + after
@@ -232,7 +222,7 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def renew(results: Results) -> list[str]:
+def renew(table_of: TableOf) -> list[str]:
     """Write all documents anew; returns those that changed.
 
     Raises:
@@ -242,7 +232,7 @@ def renew(results: Results) -> list[str]:
     for page in pages():
         text = page.read_text(encoding="utf-8")
         try:
-            new = renewed(text, results)
+            new = renewed(text, table_of)
         except ValueError as error:
             raise ValueError(f"{page.relative_to(ROOT)}: {error}") from error
         if new != text:

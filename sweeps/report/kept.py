@@ -19,15 +19,12 @@ import pandas as pd
 
 from jbt.experiments import plots, store
 
-from .documents import ROOT, Results, renew
-from .runs import is_finished, read, record_of, sweep_of
+from .documents import ROOT, renew
+from .runs import read, record_of, sweep_of
 
 KEPT = ROOT / "docs" / "results"
 FIGURES = ROOT / "notebooks" / "figures"
 PROVENANCE = "provenance.json"
-
-WHOLE_ROWS = 700
-"""A longer table is kept without the rows that neither a page nor a number of the paper needs."""
 
 
 @functools.cache
@@ -43,7 +40,7 @@ def read_provenance() -> dict[str, dict[str, Any]]:
 
 def collect(folder: Path, only: Sequence[str] = (), variant: str = "") -> list[str]:
     """Make the documents anew from finished runs and, for the rest, what is kept; then keep the
-    runs' figures and tables, but for rows of long tables that no page needs.
+    runs' figures and tables.
 
     Args:
       folder: of results, `NAME/results.zarr` and `NAME/table.csv` in it.
@@ -57,7 +54,7 @@ def collect(folder: Path, only: Sequence[str] = (), variant: str = "") -> list[s
       ValueError: a run of other settings without `variant`; a page that cannot be made. Then
         nothing is written.
     """
-    there = [path.name for path in sorted(folder.glob("*")) if is_finished(path)]
+    there = [file.parent.name for file in sorted(folder.glob(f"*/{store.TABLE}"))]
     records, tables = {}, {}
     for name in only or there:
         record = record_of(name, folder / name)
@@ -65,12 +62,9 @@ def collect(folder: Path, only: Sequence[str] = (), variant: str = "") -> list[s
             raise ValueError(f"{folder / name} is of {record['command']}: name it with --variant")
         keep_as = f"{name}-{variant}" if variant else name
         records[keep_as], tables[keep_as] = record, read(folder / name / store.TABLE)
-    results = Results(lambda name: tables[name] if name in tables else table(name))
-    changed = renew(results)
+    changed = renew(lambda name: tables[name] if name in tables else table(name))
     for name, rows in tables.items():
         draw(name, folder / name.partition("-")[0])
-        if len(rows) > WHOLE_ROWS:
-            rows = rows[(rows.paper != "") | rows.index.isin(results.used[name])]
         rows.to_csv(KEPT / f"{name}.csv", index=False)
     every = dict(sorted((read_provenance() | records).items()))
     text = json.dumps(every, indent=1, ensure_ascii=False)

@@ -41,26 +41,15 @@ def read(path: Path) -> pd.DataFrame:
     return pd.read_csv(path, dtype=str, keep_default_na=False)
 
 
-def is_finished(folder: Path) -> bool:
-    """Whether a folder holds the results of a whole run, and its table."""
-    return (folder / store.RESULTS).is_dir() and (folder / store.TABLE).is_file()
-
-
 def record_of(name: str, folder: Path) -> dict[str, Any]:
-    """How a finished run was made: command, pools, seed, versions.
-
-    Raises:
-      ValueError: its results are damaged.
-    """
-    with store.opened(folder / store.RESULTS).results() as dataset:
-        saved = dict(dataset.attrs)
+    """How a finished run was made: command, pools, seed, versions."""
+    saved = store.opened(folder / store.RESULTS).attrs
     configuration = json.loads(saved["config"])
     return {
         "command": command_of(name, saved["preset"], configuration),
-        **{field: saved[field] for field in ("preset", "git_revision", "device")},
+        "git_revision": saved["git_revision"],
         **{field: configuration[field] for field in ("pools", "seed", "dtype")},
         "versions": {"python": saved["python"], **json.loads(saved["versions"])},
-        "seconds": float(saved["wall_seconds"]),
     }
 
 

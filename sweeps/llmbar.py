@@ -28,9 +28,8 @@ from jbt import runtime
 from jbt.experiments.declare import Group, RecordedSweep
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import Line, Panel
-from jbt.kernel.fit import fit_map
-from jbt.types import Design, Prior, Rows, Variant
 
+from ._shared.any_likelihood import log_likelihood, maximise
 from ._shared.recorded import Answers, read
 
 if TYPE_CHECKING:
@@ -97,8 +96,8 @@ class LLMBar(RecordedSweep):
             for quantity in ("prefers_longer", "agreement"):
                 t.means(quantity, part[quantity], subset=subset)
             for features, agreement in corrected.items():
-                row = {"subset": subset, "features": features}
-                t.means("agreement_corrected", where(agreement, subset=subset), **row)
+                part = where(agreement, subset=subset)
+                t.means("agreement_corrected", part, subset=subset, features=features)
         t.paper_alone()
 
     def corrected(self, raw: xr.Dataset, used: tuple[bool, ...]) -> xr.DataArray:
@@ -222,14 +221,14 @@ def learned(
 ) -> Float[Array, " d"]:
     """Weights that maximise the logistic likelihood of the pairs, counted so often, with a normal
     prior of precision 1, features in units of their root mean square."""
-    n, d = features.shape
     square = weight @ features**2 / weight.sum()
-    # Bradley-Terry of an item against itself: only the covariates' part of the logit is left.
-    itself, unordered = jnp.zeros(n, int), jnp.zeros(n)
-    rows = Rows(itself, itself, features, unordered, weight, weight * gold)
-    variant = Variant(jnp.ones(d, bool), jnp.array(False))
-    prior = Prior(1.0, jnp.append(jnp.where(square > 0, square, 1), 1.0))
-    return fit_map(rows, Design.of_contents(1, d), prior, variant).parameters.c
+
+    def term(beta: Array, pair: tuple[Array, ...]) -> Array:
+        x, gold, weight = pair
+        return weight * log_likelihood(x @ beta, gold)
+
+    precision = jnp.where(square > 0, square, 1)
+    return maximise(term, (features, gold, weight), precision).beta
 
 
 SWEEP = LLMBar

@@ -77,7 +77,7 @@ def draw(name: str, folder: Path) -> None:
     results, rows = store.opened(folder / store.RESULTS), pd.read_csv(folder / store.TABLE)
     sweep = store.saved(results, sweep_of(folder.name).at(results.attrs["preset"]))
     with results.results() as dataset:
-        figures = {name: sweep.figure(dataset, rows)}
+        figures: dict[str, Any] = {name: sweep.figure(dataset, rows)}
     figures[f"{name}-curves"] = sweep.figure_of_curves(rows)
     for file, figure in figures.items():
         if figure is not None:

@@ -13,16 +13,14 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
-from jbt import runtime, stats
+from jbt import stats
 from jbt.experiments import plots
 from jbt.experiments.declare import Group, RecordedSweep
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.run import main, run
-from jbt.kernel.fit import fit_map
 from jbt.simulation import simulate
-from jbt.types import Design, Prior, Rows, Variant
 from sweeps import alpaca_eval, llmbar, real_judges
-from sweeps._shared.recorded import Answers, Recorded, read_board
+from sweeps._shared.recorded import Answers, Recorded
 
 # --- recorded pools in the machinery
 
@@ -275,7 +273,7 @@ def board(folder: Path, n: int = 200, c: float = 0.8) -> alpaca_eval.AlpacaEval:
     return alpaca_eval.AlpacaEval(data=folder, out=folder / "out")
 
 
-@pytest.mark.nightly
+@pytest.mark.heavy
 def test_renderings_and_variation_tell_one_bias_where_there_is_one(tmp_path):
     table = run(board(tmp_path))
     assert table is not None
@@ -286,51 +284,3 @@ def test_renderings_and_variation_tell_one_bias_where_there_is_one(tmp_path):
     spread = where(table, quantity="spread", content="a").set_index("c_from").estimate
     assert spread["nothing"] > 0.8
     assert spread["variation"] < 0.1
-
-
-def test_the_board_splits_length_into_versions_and_variation(tmp_path):
-    found = read_board(dataclasses.replace(board(tmp_path, 12), pools=5))
-    assert {found.versions[v] for v in found.first.ravel()} == {"baseline"}
-    several = [found.versions.index(name) for name in (BASE, TERSE, VERBOSE)]
-    np.testing.assert_array_equal(found.model[several], several[0])
-    split = found.differences["words"] - found.differences["variation"]
-    means = {v: split[found.second == v] for v in np.unique(found.second)}
-    for v, mean in means.items():  # of the baseline less the version's, over all prompts
-        np.testing.assert_allclose(mean, mean[0])
-        expected = np.mean([means[w][0] for w in several]) - mean if v in several else 0
-        np.testing.assert_allclose(
-            found.differences["renderings"][found.second == v], -expected, atol=1e-12
-        )
-
-
-@pytest.mark.heavy
-def test_influence_is_what_leaving_a_prompt_out_changes():
-    rng = np.random.default_rng(6)
-    n, k = 60, 4
-    first, second = np.zeros((n, k), int), np.tile(np.arange(1, k + 1), (n, 1))
-    difference, share = rng.normal(size=(n, k, 1)), rng.uniform(size=(n, k))
-    with runtime.precision("float64"):
-        arrays = (difference, np.zeros((n, k)), np.ones((n, k)), share)
-        rows = jax.vmap(Rows)(*map(jnp.asarray, (first, second, *arrays)))
-        design, prior = Design.of_contents(k + 1, 1), Prior(0.5, 0.2)
-        variant = Variant(jnp.array([True]), jnp.asarray(False))
-
-        def fit(weight):
-            weighted = dataclasses.replace(
-                rows, shown=rows.shown * weight[:, None], wins=rows.wins * weight[:, None]
-            )
-            return fit_map(alpaca_eval.flat(weighted), design, prior, variant)
-
-        whole = fit(jnp.ones(n))
-        free = jnp.arange(k + 3) < k + 2
-        _, influence = alpaca_eval.influence(rows, whole, design, prior, free)
-        weights = 1 - 1e-4 * jnp.eye(n)[:3]
-        less = jax.device_get(jax.vmap(fit)(weights).parameters)
-        influence, whole = jax.device_get((influence, whole))
-    theta = (whole.parameters.theta - less.theta) / 1e-4
-    c = (whole.parameters.c - less.c) / 1e-4
-    found = np.asarray(influence)[:3]
-    # The pull of the prior, which is shared out evenly, is all that differs.
-    np.testing.assert_allclose(found[:, : k + 1], theta, atol=0.02)
-    np.testing.assert_allclose(found[:, k + 1], c[:, 0], atol=0.02)
-    assert np.abs(found).max() > 0.01

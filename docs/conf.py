@@ -1,7 +1,7 @@
 """The documentation site: `sphinx-build -W --keep-going docs site`, then open `site/index.html`.
 
 It opens from disk: no page asks another host for a script, a style, a font or an image. With
-`-b singlehtml -D report=FILE` it is the page of `python -m sweeps.report`, which begins with FILE.
+`-D report=FILE`, as `python -m sweeps.report` calls it, its home page begins with FILE.
 """
 
 import enum
@@ -130,19 +130,9 @@ def with_public_names(app, doctree):
             text.parent.replace(text, nodes.Text(text.replace("jaxlib._jax.", "")))
 
 
-def as_one_page(app, config):
-    """A report is one page: nothing to search, and no lists of pages beside it."""
-    if config.report:
-        config.html_sidebars = {"**": []}
-        config.html_theme_options["disable_search"] = True
-        for part in ("article_header_start", "secondary_sidebar_items"):
-            config.html_theme_options[part] = []
-
-
 def setup(app):
     app.add_config_value("report", "", "env")
     app.add_config_value("repository", "", "env")
-    app.connect("config-inited", as_one_page)
     app.connect("source-read", from_the_list_of_pages)
     app.connect("autodoc-process-docstring", as_restructured_text, priority=400)
     app.connect("autodoc-process-signature", with_written_annotations)

@@ -13,10 +13,7 @@ known:
                 quality
     renderings  mean lengths of the versions of a model, which share a quality; the variation over
                 prompts has a coefficient of its own
-    a model     likewise, from this model's renderings only
     both        renderings and variation, one coefficient
-    tanh        as variation, with AlpacaEval's covariate, the tanh of the standardised difference
-                in characters, in place of the difference of log(1 + words)
 
 All prompts are one fit. Intervals are still over prompts, from each prompt's influence on the
 estimates: the inverse of the objective's Hessian times the gradient of the prompt's verdicts. Its
@@ -33,28 +30,28 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array
 
-from jbt import estimators, identifiability, stats
+from jbt import identifiability, stats
 from jbt.experiments.declare import Group, RecordedSweep
-from jbt.experiments.plots import Line, Panel, ticks
-from jbt.kernel import model
-from jbt.kernel.fit import fit_map
-from jbt.types import Design, Fit, Prior, Rows, Variant
+from jbt.experiments.plots import Line, Panel
+from jbt.types import Design, Rows, Variant
 
-from ._shared.recorded import RENDERINGS, TANH, VARIATION, WORDS, Board, read_board
+from ._shared import any_likelihood
+from ._shared.any_likelihood import maximise
+from ._shared.recorded import RENDERINGS, VARIATION, WORDS, read_board
 from ._shared.scenario import MapPrior
 
-NOTHING, BOTH = "nothing", "both"
-"""Sources of c beside the covariates."""
-RATES = ("win_rate", "length_controlled")
-"""Published shares of wins."""
-SHOWN = {
-    NOTHING: "nothing",
-    VARIATION: "lengths over prompts",
-    RENDERINGS: "prompted versions",
+COVARIATES = (WORDS, RENDERINGS, VARIATION)
+NOTHING = "nothing"
+SOURCES: dict[str, tuple[bool, tuple[str, ...]]] = {
+    NOTHING: (False, ()),
+    VARIATION: (False, (WORDS,)),
+    RENDERINGS: (True, (RENDERINGS, VARIATION)),
+    "both": (True, (WORDS,)),
 }
-"""Source of c -> its name in the figure."""
+"""Source of c -> whether the versions of a model share a quality, and the free covariates, of which
+the first has the coefficient c."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,11 +66,10 @@ class AlpacaEval(MapPrior, RecordedSweep):
     presets = {"smoke": {"pools": 40}, "paper": {}}
     units = {
         "c_from": "name",
-        "c": "logits per e-fold of 1 + words (tanh: per unit)",
+        "c": "logits per e-fold of 1 + words",
         "c_influence": "as c",
         "theta_influence": "logits",
         "published": "1 (share)",
-        "mean_words": "words + 1 (geometric mean)",
         "base_model": "number of its first version",
     }
 
@@ -82,12 +78,10 @@ class AlpacaEval(MapPrior, RecordedSweep):
 
     def groups(self):
         board = read_board(self)
-        every, columns = sources(board), list(board.differences)
         conditions = {
-            "shared": [shared for shared, *_ in every.values()],
-            "free": [[column in free for column in columns] for _, free, _ in every.values()],
-            "main": [columns.index(main) for *_, main in every.values()],
-            "used": [columns.index(m if m == TANH else WORDS) for *_, m in every.values()],
+            "shared": [shared for shared, _ in SOURCES.values()],
+            "free": [[name in free for name in COVARIATES] for _, free in SOURCES.values()],
+            "main": [COVARIATES.index((*free, WORDS)[0]) for _, free in SOURCES.values()],
         }
         content, prompt = {"content": board.versions}, {"prompt": board.prompts}
         return [
@@ -95,14 +89,13 @@ class AlpacaEval(MapPrior, RecordedSweep):
                 "board",
                 partial(self.experiment, board),
                 {name: np.array(values) for name, values in conditions.items()},
-                {"c_from": list(every)},
+                {"c_from": list(SOURCES)},
                 n_items=len(board.versions),
                 pools=1,
                 axes={
-                    **dict.fromkeys(("theta", "mean_words", "base_model"), content),
+                    **dict.fromkeys(("theta", "published", "base_model"), content),
                     "theta_influence": prompt | content,
                     "c_influence": prompt,
-                    "published": {"rate": RATES} | content,
                 },
                 fits=40,
             )
@@ -110,38 +103,44 @@ class AlpacaEval(MapPrior, RecordedSweep):
 
     def experiment(self, board, key, condition):
         """The whole board, with c from one source."""
-        n, d, prior = len(board.versions), len(board.differences), self.prior
-        free = Variant(condition["free"] > 0, jnp.asarray(False))
-        versions = jnp.arange(n)
+        n, d = len(board.versions), len(COVARIATES)
+        free, main, versions = condition["free"] > 0, condition["main"], jnp.arange(n)
         owner = jnp.where(condition["shared"] > 0, jnp.asarray(board.model), versions)
-        present = (owner[:, None] == versions).any(0)
-        design = Design(jnp.zeros((n, d)), None, present, n)
-        tied = rows_between(board, owner)
-        source = fit_map(flat(tied), design, prior, free)
-        c, main = source.parameters.c[condition["main"]], n + condition["main"]
-        _, c_influence = influence(tied, source, design, prior, model.free_mask(free, design))
-        grid = identifiability.grid_around(c)
+        difference = np.stack([board.differences[name] for name in COVARIATES], axis=-1)
+        arrays = board.first, board.second, difference, board.shown, board.wins
+        prompts = first, second, *_ = tuple(map(jnp.asarray, arrays))
+        precision = jnp.concatenate([jnp.full(n, self.lam), jnp.full(d, self.lam_b)])
+
+        def of_source(beta: Array, prompt: Any) -> Array:
+            return log_likelihood(beta[:n][owner], beta[n:] * free, prompt)
+
+        source = maximise(of_source, prompts, precision)
+        c, c_influence = source.beta[n + main], source.influence[:, n + main]
         profile = identifiability.profile(
-            flat(tied), design, grid, covariate=condition["main"], variant=free
+            rows_between(owner[first], owner[second], *prompts[2:]),
+            Design(jnp.zeros((n, d)), None, (owner[:, None] == versions).any(0), n),
+            identifiability.grid_around(c),
+            covariate=main,
+            variant=Variant(free, jnp.asarray(False)),
         )
 
-        rows, design = rows_between(board, versions), Design.of_contents(n, d)
-        known = jnp.zeros(d).at[condition["used"]].set(c)
-        quality = estimators.with_bias(flat(rows), design, prior, known)
-        theta = jnp.arange(n + d + 1) < n
-        used = n + condition["used"]
-        hessian, theta_influence = influence(rows, quality, design, prior, theta)
-        along = -jnp.linalg.solve(hessian[:n, :n], hessian[:n, used])
-        theta_influence = theta_influence[:, :n] + c_influence[:, main, None] * along
-        estimated = free.c.any()
+        def of_quality(theta: Array, prompt: Any, c: Array = c) -> Array:
+            return log_likelihood(theta, jnp.zeros(d).at[0].set(c), prompt)
+
+        def slope(c: Array) -> Array:
+            of_prompt = jax.grad(lambda theta, prompt: of_quality(theta, prompt, c))
+            return jax.vmap(of_prompt, (None, 0))(quality.beta, prompts).sum(0)
+
+        quality = maximise(of_quality, prompts, precision[:n])
+        along = quality.inverse @ jax.jacfwd(slope)(c)
+        estimated = free.any()
         return {
             "c": c,
-            "c_influence": c_influence[:, main],
+            "c_influence": c_influence,
             "profile_range": jnp.where(estimated, profile.range(), jnp.nan),
-            "theta": quality.parameters.theta,
-            "theta_influence": theta_influence,
+            "theta": quality.beta,
+            "theta_influence": quality.influence + c_influence[:, None] * along,
             "published": jnp.asarray(board.published),
-            "mean_words": jnp.asarray(board.mean_words),
             "base_model": jnp.asarray(board.model),
             "status_c": source.status,
             "status_quality": quality.status,
@@ -155,11 +154,10 @@ class AlpacaEval(MapPrior, RecordedSweep):
         raw = ds.isel(pool=0).load()
         first, n = raw.isel(c_from=0), raw.sizes["prompt"]
         published, base = first["published"].values, first["base_model"].values
-        content, rated = raw["content"].values, np.isfinite(published[0])
-        baseline, models = np.flatnonzero(~rated)[0], np.flatnonzero(rated)
+        content, models = raw["content"].values, np.flatnonzero(np.isfinite(published))
+        (baseline,) = np.flatnonzero(np.isnan(published))
         for v in models:
-            for quantity, rate in zip(RATES, published[:, v], strict=True):
-                t.add(quantity, rate, content=content[v])
+            t.add("length_controlled", published[v], content=content[v])
 
         families = [b for b in np.unique(base) if (base == b).sum() > 1]
 
@@ -176,7 +174,11 @@ class AlpacaEval(MapPrior, RecordedSweep):
             influences = (
                 at[f"{name}_influence"].transpose(..., "prompt") for name in ("c", "theta")
             )
-            moved = [n * stats.bootstrap_means(v.values, seed=self.seed) for v in influences]
+            # Their mean is the pull of the prior.
+            moved = [
+                n * stats.bootstrap_means((v - v.mean("prompt")).values, seed=self.seed)
+                for v in influences
+            ]
             c, theta = float(at["c"]), at["theta"].values
             if source != NOTHING:
                 t.add("c", c, stats.percentiles(c + moved[0]), **row)
@@ -186,105 +188,48 @@ class AlpacaEval(MapPrior, RecordedSweep):
                 interval = stats.percentiles(draws[quantity, v])
                 t.add(quantity, float(number), interval, content=content[v], **row)
             # No interval: both come from the same verdicts, and only one could be resampled.
-            controlled = published[1, models]
-            correlation: Any = spearmanr(theta[models], controlled)[0]
+            correlation: Any = spearmanr(theta[models], published[models])[0]
             t.add("spearman_length_controlled", float(correlation), **row)
-            away = np.abs(win_rate(theta, models) - controlled).mean()
+            away = np.abs(win_rate(theta, models) - published[models]).mean()
             t.add("distance_length_controlled", float(away), **row)
 
     def headline(self, table):
-        return table[~table.quantity.isin([*RATES, "expected_win_rate"])]
+        return table[~table.quantity.isin(["length_controlled", "expected_win_rate"])]
 
     def panels(self, table):
-        published = table[table.quantity == RATES[1]].set_index("content").estimate
-        families = sorted(table[table.quantity == "spread"].content.unique())
-        shown, style = {"c_from": list(SHOWN)}, {"ms": 3, "elinewidth": 0.8}
-
-        def diagonal(ax):
-            ax.plot([0.01, 0.8], [0.01, 0.8], color="black", linewidth=0.8)
-            ax.set(xscale="logit", yscale="logit")
-            rates = 0.01, 0.03, 0.1, 0.3, 0.7
-            ticks(ax, x=rates, y=rates)
-
+        published = table[table.quantity == "length_controlled"].set_index("content").estimate
         return [
             Panel(
                 lambda rows: published[rows.content],
                 {"quantity": "expected_win_rate"},
                 [
-                    Line({"c_from": NOTHING}, "not corrected", "orange", style, False),
-                    Line({"c_from": RENDERINGS}, "corrected", "blue", style, False),
+                    Line({"c_from": NOTHING}, "not corrected", "orange", joined=False),
+                    Line({"c_from": RENDERINGS}, "corrected", "blue", joined=False),
                 ],
                 (
                     "length-controlled win rate, as published",
                     "win rate at equal length (95 % over prompts)",
                     "Corrected by prompted versions, win\nrates come near the published ones",
                 ),
+                log="xy",
+                ticks=dict.fromkeys("xy", (0.03, 0.1, 0.3)),
                 legend=9,
-                after=diagonal,
-            ),
-            Panel(
-                "c_from",
-                {"quantity": "spread", **shown},
-                [
-                    Line({"content": family}, family, colour, joined=False, shift=shift)
-                    for family, colour, shift in zip(
-                        families, ("green", "purple"), (0.0, 0.1), strict=False
-                    )
-                ],
-                (
-                    "what the correction is taken from",
-                    "best minus worst quality of three versions\n(logits; 95 % over prompts)",
-                    "Correction brings gpt-3.5's versions together;\nof alpaca-7b data are too few",
-                ),
-                names=SHOWN,
-                legend=9,
-                after=lambda ax: ax.set_ylim(bottom=0),
-            ),
+                after=lambda ax: ax.axline((0.1, 0.1), (0.5, 0.5), color="black", linewidth=0.8),
+            )
         ]
 
 
-def sources(board: Board) -> dict[str, tuple[bool, list[str], str]]:
-    """Source of c -> whether versions share a quality, the free covariates, and the covariate whose
-    coefficient is c."""
-    one_model = {name: (True, [*board.families, VARIATION], name) for name in board.families}
-    return {
-        NOTHING: (False, [], WORDS),
-        VARIATION: (False, [WORDS], WORDS),
-        RENDERINGS: (True, [RENDERINGS, VARIATION], RENDERINGS),
-        **one_model,
-        BOTH: (True, [WORDS], WORDS),
-        TANH: (False, [TANH], TANH),
-    }
+def log_likelihood(theta: Array, c: Array, prompt: tuple[Array, ...]) -> Array:
+    """Log-likelihood of a prompt's verdicts between versions of qualities theta [V]."""
+    first, second, difference, shown, wins = prompt
+    z = theta[first] - theta[second] + difference @ c
+    return (shown * any_likelihood.log_likelihood(z, wins)).sum()
 
 
-def rows_between(board: Board, owner: Array) -> Rows:
-    """Rows [G, K] between the owners [V] of the versions' qualities."""
-    difference = np.stack([*board.differences.values()], axis=-1)
-    arrays = (difference, np.zeros(board.shown.shape), board.shown, board.wins)
-    return jax.vmap(Rows)(owner[board.first], owner[board.second], *map(jnp.asarray, arrays))
-
-
-def flat(rows: Rows) -> Rows:
-    """Flatten rows [G, K] to [G K]."""
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), rows)
-
-
-def influence(
-    rows: Rows, fit: Fit, design: Design, prior: Prior, free: Bool[Array, " P"]
-) -> tuple[Float[Array, "P P"], Float[Array, "G P"]]:
-    """Hessian of the objective, and the influence of each prompt on the free parameters of a fit,
-    to first order.
-
-    Args:
-      rows: [G, K] the verdicts of each prompt.
-    """
-    parameters = fit.parameters
-    score = jax.vmap(lambda verdicts: model.score(parameters, design, verdicts))(rows)
-    score = jnp.where(free, score - score.mean(0), 0)  # the mean is the pull of the prior
-    _, information = model.score_and_information(parameters, design, flat(rows))
-    hessian = information + jnp.diag(model.prior_precision(design, prior))
-    fixed = jnp.where(free[:, None] & free, hessian, jnp.eye(len(free)))
-    return hessian, jnp.linalg.solve(fixed, score.T).T
+def rows_between(first: Array, second: Array, x: Array, shown: Array, wins: Array) -> Rows:
+    """The verdicts [G, K] as rows [G K]."""
+    arrays = first, second, x, jnp.zeros_like(shown), shown, wins
+    return Rows(*(v.reshape(-1, *v.shape[2:]) for v in arrays))
 
 
 SWEEP = AlpacaEval

@@ -6,7 +6,7 @@ one model for no reason that is in a table; or trusted labels pay for length as 
 have a trusted label: random ones, or rather the clear ones. What is asked is the win rate of each
 model against the others by trusted labels with its interval, and the ranking by that.
 
-Naive, bias-aware and Davidson's fits use the judge alone. `judge_aware` adds two other judges and
+Naive and bias-aware fits use the judge alone. `judge_aware` adds two other judges and
 estimates a discrimination for each (the first judge's is 1, or the labels' where there are any,
 which then count as a judge without bias). `ppi` are win rates by prediction-powered inference,
 `labels` by the labels alone.

@@ -5,11 +5,9 @@ between the model's answer and the baseline's, and a_v the model's quality over 
 
     logit P(model v wins) = a_v + (c + gamma a_v) d,
 
-fitted by maximum likelihood to graded verdicts: c is the bias at the quality of the baseline. Some
-of what else could make a gamma above 0 is tried one by one: models of one half alone, verdicts as
-majorities, prompts with a difficulty of their own (a joint maximum with a prior on these), another
-link, lapses of the judge, which flatten the slope of whoever nearly always loses. A curved effect
-of length is not. Intervals are over prompts, as in `sweeps.alpaca_eval`.
+fitted by maximum likelihood to graded verdicts: c is the bias at the quality of the baseline. All
+models are fitted together, the halves of higher and of lower win rate too, and each model alone.
+Intervals are over prompts, as in `sweeps.alpaca_eval`.
 """
 
 from __future__ import annotations
@@ -27,25 +25,16 @@ from jbt import stats
 from jbt.experiments.declare import Group, RecordedSweep
 from jbt.experiments.plots import Line, Panel
 
-from ._shared.any_likelihood import maximise
+from ._shared.any_likelihood import log_likelihood, maximise
 from ._shared.recorded import WORDS, Board, read_board
 
 ENOUGH = 20
 """Least wins, and losses, of a model whose own c has an interval: with 6 wins it covers in 84 %."""
-PLAIN = {"half": 0.0, "majority": 0.0, "prompt_precision": 1e9, "probit": 0.0, "lapse": 0.0}
-"""The analysis of all models. Halves are by win rate, -1 the weaker; a lapse is the share of
-verdicts that are drawn at random, either way."""
+NO_PRIOR = 1e-12
+"""Precision of priors that matter only for models without verdicts."""
 ALL = "all"
-ANALYSES: dict[str, dict[str, float]] = {
-    ALL: {},
-    "stronger half": {"half": 1.0},
-    "weaker half": {"half": -1.0},
-    "majorities": {"majority": 1.0},
-    "prompts differ in difficulty": {"prompt_precision": 1.0},
-    "probit": {"probit": 1.0},
-    "lapses": {"lapse": 0.02},
-}
-"""Analysis -> what differs from that of all models."""
+ANALYSES = {ALL: 0.0, "stronger half": 1.0, "weaker half": -1.0}
+"""Analysis -> the half of the models that it takes, by win rate; 0 for all."""
 SHARED = ("c", "interaction")
 OF_MODELS = ("quality", "own_c", "own_c_sd", "rarer")
 
@@ -60,7 +49,7 @@ class BiasByQuality(RecordedSweep):
     columns = ("analysis", "content")
     index = "analysis"
     presets = {"smoke": {"pools": 40}, "paper": {}}
-    panel_size = {"width": 4.8, "height": 3.8}
+    panel_size = {"below": {"ncols": 1, "fontsize": 9}}
     units = {
         **dict.fromkeys(("analysis", "coefficient"), "name"),
         **dict.fromkeys(("c", "own_c", "own_c_sd"), "logits per e-fold of 1 + words"),
@@ -72,13 +61,12 @@ class BiasByQuality(RecordedSweep):
 
     def groups(self):
         board = read_board(self)
-        every = [PLAIN | changes for changes in ANALYSES.values()]
         content, prompt = {"content": board.versions}, {"prompt": board.prompts}
         return [
             Group(
                 "board",
                 partial(self.experiment, board),
-                {name: np.array([one[name] for one in every]) for name in PLAIN},
+                {"half": np.array([*ANALYSES.values()])},
                 {"analysis": list(ANALYSES)},
                 n_items=len(board.versions),
                 pools=1,
@@ -92,7 +80,7 @@ class BiasByQuality(RecordedSweep):
 
     def experiment(self, board, key, condition):
         """One analysis of the whole board."""
-        return analysed(board, jnp.asarray(1 - board.wins), condition)
+        return analysed(board, jnp.asarray(1 - board.wins), condition["half"])
 
     def table(self, ds, t):
         raw = ds.isel(pool=0).load()
@@ -132,100 +120,55 @@ class BiasByQuality(RecordedSweep):
                     "c of one model (logits for e times the words)",
                     "Length helps the weakest models least",
                 ),
-                legend={"fontsize": 9, "loc": "upper center", "bbox_to_anchor": (0.5, -0.15)},
                 after=of_all,
-            ),
-            Panel(
-                "analysis",
-                {"quantity": "interaction"},
-                [Line({}, "", "blue", joined=False)],
-                (
-                    "growth of c with a logit of quality (bars: 95 %)",
-                    "",
-                    "c grows with quality in every analysis\nbut that of the stronger half",
-                ),
-                names=list(ANALYSES),
-                down=True,
-                level=0.0,
-                sides=("grows", "falls"),
-                sides_end="bottom",
-                after=lambda ax: ax.set(ylim=(-0.5, len(ANALYSES)), xlim=(-0.25, None)),
-                legend=0,
-            ),
+            )
         ]
 
 
-def analysed(
-    board: Board, wins: Float[Array, "G K"], condition: dict[str, Any]
-) -> dict[str, Array]:
-    """One analysis of preferences `wins` for the models; the rest is the board's."""
+def analysed(board: Board, wins: Float[Array, "G K"], half: Float[Array, ""]) -> dict[str, Array]:
+    """One analysis of preferences `wins` for the models of a half, or of all; the rest is the
+    board's."""
     n, model = len(board.versions), jnp.asarray(board.second)
     d, shown = jnp.asarray(-board.differences[WORDS]), jnp.asarray(board.shown)
 
     def by_model(values: Array) -> Array:
         return jnp.zeros(n).at[model].add(values)
 
-    count = by_model(shown)
-    # A model that always loses still has a start.
-    rate = (by_model(shown * wins) + 0.01) / (count + 0.02)
-    stronger = rate > jnp.nanmedian(jnp.where(count > 0, rate, jnp.nan))
-    start = jnp.log(rate / (1 - rate))
-    half = condition["half"]
-    kept = (count > 0) & ((half == 0) | ((half > 0) == stronger))
+    rate = by_model(shown * wins) / by_model(shown)
+    stronger = rate > jnp.nanmedian(rate)
+    kept = jnp.isfinite(rate) & ((half == 0) | ((half > 0) == stronger))
     weight = shown * kept[model]
-    y = jnp.where(condition["majority"] > 0, (wins > 0.5) * 1.0, wins)
 
-    def of_all(at: Array, difficulty: Array, prompt: Any) -> Array:
-        model, weight, d, y = prompt
+    def of_all(at: Array, prompt: Any) -> Array:
+        model, weight, d, wins = prompt
         a, c, gamma = at[:n][model], at[n], at[n + 1]
-        z = a + (c + gamma * a) * d + difficulty
-        return (weight * log_likelihood(z, y, condition)).sum()
+        return (weight * log_likelihood(a + (c + gamma * a) * d, wins)).sum()
 
-    def of_one(at: Array, _: Array, prompt: Any) -> Array:
-        weight, d, y = prompt
-        return weight * log_likelihood(at[0] + at[1] * d, y, condition)
+    def of_one(at: Array, prompt: Any) -> Array:
+        weight, d, wins = prompt
+        return weight * log_likelihood(at[0] + at[1] * d, wins)
 
     def own(v: Array) -> tuple[Array, Array]:
         """a and c of one model, and the standard error of c over prompts, each of which has at most
         one verdict on it."""
         mine = (model == v) & (shown > 0)
-        rows = tuple(jnp.where(mine, row, 0).sum(1) for row in (weight, d, y))
-        one = maximise(of_one, rows, jnp.stack([start[v], 0.5]), jnp.full(2, 1e-12))
-        hessian = one.information.sum(0) + 1e-12 * jnp.eye(2)
-        influence = jnp.linalg.solve(hessian, one.score.T)[1]
-        return one.beta, jnp.sqrt((influence**2).sum())
+        rows = tuple(jnp.where(mine, row, 0).sum(1) for row in (weight, d, wins))
+        one = maximise(of_one, rows, jnp.full(2, NO_PRIOR))
+        return one.beta, jnp.sqrt((one.influence[:, 1] ** 2).sum())
 
-    first = jnp.append(jnp.where(kept, start, 0), jnp.array([0.5, 0.0]))
-    absent = jnp.append(jnp.where(kept, 0.0, 1.0), jnp.zeros(2))
-    prompts, precision = (model, weight, d, y), condition["prompt_precision"]
-    end = maximise(of_all, prompts, first, absent, precision)
-    information = end.information.sum(0) + jnp.diag(absent)
+    end = maximise(of_all, (model, weight, d, wins), jnp.full(n + 2, NO_PRIOR))
     each, sd = jax.vmap(own)(jnp.arange(n))
     unknown = jnp.where(kept, 0.0, jnp.nan)
     return {
         "c": end.beta[n],
         "interaction": end.beta[n + 1],
-        "influence": jnp.linalg.solve(information, end.score.T)[n:].T,
+        "influence": end.influence[:, n:],
         "quality": each[:, 0] + unknown,
         "own_c": each[:, 1] + unknown,
         "own_c_sd": sd + unknown,
-        "rarer": jnp.minimum(by_model(weight * y), by_model(weight * (1 - y))),
+        "rarer": jnp.minimum(by_model(weight * wins), by_model(weight * (1 - wins))),
         "status": end.status,
     }
-
-
-def log_likelihood(
-    z: Float[Array, "..."], y: Float[Array, "..."], condition: dict[str, Any]
-) -> Float[Array, "..."]:
-    """Log-likelihood of shares y of a win at logits z."""
-    lapse, normal = condition["lapse"], condition["probit"] > 0
-
-    def log_share(z: Array) -> Array:
-        probit = jax.scipy.special.log_ndtr(z * (np.sqrt(3) / np.pi))
-        value = jnp.asarray(jnp.where(normal, probit, jax.nn.log_sigmoid(z)))
-        return jnp.log(lapse / 2 + (1 - lapse) * jnp.exp(value))
-
-    return y * log_share(z) + (1 - y) * log_share(-z)
 
 
 SWEEP = BiasByQuality

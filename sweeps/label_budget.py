@@ -14,7 +14,6 @@ All methods of a pool see the same labels:
                       order differently; those near the boundary of the top k by either
     members           is it one of the truly best k: contents that one top k alone has, in random
                       order (the gate: draws with replacement, `n_labels` counts these)
-    members_ranked    the same, in the order of `_shared/adjudicate.py`
     contents          then all other contents, nearest to the boundary first
 """
 

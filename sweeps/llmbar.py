@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -27,10 +27,9 @@ from jaxtyping import Array, Float
 from jbt import runtime
 from jbt.experiments.declare import Group, RecordedSweep
 from jbt.experiments.labelled_arrays import where
-from jbt.experiments.plots import COLOURS, Line, Panel
-from jbt.kernel.fit import fit_map
-from jbt.types import Design, Prior, Rows, Variant, check_count
+from jbt.experiments.plots import Line, Panel
 
+from ._shared.any_likelihood import log_likelihood, maximise
 from ._shared.recorded import Answers, read
 
 if TYPE_CHECKING:
@@ -38,14 +37,17 @@ if TYPE_CHECKING:
 
 
 SUBSETS = ("Natural", "Neighbor", "GPTInst", "GPTOut", "Manual")
-TRAINING = ("subset", "all")
-"""Labels that a pair's correction learns from: of the same subset, or of all subsets."""
+"""Pools are named SUBSET/NUMBER, and have two answers and one label."""
 FEATURES = {
     "score+length+format": (True, True, True),
     "length+format": (False, True, True),
 }
 """Whether a correction uses score, length and format; the last is without the judge."""
 SHOWN, WITHOUT_JUDGE = FEATURES
+FOLDS = 5
+"""Parts of a subset's pairs, each corrected by weights learned from the others."""
+DIVISIONS = 10
+"""Divisions into folds, over which agreement is averaged within each pair."""
 PAPER_JUDGE = "GPT-4o-mini"
 """The paper's judge. Its verdicts are not published, so its numbers are shown but not tested."""
 
@@ -57,13 +59,10 @@ class LLMBar(RecordedSweep):
 
     name = "llmbar"
     data_name = "llmbar"
-    columns = ("subset", "judge", "training", "features", "lam")
+    columns = ("subset", "judge", "features")
     index = "judge"
     panel_size = {"below": {"ncols": 3, "fontsize": 9}}
-    presets = {
-        "smoke": {"pools": 80, "n_seeds": 2},
-        "paper": {"n_seeds": 1},
-    }
+    presets = {"smoke": {"pools": 80}, "paper": {}}
     units = {
         "score": "1 (preference for the first answer, over both orders)",
         "gold": "1 (the first answer is better)",
@@ -71,23 +70,10 @@ class LLMBar(RecordedSweep):
         "format": "markdown markers (first minus second)",
     }
 
-    folds: Annotated[int, partial(check_count, least=2)] = 5
-    """Parts of the pairs, each corrected by weights learned from the others (count)."""
-    n_seeds: Annotated[int, check_count] = 10
-    """Divisions into folds, over which agreement is averaged within each pair (count)."""
-    lam: float = 1.0
-    """Precision of the normal prior on the weights (pure number; features in units of their root
-    mean square)."""
-
     def groups(self):
         recorded = read(self, ("words", "markdown"))
         pairs, answers = recorded.pools, recorded.answers
         subset = [pair.partition("/")[0] for pair in pairs]
-        if unknown := sorted(set(subset) - set(SUBSETS)):
-            known = ", ".join(SUBSETS)
-            raise ValueError(f"pools must be named SUBSET/..., of {known}: {unknown[0]}")
-        if (answers.better.sum((1, 2)) != 1).any() or answers.mask.shape[1] != 2:
-            raise ValueError("every pool needs two answers and one label that says which is better")
         return [
             Group(
                 "pairs",
@@ -103,97 +89,75 @@ class LLMBar(RecordedSweep):
 
     def table(self, ds, t):
         raw = ds.load()
-        subsets = [name for name in SUBSETS if name in raw["subset"].values]
-        for subset in subsets:
+        corrected = {name: self.corrected(raw, used) for name, used in FEATURES.items()}
+        for subset in [name for name in SUBSETS if name in raw["subset"].values]:
             part = where(raw, subset=subset)
             t.means("gold_longer", part["gold_longer"].isel(judge=0, drop=True), subset=subset)
             for quantity in ("prefers_longer", "agreement"):
                 t.means(quantity, part[quantity], subset=subset)
-        for training in TRAINING:
-            together = [[name] for name in subsets] if training == "subset" else [subsets]
-            for features, agreement in self.corrected(raw, together).items():
-                gain = agreement - raw["agreement"]
-                row = {"training": training, "features": features, "lam": self.lam}
-                for subset in subsets:
-                    row["subset"] = subset
-                    t.means("agreement_corrected", where(agreement, subset=subset), **row)
-                    t.means("gain", where(gain, subset=subset), **row)
+            for features, agreement in corrected.items():
+                part = where(agreement, subset=subset)
+                t.means("agreement_corrected", part, subset=subset, features=features)
         t.paper_alone()
 
-    def corrected(self, raw: xr.Dataset, together: list[list[str]]) -> dict[str, xr.DataArray]:
-        """Agreement with gold after the correction [judge, pool], by features. Pairs without
-        a valid verdict of the judge are NaN, and not learned from.
-
-        Args:
-          together: subsets whose pairs are learned from together.
-        """
+    def corrected(self, raw: xr.Dataset, used: tuple[bool, ...]) -> xr.DataArray:
+        """Agreement with gold after the correction [judge, pool]. Pairs without a valid verdict of
+        the judge are NaN, and not learned from."""
         import xarray as xr
 
-        out = {name: xr.full_like(raw["score"], np.nan) for name in FEATURES}
-        for j, subsets in product(range(raw.sizes["judge"]), together):
+        out = xr.full_like(raw["score"], np.nan)
+        for j, subset in product(range(raw.sizes["judge"]), SUBSETS):
             pairs = raw.isel(judge=j)
-            usable = np.isfinite(pairs["score"].values) & np.isin(pairs["subset"], subsets)
-            if usable.sum() < self.folds:
+            usable = np.isfinite(pairs["score"].values) & (pairs["subset"].values == subset)
+            if usable.sum() < FOLDS:
                 continue
             columns = pairs["score"] - 0.5, pairs["length"], pairs["format"]
-            x = np.where(usable[:, None], np.stack(columns, axis=-1), 0)
-            fold = np.full((self.n_seeds, len(usable)), -1)
-            for i, of_seed in enumerate(fold):
+            x = np.where(usable[:, None] & used, np.stack(columns, axis=-1), 0)
+            fold = np.full((DIVISIONS, len(usable)), -1)
+            for i, division in enumerate(fold):
                 rng = np.random.default_rng([self.seed, i])
-                of_seed[usable] = rng.permutation(usable.sum()) % self.folds
-            for name, used in FEATURES.items():
-                gold, parts = pairs["gold"].values, np.arange(self.folds)
-                right = cross_validated(x * used, gold, fold, parts, self.lam)
-                out[name].values[j] = np.where(usable, right, out[name].values[j])
+                division[usable] = rng.permutation(usable.sum()) % FOLDS
+            right = cross_validated(x, pairs["gold"].values, fold)
+            out.values[j] = np.where(usable, right, out.values[j])
         return out
-
-    def headline(self, table):
-        before = table.quantity.isin(["gold_longer", "prefers_longer", "agreement"])
-        after = {"quantity": "agreement_corrected", "training": "subset"}
-        shown = table.index.isin(where(table, **after, features=SHOWN).index)
-        return table[before | shown | table.paper.notna()]
 
     def panels(self, table):
         subsets = [name for name in SUBSETS if name in table.subset.values]
         judges = [judge for judge in table.judge.dropna().unique() if judge != PAPER_JUDGE]
-        after = {"quantity": "agreement_corrected", "training": "subset"}
 
-        def panel(labels: tuple[str, str], mean: Line, *series: Line) -> Panel:
-            """Judges beside each other in each subset, and what does not depend on the judge
-            across its width; crosses for a judge that only the paper has."""
-            lines = []
-            for (i, one), (j, judge) in product(enumerate(series), enumerate(judges)):
-                shift = 0.8 * (j / len(judges) - 0.5) + 0.06 * i
-                name = "_" if j else one.label
-                of_judge = {**one.where, "judge": judge}
-                lines.append(Line(of_judge, name, one.colour, joined=False, shift=shift))
+        def panel(labels: tuple[str, str], reference: Line, *series: tuple[str, str, str]) -> Panel:
+            """What does not depend on the judge, then quantities with a mark for each judge beside
+            each other, and a cross for the paper's judge."""
+            lines = [reference]
+            for i, (quantity, label, colour) in enumerate(series):
+                for j, judge in enumerate(judges):
+                    one = {"quantity": quantity, "judge": judge}
+                    one |= {"features": SHOWN} if quantity == "agreement_corrected" else {}
+                    shift = 0.13 * (j + 1) + 0.06 * i - 0.35
+                    lines.append(Line(one, "_" if j else label, colour, {}, False, shift=shift))
+                paper = {"quantity": quantity, "judge": PAPER_JUDGE}
+                name = f"{PAPER_JUDGE}, {label} (the paper)"
+                lines.append(Line(paper, name, colour, shift=0.5, marker="x"))
+            x = "subset of LLMBar"
+            return Panel("subset", {"subset": subsets}, lines, (x, *labels), names=subsets)
 
-            def others(ax):
-                means, at = where(table, **mean.where), np.arange(len(subsets))
-                means = means.groupby("subset").estimate.mean().reindex(subsets)
-                ax.hlines(means, at - 0.45, at + 0.4, colors=mean.colour, label=mean.label)
-                for one in series:
-                    paper = where(table, judge=PAPER_JUDGE, quantity=one.where["quantity"])
-                    at = [subsets.index(name) + 0.4 for name in paper.subset]
-                    ink, label = COLOURS[one.colour], f"{PAPER_JUDGE}, {one.label} (the paper)"
-                    ax.plot(at, paper.paper, "x", color=ink, label=label)
-                ax.set_ylim(0, 1)
-
-            x, named = "subset of LLMBar", {"names": subsets, "after": others}
-            return Panel("subset", {"subset": subsets}, lines, (x, *labels), **named)
-
-        gold = Line({"quantity": "gold_longer"}, "people's labels", "black")
-        alone = Line({**after, "features": WITHOUT_JUDGE}, "length and format, no judge", "grey")
-        raw, longer = ({"quantity": name} for name in ("agreement", "prefers_longer"))
-        corrected = Line({**after, "features": SHOWN}, "corrected by labels", "blue")
+        alone = {"features": WITHOUT_JUDGE, "judge": judges[0]}
+        square = {"fmt": "s"}
         return [
             panel(
                 (
                     "share of pairs with the longer preferred\n(a mark a judge; 95 % over pairs)",
                     "Most judges prefer the longer answer\nmore often than people do",
                 ),
-                gold,
-                Line(longer, "not corrected", "orange"),
+                Line(
+                    {"quantity": "gold_longer"},
+                    "people's labels",
+                    "black",
+                    square,
+                    False,
+                    shift=-0.35,
+                ),
+                ("prefers_longer", "not corrected", "orange"),
             ),
             panel(
                 (
@@ -201,9 +165,9 @@ class LLMBar(RecordedSweep):
                     "On Neighbor, GPTInst and Manual, length\n"
                     "and format agree as well as corrected judges",
                 ),
-                alone,
-                Line(raw, "not corrected", "orange"),
-                corrected,
+                Line(alone, "length and format, no judge", "grey", square, False, shift=-0.35),
+                ("agreement", "not corrected", "orange"),
+                ("agreement_corrected", "corrected by labels", "blue"),
             ),
         ]
 
@@ -230,9 +194,7 @@ def experiment(key: Any, condition: dict[str, Any], pair: Answers) -> dict[str, 
 
 
 @runtime.precision("float64")
-def cross_validated(
-    features: np.ndarray, gold: np.ndarray, fold: np.ndarray, parts: np.ndarray, lam: float
-) -> np.ndarray:
+def cross_validated(features: np.ndarray, gold: np.ndarray, fold: np.ndarray) -> np.ndarray:
     """Agreement of the correction with gold, for pairs it has not learned from: 1, 0, or 1/2 where
     the correction does not decide, averaged over divisions into parts, [n].
 
@@ -240,39 +202,33 @@ def cross_validated(
       features: [n, d] differences between the first answer and the second.
       gold: [n] 1 where the first is better, else 0.
       fold: [divisions, n] part of each pair; -1 for pairs that are left out.
-      parts: [F] all parts, 0 to F - 1.
-      lam: precision of the prior on the weights, see `learned`.
     """
-    return np.asarray(_right(features, gold, lam, fold, parts).sum(1).mean(0))
+    return np.asarray(_right(features, gold, fold, np.arange(FOLDS)).sum(1).mean(0))
 
 
 @jax.jit
-@partial(jax.vmap, in_axes=(None, None, None, 0, None))
-@partial(jax.vmap, in_axes=(None, None, None, None, 0))
-def _right(features: Array, gold: Array, lam: Array, fold: Array, part: Array) -> Array:
-    """[divisions, F, n] agreement where the part is corrected by the others, else 0."""
+@partial(jax.vmap, in_axes=(None, None, 0, None))
+@partial(jax.vmap, in_axes=(None, None, None, 0))
+def _right(features: Array, gold: Array, fold: Array, part: Array) -> Array:
+    """[divisions, FOLDS, n] agreement where the part is corrected by the others, else 0."""
     weight = jnp.where((fold >= 0) & (fold != part), 1.0, 0.0)
-    decided = jnp.sign(features @ learned(features, gold, weight, lam))
+    decided = jnp.sign(features @ learned(features, gold, weight))
     return jnp.where(fold == part, 0.5 + decided * (gold - 0.5), 0)
 
 
 def learned(
-    features: Float[Array, "n d"],
-    gold: Float[Array, " n"],
-    weight: Float[Array, " n"],
-    lam: Float[Array, ""],
+    features: Float[Array, "n d"], gold: Float[Array, " n"], weight: Float[Array, " n"]
 ) -> Float[Array, " d"]:
     """Weights that maximise the logistic likelihood of the pairs, counted so often, with a normal
-    prior of precision lam, features in units of their root mean square."""
-    n, d = features.shape
+    prior of precision 1, features in units of their root mean square."""
     square = weight @ features**2 / weight.sum()
-    precision = lam * jnp.where(square > 0, square, 1)
-    # Bradley-Terry of an item against itself: only the covariates' part of the logit is left.
-    itself, unordered = jnp.zeros(n, int), jnp.zeros(n)
-    rows = Rows(itself, itself, features, unordered, weight, weight * gold)
-    variant = Variant(jnp.ones(d, bool), jnp.array(False))
-    prior = Prior(1.0, jnp.append(precision, 1.0))
-    return fit_map(rows, Design.of_contents(1, d), prior, variant).parameters.c
+
+    def term(beta: Array, pair: tuple[Array, ...]) -> Array:
+        x, gold, weight = pair
+        return weight * log_likelihood(x @ beta, gold)
+
+    precision = jnp.where(square > 0, square, 1)
+    return maximise(term, (features, gold, weight), precision).beta
 
 
 SWEEP = LLMBar

@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,22 +26,15 @@ from jbt.types import Comparisons, Design, Fit, Prior, Rows, Verdicts
 from ._shared.recorded import Answers, read
 from ._shared.scenario import MapPrior
 
-ITEM_MODELS = ("naive", "bias_aware", "bias_known")
-TIED_MODELS = ("naive", "bias_aware")
+ITEM_MODELS = ("naive", "bias_known")
 """bias_known: item by item, with c from the tied fit to the other questions."""
+TIED_MODELS = ("naive", "bias_aware")
 
-COEFFICIENTS = {
-    ("c", "item"): "length,\nanswer\nby answer",
-    ("c", "tied"): "length,\nmodel\nby model",
-    ("kappa", "item"): "position,\nanswer\nby answer",
-    ("kappa", "tied"): "position,\nmodel\nby model",
-}
-"""Quantity and design -> label in the figure."""
 AGREEMENTS = {
-    ("item", "naive"): "answer\nby answer",
-    ("item", "bias_known"): "answer by\nanswer,\ncorrected",
-    ("tied", "naive"): "model\nby model",
-    ("tied", "bias_aware"): "model by\nmodel,\ncorrected",
+    "item naive": "answer\nby answer",
+    "item bias_known": "answer by\nanswer,\ncorrected",
+    "tied naive": "model\nby model",
+    "tied bias_aware": "model by\nmodel,\ncorrected",
 }
 """Design and model -> label in the figure."""
 
@@ -56,7 +48,6 @@ class RealJudges(MapPrior, RecordedSweep):
     columns = ("judge", "design", "model")
     index = "judge"
     presets = {"smoke": {"pools": 8}, "paper": {}}
-    panel_size = {"width": 4.8, "height": 3.8}
     units = {
         "c": "logits per e-fold of 1 + words",
         "profile_range_tied": "log-likelihood (without the question)",
@@ -65,9 +56,6 @@ class RealJudges(MapPrior, RecordedSweep):
     def groups(self):
         recorded = read(self, ("words",))
         n_judges, n_pools = len(recorded.judges), len(recorded.pools)
-        if n_pools < 2:
-            raise ValueError(f"needs two questions at least, got {n_pools}")
-        by_tied = {"model_tied": TIED_MODELS}
         return [
             Group(
                 "questions",
@@ -78,7 +66,7 @@ class RealJudges(MapPrior, RecordedSweep):
                 pools=n_pools,
                 axes={
                     "agreement": {"model": ITEM_MODELS},
-                    "agreement_tied": by_tied,
+                    "agreement_tied": {"model_tied": TIED_MODELS},
                 },
                 fits=60,
                 data=recorded.answers,
@@ -92,7 +80,7 @@ class RealJudges(MapPrior, RecordedSweep):
         verdicts = Comparisons(question.shown[judge], question.wins[judge])
         n_items = len(question.mask)
         design = Design(jnp.log1p(question.covariates), None, question.mask, n_items)
-        by_item, evidence = analysis(verdicts, design, self.prior)
+        (naive, _), evidence = analysis(verdicts, design, self.prior)
 
         rows, of = rows_of_all(recorded.answers)
         elsewhere = jnp.asarray(of) != question.number
@@ -101,11 +89,12 @@ class RealJudges(MapPrior, RecordedSweep):
         models = Design.of_contents(len(recorded.contents), 1)
         tied, evidence_tied = analysis(others, models, self.prior)
         known = estimators.with_bias(verdicts, design, self.prior, tied[1].parameters.c)
-        theta = jnp.stack([fit.parameters.theta for fit in (*by_item, known)])
-        tied_theta = jnp.stack([fit.parameters.theta for fit in tied])
 
         def agreement(quality: Float[Array, " N"]) -> Float[Array, ""]:
             return agreement_with(better, quality[:, None] - quality)
+
+        def agreements(*qualities: Float[Array, " N"]) -> Float[Array, " F"]:
+            return jax.vmap(agreement)(jnp.stack(qualities))
 
         won = verdicts.wins + (verdicts.shown - verdicts.wins).T
         words = question.covariates[:, 0]
@@ -114,9 +103,8 @@ class RealJudges(MapPrior, RecordedSweep):
         return {
             **evidence,
             **{f"{name}_tied": value for name, value in evidence_tied.items()},
-            "agreement_verdicts": agreement_with(better, won - won.T),
-            "agreement": jax.vmap(agreement)(theta),
-            "agreement_tied": jax.vmap(agreement)(tied_theta[:, question.content]),
+            "agreement": agreements(naive.parameters.theta, known.parameters.theta),
+            "agreement_tied": agreements(*(fit.parameters.theta[question.content] for fit in tied)),
             "humans_prefer_longer": agreement(words),
             "judge_prefers_longer": (labelled * longer * won).sum() / (labelled * won).sum(),
             "status_known": known.status,
@@ -125,65 +113,41 @@ class RealJudges(MapPrior, RecordedSweep):
     def table(self, ds, t):
         for quantity in ("humans_prefer_longer", "judge_prefers_longer"):
             t.means(quantity, ds[quantity])
-        for quantity in ("kappa", "c", "profile_range"):
-            t.means(quantity, ds[quantity], model="bias_aware", design="item")
+        t.means("c", ds["c"], model="bias_aware", design="item")
         for judge in ds["judge"].values:
-            one, n = ds.sel(judge=judge), ds.sizes["pool"]
+            one, n, row = ds.sel(judge=judge), ds.sizes["pool"], {"judge": judge}
             most = float(one["profile_range"].max())
-            t.add("profile_range_max", most, judge=judge, design="item")
-            row = {"judge": judge, "model": "bias_aware", "design": "tied"}
-            for quantity in ("kappa", "c"):
-                mean, *interval = stats.jackknife_interval(one[f"{quantity}_tied"].values)
-                t.add(quantity, mean, interval, n, **row)
+            t.add("profile_range_max", most, design="item", **row)
+            row |= {"model": "bias_aware", "design": "tied"}
+            mean, *interval = stats.jackknife_interval(one["c_tied"].values)
+            t.add("c", mean, interval, n, **row)
             t.add("profile_range", float(one["profile_range_tied"].mean()), n_pools=n - 1, **row)
-        t.means("agreement", ds["agreement_verdicts"], model="verdicts")
         designs = {"item": ds["agreement"], "tied": ds["agreement_tied"].rename(model_tied="model")}
         for design, agreement in designs.items():
             t.means("agreement", agreement, design=design)
-        for design, agreement in designs.items():
-            gain = agreement[{"model": slice(1, None)}] - agreement.sel(model="naive", drop=True)
+            gain = agreement[{"model": [1]}] - agreement.sel(model="naive", drop=True)
             t.means("gain", gain.transpose("model", ...), design=design)
 
     def panels(self, table):
-        judges = list(table.judge.dropna().unique())
         lines = [
-            Line({"judge": judge}, judge, CYCLE[j % len(CYCLE)], joined=False, shift=0.15 * place)
-            for j, judge in enumerate(judges)
-            for place in [j - (len(judges) - 1) / 2]
+            Line({"judge": judge}, judge, CYCLE[j % len(CYCLE)], joined=False, shift=0.15 * (j - 1))
+            for j, judge in enumerate(table.judge.dropna().unique())
         ]
-
-        def panel(columns: list[str], names: dict[tuple[str, str], str], **options: Any) -> Panel:
-            cells: Any = list(table[columns].fillna("").itertuples(index=False, name=None))
-            rows = table.assign(cell=cells)
-            style = {"fontsize": 8}
-            return Panel("cell", lines=lines, names=names, name_style=style, table=rows, **options)
-
         return [
-            panel(
-                ["quantity", "design"],
-                COEFFICIENTS,
-                where={"quantity": ["c", "kappa"]},
-                labels=(
-                    "",
-                    "preference, logits (bars: 95 %)",
-                    "All three judges prefer longer answers",
-                ),
-                level=0.0,
-                sides=("for the longer, or the first", "for the shorter, or the second"),
-                sides_end="left",
-                legend=9,
-            ),
-            panel(
-                ["design", "model"],
-                AGREEMENTS,
-                where={"quantity": "agreement"},
-                labels=(
+            Panel(
+                "fit",
+                {"quantity": "agreement"},
+                lines,
+                (
                     "",
                     "agreement with humans (bars: 95 %)",
                     "Corrected, they agree less with humans",
                 ),
-                legend=0,
-            ),
+                names=AGREEMENTS,
+                name_style={"fontsize": 8},
+                legend=9,
+                table=table.assign(fit=table.design + " " + table.model),
+            )
         ]
 
 
@@ -192,11 +156,10 @@ def analysis(
 ) -> tuple[list[Fit], dict[str, Float[Array, ""]]]:
     """The fits of `TIED_MODELS`, and the evidence of the verdicts about c."""
     fits = [estimators.ESTIMATORS[name](verdicts, design, prior) for name in TIED_MODELS]
-    aware = fits[1].parameters
-    profile = identifiability.profile(verdicts, design, identifiability.grid_around(aware.c[0]))
+    c = fits[1].parameters.c[0]
+    profile = identifiability.profile(verdicts, design, identifiability.grid_around(c))
     return fits, {
-        "c": aware.c[0],
-        "kappa": aware.kappa,
+        "c": c,
         "profile_range": profile.range(),
         "status": jnp.maximum(*(fit.status for fit in fits)),
         "status_profile": profile.status.max(),

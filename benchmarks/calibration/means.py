@@ -143,8 +143,7 @@ def analysed(d: jax.Array, wins: jax.Array) -> dict[str, jax.Array]:
         shown=np.ones(model.shape),
         differences={WORDS: -d},
     )
-    plain = {name: jnp.asarray(value) for name, value in analysis.PLAIN.items()}
-    return analysis.analysed(board, wins, plain)
+    return analysis.analysed(board, wins, jnp.zeros(()))  # all models
 
 
 def populations(rng: Generator) -> Iterator[tuple[str, np.ndarray]]:

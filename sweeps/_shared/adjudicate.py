@@ -10,9 +10,9 @@ from jaxtyping import Array, Bool, Int, Key
 from jbt.estimators.reference import Rankings
 from jbt.gate.labels import Tops, exact_top
 from jbt.kernel import metrics
-from jbt.types import ScalarLike, check_word
+from jbt.types import ScalarLike
 
-TURNS = ("members", "members_ranked", "contents")
+TURNS = ("members", "contents")
 """Which contents are labelled, and in which order; see `labelled`."""
 
 
@@ -25,24 +25,18 @@ def labelled(
     Args:
       key: PRNG key, consumed.
       r, t: the two rankings and their tops.
-      turns: `members`, contents in only one top, in random order; `members_ranked`, the same
-        contents, first naive's from its last upwards, then bias-aware's from its first downwards;
-        `contents`, these and then all others, nearest to the boundary in either ranking first.
+      turns: `members`, contents in only one top, in random order; `contents`, the same contents,
+        first naive's from its last upwards, then bias-aware's from its first downwards, and then
+        all others, nearest to the boundary in either ranking first.
       n_labels: contents; may be traced.
-
-    Raises:
-      ValueError: `turns` is not one of `TURNS`.
     """
-    check_word("turns", turns, TURNS)
     mask = r.pool.design.content_mask()
     lot = jax.random.uniform(key, mask.shape, r.naive.dtype)
     naive_only, aware_only = t.naive & ~t.bias_aware, t.bias_aware & ~t.naive
-    turn = lot
-    if turns != "members":
+    turn, eligible = lot, naive_only | aware_only
+    if turns == "contents":
         ranks = [(v > v[:, None]).sum(1) for v in (r.naive, r.bias_aware)]
         turn += jnp.where(naive_only, -ranks[0], len(mask) + ranks[1])
-    eligible = naive_only | aware_only
-    if turns == "contents":
         distances = [metrics.boundary_distance(v, r.k, mask) for v in (r.naive, r.bias_aware)]
         turn = jnp.where(eligible, turn, 2 * len(mask) + jnp.minimum(*distances) + lot)
         eligible = mask

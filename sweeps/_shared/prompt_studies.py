@@ -7,8 +7,7 @@ Models answer all prompts, judges see every pair in both orders, and some pairs 
 theta is a model's quality, q that of its answer and x the answer's covariate. The first shown wins
 with logit phi_first - phi_second + kappa_g, or ties (Davidson 1970).
 
-All fits but one are one likelihood with other parameters left out; derivatives are automatic, so
-that a fit is its likelihood alone.
+The fits are one likelihood with other parameters left out.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from jbt.estimators.prediction_powered import PairSums
 from jbt.simulation.simulate import stream
 from jbt.types import Prior, container
 
-from .any_likelihood import maximise
+from .any_likelihood import log_likelihood, maximise
 
 KAPPA = 0.3
 """Position bias of every judge, logits."""
@@ -50,15 +49,6 @@ class Study:
     """Place of the pair in the order in which pairs are labelled, from 0."""
     win_rate: Float[Array, " M"]
     """Truth: mean chance over prompts and other models that a label prefers the model."""
-
-
-def log_probabilities(
-    eta: Float[Array, "..."], log_nu: Float[Array, "..."]
-) -> Float[Array, "3 ..."]:
-    """Log-probabilities of a win, a tie and a loss of the first shown, by Davidson's model of ties;
-    log nu is broadcast."""
-    log_nu = jnp.broadcast_to(log_nu, eta.shape)
-    return jax.nn.log_softmax(jnp.stack([eta / 2, log_nu, -eta / 2]), axis=0)
 
 
 def pairs_of(n_models: int) -> np.ndarray:
@@ -97,7 +87,8 @@ def draw(
     apart = phi[..., first] - phi[..., second]
     logits = jnp.stack([apart + KAPPA, apart - KAPPA], 2)  # [J, G, 2, K]
     u = jax.random.uniform(stream(key, "verdicts"), logits.shape)
-    win, tie, _ = jnp.exp(log_probabilities(logits, jnp.log(nu[..., None])))
+    log_nu = jnp.broadcast_to(jnp.log(nu[..., None]), logits.shape)
+    win, tie, _ = jax.nn.softmax(jnp.stack([logits / 2, log_nu, -logits / 2]), axis=0)
     won = jnp.where(u < win, 1.0, jnp.where(u < win + tie, 0.5, 0.0))
     difference = x[:, first] - x[:, second]
     of_label = q[:, first] - q[:, second] + judges["label_bias"] * difference
@@ -148,8 +139,6 @@ def pair_sums(study: Study, n_labels: int, judge: int = 0) -> PairSums:
 
 # --- fits
 
-WEAK = 0.01
-"""Prior precision of Davidson's log nu."""
 ORDER = np.array([1.0, -1.0])[:, None]
 """[2, 1] who is shown first."""
 
@@ -159,57 +148,16 @@ class RobustFit:
     """Estimates without the prior's pull, to first order, and their covariance over prompts."""
 
     mode: Float[Array, " P"]
-    """The maximum a posteriori itself."""
+    """The maximum a posteriori itself: theta, then c, kappa and the log discrimination of each
+    judge."""
     estimate: Float[Array, " P"]
     covariance: Float[Array, "P P"]
+    """Leaves out each prompt in turn (CR3, see `jbt.stats.row_jackknife`)."""
     status: Int[Array, ""]
 
 
-def robust_fit(
-    likelihood: Any, study: Study, parameters: dict[str, tuple[int, Any]], theta: Any
-) -> RobustFit:
-    """Fit theta and further parameters; the covariance leaves out each prompt in turn (CR3, see
-    `jbt.stats.row_jackknife`).
-
-    Args:
-      likelihood: (differences of theta in the pairs [K], parameters, one prompt) -> log-likelihood.
-      parameters: name -> (number, prior precision).
-      theta: its prior precision.
-    """
-    m = len(study.theta)
-    first, second = pairs_of(m)
-    sizes = {"theta": (m, theta), **parameters}
-    ends = np.cumsum([n for n, _ in sizes.values()])[:-1]
-    precision = jnp.concatenate([jnp.broadcast_to(p * 1.0, n) for n, p in sizes.values()])
-
-    def term(beta: Array, _: Array, prompt: Any) -> Array:
-        at = dict(zip(sizes, jnp.split(beta, ends), strict=True))
-        return likelihood(at["theta"][first] - at["theta"][second], at, prompt)
-
-    prompts = study.difference, study.won, study.label, study.turn
-    top = maximise(term, prompts, jnp.zeros_like(precision), precision)
-    g, eye = len(study.label), jnp.eye(len(precision))
-    inverse = jnp.linalg.inv(top.information.sum(0) + jnp.diag(precision))
-    left_out = eye - top.information @ inverse
-    moved = jnp.linalg.solve(left_out, top.score[:, :, None])[:, :, 0] @ inverse
-    pushed = eye + inverse * precision
-    covariance = (g - 1) / g * pushed @ (moved.T @ moved) @ pushed.T
-    return RobustFit(top.beta, pushed @ top.beta, covariance, top.status)
-
-
-def _log_share(z: Array, won: Array) -> Array:
-    """Log-likelihood of shares won, a tie as half a win."""
-    return won * jax.nn.log_sigmoid(z) + (1 - won) * jax.nn.log_sigmoid(-z)
-
-
 def fit(
-    study: Study,
-    prior: Prior,
-    n: int,
-    *,
-    panel: bool = False,
-    biases: bool = True,
-    ties: bool = False,
+    study: Study, prior: Prior, n: int, *, panel: bool = False, biases: bool = True
 ) -> RobustFit:
     """Fit the first judge's verdicts, or those of a panel, and n labels, which have no bias.
 
@@ -217,33 +165,34 @@ def fit(
       panel: all judges, each with its own discrimination, the first's being 1 if there are no
         labels.
       biases: each judge has its own c and kappa.
-      ties: have a probability of their own (Davidson 1970), nu equal for all.
     """
-    j = study.won.shape[1] if panel else 1
-    free = {"c": (j, prior.lam_b), "kappa": (j, prior.lam_b)} if biases else {}
-    free |= {"log_nu": (1, WEAK)} if ties else {}
-    free |= {"log_s": (j if n else j - 1, 1.0)} if panel else {}
+    j, m, g = study.won.shape[1] if panel else 1, len(study.theta), len(study.label)
+    first, second = pairs_of(m)
+    has_discrimination = panel & ((np.arange(j) > 0) | (n > 0))
 
-    def likelihood(apart: Array, at: dict[str, Array], prompt: Any) -> Array:
+    def term(beta: Array, prompt: tuple[Array, ...]) -> Array:
         difference, won, label, turn = prompt
-        log_s = at.get("log_s", jnp.zeros(j))
-        log_s = jnp.concatenate([jnp.zeros(j - len(log_s)), log_s])
-        c, kappa = (at.get(name, jnp.zeros(j))[:, None, None] for name in ("c", "kappa"))
-        z = jnp.exp(log_s)[:, None, None] * apart + c * difference + kappa * ORDER
-        won = won[:j]
-        if ties:
-            win, tie, loss = log_probabilities(z, at["log_nu"])
-            return jnp.where(won == 0.5, tie, jnp.where(won == 1, win, loss)).sum()
-        labels = jnp.where(turn < n, _log_share(apart, label), 0)
-        return _log_share(z, won).sum() + labels.sum()
+        theta, (c, kappa, log_s) = beta[:m], beta[m:].reshape(3, j, 1, 1)
+        apart = theta[first] - theta[second]
+        z = jnp.exp(log_s * has_discrimination[:, None, None]) * apart
+        if biases:
+            z += c * difference + kappa * ORDER
+        labels = jnp.where(turn < n, log_likelihood(apart, label), 0)
+        return log_likelihood(z, won[:j]).sum() + labels.sum()
 
-    return robust_fit(likelihood, study, free, prior.lam)
+    prompts = study.difference, study.won, study.label, study.turn
+    precision = jnp.concatenate([jnp.full(m, prior.lam), jnp.full(2 * j, prior.lam_b), jnp.ones(j)])
+    top, eye = maximise(term, prompts, precision), jnp.eye(len(precision))
+    left_out = eye - top.information @ top.inverse
+    moved = jnp.linalg.solve(left_out, top.score[:, :, None])[:, :, 0] @ top.inverse
+    pushed = eye + top.inverse * precision
+    covariance = (g - 1) / g * pushed @ (moved.T @ moved) @ pushed.T
+    return RobustFit(top.beta, pushed @ top.beta, covariance, top.status)
 
 
 FITS = {
     "naive": partial(fit, biases=False),
     "bias_aware": fit,
-    "davidson": partial(fit, ties=True),
     "judge_aware": partial(fit, panel=True),
 }
 """Functions (study, prior, number of labels) -> fit."""

@@ -86,10 +86,9 @@ def _padded(values: np.ndarray, pool: np.ndarray, place: np.ndarray, n_pools: in
     return out
 
 
-WORDS, VARIATION, RENDERINGS, TANH = "words", "variation", "renderings", "tanh"
+WORDS, VARIATION, RENDERINGS = "words", "variation", "renderings"
 """Covariates of a board: log length of an answer (`words`); its mean over the answers of a version,
-where the model has several versions (`renderings`; for one model alone, under the model's name);
-the difference of these two (`variation`); AlpacaEval's covariate (`tanh`)."""
+where the model has several versions (`renderings`); the difference of these two (`variation`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +99,6 @@ class Board:
     versions: list[str]
     model: np.ndarray
     """[V] number of the first version of the same model."""
-    families: dict[str, np.ndarray]
-    """Model with several versions -> numbers of the versions."""
     first: np.ndarray
     """[G, K] version of the answer listed first."""
     second: np.ndarray
@@ -112,10 +109,8 @@ class Board:
     """[G, K] 1, or 0 for padding."""
     differences: dict[str, np.ndarray]
     """Covariate -> [G, K], of the first less that of the second."""
-    mean_words: np.ndarray
-    """[V] geometric mean of 1 + words."""
     published: np.ndarray
-    """[2, V] win rate and length-controlled win rate (shares); NaN for the baseline."""
+    """[V] length-controlled win rate (share); NaN for the baseline."""
 
 
 def read_board(s: RecordedSweep) -> Board:
@@ -125,7 +120,7 @@ def read_board(s: RecordedSweep) -> Board:
       ValueError: no data, tables that cannot be read, or not every model against one baseline.
     """
     verdicts, items, leaderboard = map(s.file, s.files)
-    whole = tables.read(verdicts, items, covariates=("words", "chars"))
+    whole = tables.read(verdicts, items, covariates=("words",))
     by_model = tables.read(verdicts, items, content="base_model")
     version, names = whole.items["content"].to_numpy(), whole.contents
     kept = _spaced(len(whole.pools), s.pools)
@@ -134,42 +129,35 @@ def read_board(s: RecordedSweep) -> Board:
     if (n := len(np.unique(version[first]))) != 1:
         raise ValueError(f"{verdicts}: first must be one baseline, got {n} models")
 
-    versions, at, counts = np.unique(version, return_index=True, return_counts=True)
-    models = np.array(by_model.contents)[by_model.items["content"].to_numpy()[at]]
-    model = np.array([np.flatnonzero(models == name)[0] for name in models])
-    families = {str(models[v]): np.flatnonzero(model == v) for v in np.unique(model)}
-    families = {name: v for name, v in families.items() if len(v) > 1}
-    if not families:
-        raise ValueError(f"{items}: no base_model is there in several versions")
+    _, at, counts = np.unique(version, return_index=True, return_counts=True)
+    _, model, family = np.unique(
+        by_model.items["content"].to_numpy()[at], return_index=True, return_inverse=True
+    )
     log_words = np.log1p(whole.items["words"].to_numpy())
     mean = np.bincount(version, log_words) / counts
-    # Centred within the family, or the prior of its quality would pull at the coefficient.
-    of_family = {
-        name: np.where(np.isin(versions, v), mean - mean[v].mean(), 0)[version]
-        for name, v in families.items()
+    # Centred within the model, or the prior of its quality would pull at the coefficient.
+    renderings = mean - (np.bincount(family, mean) / np.bincount(family))[family]
+    of_answer = {
+        WORDS: log_words,
+        RENDERINGS: renderings[version],
+        VARIATION: log_words - mean[version],
     }
-    of_answer = {WORDS: log_words, VARIATION: log_words - mean[version]}
-    of_answer |= {RENDERINGS: np.sum([*of_family.values()], axis=0), **of_family}
-    differences = {name: values[first] - values[second] for name, values in of_answer.items()}
-    chars = whole.items["chars"].to_numpy()
-    chars = chars[first] - chars[second]
-    differences[TANH] = np.tanh(chars / chars.std())
 
     prompt = np.searchsorted(kept, rows["pool"].to_numpy())
     place = count_within(prompt)
-    values = version[first], version[second], rows["p_first"].to_numpy(), np.ones(len(rows))
-    of_first, of_second, wins, shown = (_padded(v, prompt, place, len(kept)) for v in values)
-    rates = pd.read_csv(leaderboard).set_index("model").reindex([names[v] for v in versions])
+
+    def padded(values: np.ndarray) -> np.ndarray:
+        return _padded(values, prompt, place, len(kept))
+
+    rates = pd.read_csv(leaderboard).set_index("model").reindex(names)
     return Board(
         prompts=[whole.pools[i] for i in kept],
-        versions=[names[v] for v in versions],
-        model=model,
-        families=families,
-        first=of_first,
-        second=of_second,
-        wins=wins,
-        shown=shown,
-        differences={name: _padded(v, prompt, place, len(kept)) for name, v in differences.items()},
-        mean_words=np.exp(mean),
-        published=rates[["win_rate", "length_controlled_winrate"]].to_numpy().T / 100,
+        versions=names,
+        model=model[family],
+        first=padded(version[first]),
+        second=padded(version[second]),
+        wins=padded(rows["p_first"].to_numpy()),
+        shown=padded(np.ones(len(rows))),
+        differences={name: padded(x[first] - x[second]) for name, x in of_answer.items()},
+        published=rates["length_controlled_winrate"].to_numpy() / 100,
     )

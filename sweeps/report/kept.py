@@ -9,47 +9,38 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from .documents import ROOT, Results, renew
-from .runs import Run, is_finished, read
+from jbt.experiments import plots, store
+
+from .documents import ROOT, renew
+from .runs import read, record_of, sweep_of
 
 KEPT = ROOT / "docs" / "results"
 FIGURES = ROOT / "notebooks" / "figures"
 PROVENANCE = "provenance.json"
 
-WHOLE_ROWS = 700
-"""A longer table is kept without the rows that neither a page nor a number of the paper needs."""
 
-
+@functools.cache
 def table(name: str) -> pd.DataFrame:
-    """The table that is kept beside the documents.
-
-    Raises:
-      ValueError: there is none.
-    """
-    path = KEPT / f"{name}.csv"
-    if not path.is_file():
-        raise ValueError(f"no results {name}: python -m sweeps.report --collect RESULTS keeps them")
-    return _read_once(path)
-
-
-_read_once = functools.cache(read)
+    """The table that is kept beside the documents."""
+    return read(KEPT / f"{name}.csv")
 
 
 def read_provenance() -> dict[str, dict[str, Any]]:
     """Name of kept results -> how they were made."""
-    path = KEPT / PROVENANCE
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return json.loads((KEPT / PROVENANCE).read_text(encoding="utf-8"))
 
 
 def collect(folder: Path, only: Sequence[str] = (), variant: str = "") -> list[str]:
     """Make the documents anew from finished runs and, for the rest, what is kept; then keep the
-    runs' figures and tables, but for long tables that no page needs.
+    runs' figures and tables.
 
     Args:
       folder: of results, `NAME/results.zarr` and `NAME/table.csv` in it.
@@ -60,32 +51,38 @@ def collect(folder: Path, only: Sequence[str] = (), variant: str = "") -> list[s
       The results kept and the pages that changed.
 
     Raises:
-      ValueError: a sweep that is not there, or of another preset without `variant`; a page that
-        cannot be made. Then nothing is written.
+      ValueError: a run of other settings without `variant`; a page that cannot be made. Then
+        nothing is written.
     """
-    there = [path.name for path in sorted(folder.glob("*")) if is_finished(path)]
-    if absent := [name for name in only or there or ["results"] if name not in there]:
-        raise ValueError(f"{folder} has no finished {', '.join(absent)}")
-    runs = {}
+    there = [file.parent.name for file in sorted(folder.glob(f"*/{store.TABLE}"))]
+    records, tables = {}, {}
     for name in only or there:
-        run = Run.read(name, folder / name)
-        if not variant and run.record["command"] != f"python -m sweeps.{name}":
-            raise ValueError(f"{run.folder} is of {run.record['command']}: name it with --variant")
-        runs[f"{name}-{variant}" if variant else name] = run
-    results = Results(lambda name: runs[name].table if name in runs else table(name))
-    changed, records = renew(results), read_provenance()
-    for name, run in runs.items():
-        (FIGURES / f"{name}.svg").write_text(run.figure(), encoding="utf-8")
-        if curves := run.figure_of_curves():
-            (FIGURES / f"{name}-curves.svg").write_text(curves, encoding="utf-8")
-        rows, file = run.table, KEPT / f"{name}.csv"
-        if len(rows) > WHOLE_ROWS:
-            rows = rows[(rows.paper != "") | rows.index.isin(results.used[name])]
-        rows.to_csv(file, index=False)
-        records[name] = run.record
-        if rows.empty:
-            file.unlink()
-            del records[name]
-    text = json.dumps(dict(sorted(records.items())), indent=1, ensure_ascii=False)
+        record = record_of(name, folder / name)
+        if not variant and record["command"] != f"python -m sweeps.{name}":
+            raise ValueError(f"{folder / name} is of {record['command']}: name it with --variant")
+        keep_as = f"{name}-{variant}" if variant else name
+        records[keep_as], tables[keep_as] = record, read(folder / name / store.TABLE)
+    changed = renew(lambda name: tables[name] if name in tables else table(name))
+    for name, rows in tables.items():
+        draw(name, folder / name.partition("-")[0])
+        rows.to_csv(KEPT / f"{name}.csv", index=False)
+    every = dict(sorted((read_provenance() | records).items()))
+    text = json.dumps(every, indent=1, ensure_ascii=False)
     (KEPT / PROVENANCE).write_text(text + "\n", encoding="utf-8")
-    return [*(name for name in runs if name in records), *changed]
+    return [*tables, *changed]
+
+
+def draw(name: str, folder: Path) -> None:
+    """Draw a run's figure, and that of curves if the sweep has one, as SVG beside the notebooks."""
+    results, rows = store.opened(folder / store.RESULTS), pd.read_csv(folder / store.TABLE)
+    sweep = store.saved(results, sweep_of(folder.name).at(results.attrs["preset"]))
+    with results.results() as dataset:
+        figures: dict[str, Any] = {name: sweep.figure(dataset, rows)}
+    figures[f"{name}-curves"] = sweep.figure_of_curves(rows)
+    for file, figure in figures.items():
+        if figure is not None:
+            buffer = BytesIO()
+            plots.save(figure, buffer, kind="svg")
+            # Coordinates with two decimals (points).
+            text = re.sub(r"(?<![\d.])([1-9]\d*\.\d\d)\d+", r"\1", buffer.getvalue().decode())
+            (FIGURES / f"{file}.svg").write_text(text, encoding="utf-8")

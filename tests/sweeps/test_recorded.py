@@ -13,16 +13,14 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
-from jbt import runtime, stats
+from jbt import stats
 from jbt.experiments import plots
 from jbt.experiments.declare import Group, RecordedSweep
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.run import main, run
-from jbt.kernel.fit import fit_map
 from jbt.simulation import simulate
-from jbt.types import Design, Prior, Rows, Variant
 from sweeps import alpaca_eval, llmbar, real_judges
-from sweeps._shared.recorded import Answers, Recorded, read_board
+from sweeps._shared.recorded import Answers, Recorded
 
 # --- recorded pools in the machinery
 
@@ -123,7 +121,7 @@ def pairs(folder: Path, n: int = 60) -> llmbar.LLMBar:
     write(folder, verdicts=("pool judge first second winner", verdicts))
     write(folder, items=("pool item words markdown", items))
     write(folder, anchors=("pool better worse", anchors))
-    return llmbar.LLMBar(data=folder, n_seeds=2, out=folder / "out")
+    return llmbar.LLMBar(data=folder, out=folder / "out")
 
 
 def write(folder: Path, **named):
@@ -143,7 +141,7 @@ def test_llmbar_says_who_prefers_length_and_what_correcting_it_buys(tmp_path):
     assert estimate("prefers_longer", subset="Natural", judge="length") == 1
     assert estimate("agreement", subset="Natural", judge="gold") == 1
     assert estimate("agreement", subset="Neighbor", judge="length") == 0
-    learned = {"subset": "Neighbor", "training": "subset", "judge": "length"}
+    learned = {"subset": "Neighbor", "judge": "length"}
     for features in llmbar.FEATURES:
         assert estimate("agreement_corrected", features=features, **learned) == 1
     # The paper's judge is not among these: its numbers stand alone, and nothing is said of them.
@@ -164,7 +162,7 @@ def test_a_pair_without_verdicts_counts_for_nothing():
 
 @pytest.mark.heavy
 def test_the_correction_s_weights_are_scipy_s(x64):
-    rng, lam = np.random.default_rng(2), 10.0
+    rng = np.random.default_rng(2)
     x = rng.normal(size=(40, 3)) * [0.5, 80, 4]
     gold = (x @ [2, -0.03, 0.1] + rng.logistic(size=40) > 0).astype(float)
     weight = (rng.uniform(size=40) < 0.8).astype(float)
@@ -172,9 +170,9 @@ def test_the_correction_s_weights_are_scipy_s(x64):
 
     def loss(u):
         likelihood = weight * np.logaddexp(0, (1 - 2 * gold) * (x @ (u / scale)))
-        return likelihood.sum() + lam * (u**2).sum() / 2
+        return likelihood.sum() + (u**2).sum() / 2
 
-    found = llmbar.learned(*map(jnp.asarray, (x, gold, weight, lam)))
+    found = llmbar.learned(*map(jnp.asarray, (x, gold, weight)))
     best = minimize(loss, np.zeros(3), tol=1e-12).x / scale
     np.testing.assert_allclose(found, best, rtol=1e-4, atol=1e-6)
 
@@ -185,10 +183,10 @@ def test_no_pair_is_corrected_by_its_own_label():
     rng = np.random.default_rng(3)
     n = 12
     x, gold = rng.normal(size=(n, n)), rng.integers(0, 2, n).astype(float)
-    fold = np.stack([rng.permutation(n) % 4 for _ in range(20)])
+    fold = np.stack([rng.permutation(n) % llmbar.FOLDS for _ in range(20)])
 
     def right(gold):
-        return llmbar.cross_validated(x, gold, fold, np.arange(4), 1e-3)
+        return llmbar.cross_validated(x, gold, fold)
 
     assert right(gold).mean() < 0.75
     turned = gold.copy()
@@ -271,59 +269,14 @@ def board(folder: Path, n: int = 200, c: float = 0.8) -> alpaca_eval.AlpacaEval:
     return alpaca_eval.AlpacaEval(data=folder, out=folder / "out")
 
 
-@pytest.mark.nightly
+@pytest.mark.heavy
 def test_renderings_and_variation_tell_one_bias_where_there_is_one(tmp_path):
     table = run(board(tmp_path))
     assert table is not None
     c = where(table, quantity="c").set_index("c_from")
-    for source in ("variation", "renderings", "a", "both"):
+    for source in ("variation", "renderings", "both"):
         assert c.estimate[source] == pytest.approx(0.8, abs=0.05)
         assert c.ci_low[source] < c.estimate[source] < c.ci_high[source]
     spread = where(table, quantity="spread", content="a").set_index("c_from").estimate
     assert spread["nothing"] > 0.8
     assert spread["variation"] < 0.1
-
-
-def test_the_board_splits_length_into_versions_and_variation(tmp_path):
-    found = read_board(dataclasses.replace(board(tmp_path, 12), pools=5))
-    assert {found.versions[v] for v in found.first.ravel()} == {"baseline"}
-    assert [found.versions[v] for v in found.families["a"]] == [BASE, TERSE, VERBOSE]
-    several = np.isin(found.second, found.families["a"])
-    means = np.log(found.mean_words)
-    split = found.differences["variation"] + means[found.first] - means[found.second]
-    np.testing.assert_allclose(split, found.differences["words"])
-    centred = means[found.second] - means[found.families["a"]].mean()
-    np.testing.assert_allclose(found.differences["renderings"], -np.where(several, centred, 0))
-
-
-@pytest.mark.heavy
-def test_influence_is_what_leaving_a_prompt_out_changes():
-    rng = np.random.default_rng(6)
-    n, k = 60, 4
-    first, second = np.zeros((n, k), int), np.tile(np.arange(1, k + 1), (n, 1))
-    difference, share = rng.normal(size=(n, k, 1)), rng.uniform(size=(n, k))
-    with runtime.precision("float64"):
-        arrays = (difference, np.zeros((n, k)), np.ones((n, k)), share)
-        rows = jax.vmap(Rows)(*map(jnp.asarray, (first, second, *arrays)))
-        design, prior = Design.of_contents(k + 1, 1), Prior(0.5, 0.2)
-        variant = Variant(jnp.array([True]), jnp.asarray(False))
-
-        def fit(weight):
-            weighted = dataclasses.replace(
-                rows, shown=rows.shown * weight[:, None], wins=rows.wins * weight[:, None]
-            )
-            return fit_map(alpaca_eval.flat(weighted), design, prior, variant)
-
-        whole = fit(jnp.ones(n))
-        free = jnp.arange(k + 3) < k + 2
-        _, influence = alpaca_eval.influence(rows, whole, design, prior, free)
-        weights = 1 - 1e-4 * jnp.eye(n)[:3]
-        less = jax.device_get(jax.vmap(fit)(weights).parameters)
-        influence, whole = jax.device_get((influence, whole))
-    theta = (whole.parameters.theta - less.theta) / 1e-4
-    c = (whole.parameters.c - less.c) / 1e-4
-    found = np.asarray(influence)[:3]
-    # The pull of the prior, which is shared out evenly, is all that differs.
-    np.testing.assert_allclose(found[:, : k + 1], theta, atol=0.02)
-    np.testing.assert_allclose(found[:, k + 1], c[:, 0], atol=0.02)
-    assert np.abs(found).max() > 0.01

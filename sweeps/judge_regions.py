@@ -46,10 +46,10 @@ from ._shared.active import (
     PAPER,
     REFERENCE,
     RunSettings,
-    allocation,
     check_rules,
     check_runs,
     recall_at,
+    share_at_boundary,
     shared,
     task_of,
     variant_of,
@@ -160,7 +160,7 @@ class JudgeRegions(RunSettings):
         def of_seed(seed: Array) -> tuple[Array, Array, Array]:
             run_key = jax.random.fold_in(stream(key, "acquisition"), seed)
             trace = run(run_key, task, loop, self.budget)
-            share = allocation(self.budget, K, trace.queries, pool.quality)[:, 0]
+            share = share_at_boundary(self.budget, K, trace.queries, pool.quality)
             recall = recall_at(self.budget, trace, self.refit_every)
             return jnp.append(recall, jnp.nan), jnp.append(share, jnp.nan), trace.status.max()
 

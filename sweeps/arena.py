@@ -6,8 +6,8 @@ bias-aware one, or the naive one where the judge is fair; a rule's own estimates
 Between two refits rules that count wins see every verdict, updated (`fresh`) rules what every pick
 tells about the variance, and the others only which pairs were asked. What is
 measured is the share of the true top k that the model finds, eight times on the way: its mean, the
-area under the curve; and the verdicts after which it has .8 and .9 of what one verdict on every
-ordered pair gives. At the end two estimators that count wins rank by the same verdicts.
+area under the curve; and the verdicts after which it has .9 of what one verdict on every ordered
+pair gives. At the end two estimators that count wins rank by the same verdicts.
 
 A rule of your own joins by `--rule-file FILE`, every public function `(view, key) -> scores` of
 which is a rule.
@@ -33,7 +33,7 @@ from jbt.acquisition import RULES, Loop, Rule, run
 from jbt.acquisition.runs import bought
 from jbt.experiments.declare import Group, Sweep, check_listed
 from jbt.experiments.labelled_arrays import where
-from jbt.experiments.plots import Line, Panel, rule_name, rule_style
+from jbt.experiments.plots import CYCLE, Line, Panel, rule_name
 from jbt.kernel import metrics
 from jbt.kernel.fit import fit_map
 from jbt.simulation import judges, pairs, pools
@@ -45,8 +45,8 @@ from ._shared.scenario import MapPrior
 
 LOOKS = 8
 """Reports of a run (count)."""
-SHARES = (0.8, 0.9)
-"""Of the recall with all ordered pairs, for `verdicts_to`."""
+SHARE = 0.9
+"""Of the recall with all ordered pairs, for the crossing."""
 REFERENCE = "entropy_reduction_fresh"
 """The rule from whose area that of the others is subtracted."""
 SMALL = 12
@@ -93,8 +93,6 @@ class Scenario:
     """Verdicts between two looks (count)."""
     share: float = 1.0
     """Of the sweep's pools that are simulated."""
-    drift: float = 0.0
-    """What the judge's bias gains in 1,000 verdicts (logits), in `arena_stops` alone."""
 
     @property
     def budgets(self) -> list[int]:
@@ -267,24 +265,12 @@ class Arena(MapPrior, Sweep):
             others = where(area, rule=[rule for rule in self.rule if rule != REFERENCE])
             t.means("lead", others - self.of_reference(area))
             full = self.of_reference(of_scenario["full"])
-            for share in SHARES:
-                for of_rule in recall.swap_dims(look="budget").transpose("condition", ...):
-                    t.crossing(share * full - of_rule, "budget", share=share)
+            for of_rule in recall.swap_dims(look="budget").transpose("condition", ...):
+                t.crossing(SHARE * full - of_rule, "budget", share=SHARE)
 
     def of_reference(self, values):
         """A metric of the reference, which is subtracted from others pool by pool."""
         return where(values, rule=REFERENCE).isel(condition=0).reset_coords(drop=True)
-
-    def answer(self, table):
-        """The rule with the largest area over the scenarios that all rules ran on."""
-        leads = where(table, quantity="lead")
-        mean = leads.groupby("rule").estimate.agg(["mean", "count"])
-        mean = mean[mean["count"] == mean["count"].max()]["mean"]
-        best = mean.idxmax()
-        return (
-            f"Of the other rules {best} has the largest area under its curve in the mean over the "
-            f"scenarios: {mean[best]:+.3f} beside {REFERENCE}"
-        )
 
     def headline(self, table):
         """Rows to print: areas and what stands beside them."""
@@ -293,14 +279,7 @@ class Arena(MapPrior, Sweep):
     def panels(self, table):
         shown = [rule for rule in self.rule if rule in DRAWN or RULES[rule].family == "yours"]
         lines = [
-            Line(
-                {"rule": rule},
-                rule_name(rule),
-                rule_style(rule)["colour"],
-                {"fmt": "o" if rule_style(rule)["linestyle"] == "-" else "D"},
-                joined=False,
-                shift=0.1 * (i - (len(shown) - 1) / 2),
-            )
+            Line({"rule": rule}, rule_name(rule), CYCLE[i % len(CYCLE)], joined=False, shift=i / 10)
             for i, rule in enumerate(shown)
         ]
         labels = (

@@ -5,9 +5,7 @@ runs of the rule that `jbt ask` uses (`entropy_reduction_fresh`). `anytime` stop
 single pairs show it (`jbt.acquisition.anytime`), on runs of a naive model that ask for these tests
 (`pivot`). Items within the zone of each other are equally right. Right is meant twice: of quality,
 and of what the judge prefers, its bias included. The second is all that `anytime` promises, and
-only where preferences are differences of one number an item: not in "not transitive"; and only if
-they stay: in "bias drifts" the judge becomes biased while it is asked, and what it prefers is what
-it prefers at the stop.
+only where preferences are differences of one number an item: not in "not transitive".
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from jbt.simulation.simulate import stream
 
 from ._shared.active import shared, task_of
 from ._shared.scenario import MapPrior
-from .arena import SCENARIOS, TEN, Scenario, drawn
+from .arena import SCENARIOS, drawn
 
 STOPS = {
     "posterior": ("entropy_reduction_fresh", "quality"),
@@ -41,9 +39,8 @@ STOPPED = {
     name: scenario
     for name, scenario in SCENARIOS.items()
     if scenario.protocol == "stochastic" and scenario.n_items <= 30 and not scenario.parallel
-} | {"bias drifts": Scenario(**TEN, bias=0.0, drift=1.0)}
-"""The scenarios in which a pair can be asked again and a run is short, and one of a judge that
-changes."""
+}
+"""The scenarios in which a pair can be asked again and a run is short."""
 LEVEL = 0.95
 """Certainty at which `posterior` stops; `anytime` errs in at most the rest."""
 LOOKED_EVERY = 64
@@ -100,15 +97,11 @@ class ArenaStops(MapPrior, Sweep):
             loop = dataclasses.replace(loop, rule=pivot_of(ZONE))
         task = task_of(pool, jax.nn.sigmoid(preference), condition, self.prior)
         blocks = LOOKED_EVERY // loop.refit_every
-        x = pool.design.covariates[:, 0]
-        drift = condition["drift"] / 1000 * (x[:, None] - x)  # logits a verdict
         quality = condition["discrimination"] * pool.design.of_items(pool.quality)  # in logits
 
-        def one_look(carry, before):
+        def one_look(carry, _):
             state, evidence = carry
-            now = preference + before * drift
-            asking = dataclasses.replace(task, answers=jax.nn.sigmoid(now))
-            state, asked = jax.lax.scan(lambda s, _: step(s, asking, loop), state, length=blocks)
+            state, asked = jax.lax.scan(lambda s, _: step(s, task, loop), state, length=blocks)
             asked = jax.tree.map(jnp.ravel, asked)
             if stop == "anytime":
                 evidence = anytime.add_verdicts(evidence, asked, zone=ZONE, alpha=1 - LEVEL)
@@ -117,16 +110,16 @@ class ArenaStops(MapPrior, Sweep):
                 view: Any = look(state, task, loop)
                 top = view.design.of_items(top_set(view))
                 sure = certainty(view, ZONE) >= LEVEL
-            better = (now - now.T) / 2  # without the position: the mean of both orders
             across = top[:, None] & ~top
             wrong = (across & (quality - quality[:, None] >= ZONE)).any()
             against = (across & (better.T >= ZONE)).any()
             return (state, evidence), (sure, wrong, against, state.status)
 
+        better = (preference - preference.T) / 2  # without the position: the mean of both orders
         none = anytime.Evidence.none(scenario.n_items, task.design.dtype)
         start = init(stream(key, "acquisition"), task, loop), none
-        before = jnp.arange(0, self.budget, LOOKED_EVERY, dtype=preference.dtype)
-        _, (sure, wrong, against, status) = jax.lax.scan(one_look, start, before)
+        looks = self.budget // LOOKED_EVERY
+        _, (sure, wrong, against, status) = jax.lax.scan(one_look, start, length=looks)
         stopped, at = sure.any(), sure.argmax()
         return {
             "stopped": stopped * 1.0,

@@ -28,7 +28,7 @@ from jaxtyping import Array, Key
 
 from jbt import twins
 from jbt.acquisition import Loop, reports, run
-from jbt.acquisition.rules import DEFAULT_RULES
+from jbt.acquisition.rules import DEFAULT_RULES, families
 from jbt.acquisition.task import PROTOCOLS
 from jbt.experiments.declare import Group, check_increasing, check_listed
 from jbt.experiments.labelled_arrays import SEEDS, where
@@ -64,9 +64,8 @@ FULL = ("naive", "bias_aware")
 """Fits of every verdict, in the rule's column."""
 TWO, NAIVE = (REFERENCE, "random"), "naive_model_"
 """Rules that are also run with the naive model, and what their names begin with there."""
-PAPERS_RULES = ("top_k_aware", "thompson", "lucb", "global_uncertainty", "round_robin", "random")
 ROWS = {
-    **{rule: rule_name(rule) for rule in PAPERS_RULES},
+    **{rule: rule_name(rule) for rule in (REFERENCE, *families()["baselines"])},
     "naive": "all verdicts, not corrected",
     "bias_aware": "all verdicts, corrected",
 }

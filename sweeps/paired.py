@@ -370,15 +370,15 @@ def frame(analyses: Mapping[str, Analysis]) -> pd.DataFrame:
 
     rows = []
     for name, a in analyses.items():
-        known = int(a.estimate.status) == Status.CONVERGED
-        ends = {"c, without": a.estimate.c, "low": a.estimate.low, "high": a.estimate.high}
         rows.append(
             {
                 "design": name,
                 "null directions": "; ".join(a.directions.names),
                 "fall of log-likelihood": float(np.ptp(a.below)),
                 "c, by the prior": a.c_map,
-                **{end: float(value) if known else np.nan for end, value in ends.items()},
+                "c, without": float(a.estimate.c),
+                "low": float(a.estimate.low),
+                "high": float(a.estimate.high),
             }
         )
     return pd.DataFrame(rows)

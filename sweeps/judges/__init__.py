@@ -20,12 +20,11 @@ from jaxtyping import Array, Key
 
 from jbt import estimators, twins
 from jbt.experiments.declare import Group, Sweep
-from jbt.experiments.labelled_arrays import where
 from jbt.experiments.paper import PaperNumber
 from jbt.experiments.plots import Line, Panel
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs
-from jbt.simulation.judges import PUBLISHED, SECOND_DOMAIN, Published
+from jbt.simulation.judges import PUBLISHED, SECOND_DOMAIN
 from jbt.simulation.simulate import Condition, stream
 from jbt.twins import Twin
 from jbt.types import Fit, Prior
@@ -53,14 +52,7 @@ N_PROBES = 40
 TARGETS = [*PUBLISHED.values(), SECOND_DOMAIN]
 """Judges whose twins are simulated: those of the paper's table, and the first in its second
 domain."""
-UNITS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
-"""Factors on all logits, which leave the likelier verdict unchanged."""
-AXES = {
-    "recall": {"model": MODELS, "k": K},
-    "unit_flip_rate": {"unit": UNITS},
-    "unit_uncertain": {"unit": UNITS},
-    **calibration.AXES,
-}
+AXES = {"recall": {"model": MODELS, "k": K}, **calibration.AXES}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,9 +69,7 @@ class Judges(Sweep):
         "c_hat": "logits for x = 1 over x = 0",
         "kappa_hat": "logits",
         "corr_naive_x": "1 (correlation within the pool)",
-        "unit_flip_rate": "share of ordered pairs, expected",
         "probe_preference": "share of verdicts",
-        "unit": "factor on logits",
         **calibration.UNITS,
     }
     panel_size = {"height": 4.8, "below": {"ncols": 3, "fontsize": 9}}
@@ -163,11 +153,7 @@ class Judges(Sweep):
             [metrics.top_k_recall(theta[name], pool.quality, size) for size in K] for name in MODELS
         ]
         other = ~jnp.eye(n_items, dtype=bool)
-
-        def share(values: Array) -> Array:
-            return jnp.where(other, values, 0).sum((-2, -1)) / other.sum()
-
-        louder = jax.nn.sigmoid(jnp.array(UNITS)[:, None, None] * jnp.log(p / (1 - p)))
+        in_doubt = other & (p > twins.DOUBT[0]) & (p < twins.DOUBT[1])
         aware = fits["bias_aware"].parameters
         return {
             "recall": jnp.array(recall),
@@ -176,9 +162,7 @@ class Judges(Sweep):
             "targets": jnp.stack([aware.c[0], aware.kappa, recall[0][K.index(TOP)]]),
             "steps": steps,
             "corr_naive_x": _correlation(theta["naive"], x),
-            "uncertain": share(_in_doubt(p)),
-            "unit_flip_rate": share(jnp.minimum(louder, 1 - louder)),
-            "unit_uncertain": share(_in_doubt(louder)),
+            "uncertain": in_doubt.sum() / other.sum(),
             "probe_preference": _probed(key, condition, N_PROBES),
             "status": jnp.stack([fit.status for fit in fits.values()]).max(),
         }
@@ -230,10 +214,6 @@ SWEEP = Judges
 def _correlation(a: Array, b: Array) -> Array:
     a, b = a - a.mean(), b - b.mean()
     return (a * b).sum() / jnp.sqrt((a**2).sum() * (b**2).sum())
-
-
-def _in_doubt(p: Array) -> Array:
-    return (p > twins.DOUBT[0]) & (p < twins.DOUBT[1])
 
 
 def _probed(key: Key[Array, ""], condition: Condition, n: int) -> Array:

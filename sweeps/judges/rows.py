@@ -31,8 +31,6 @@ judges of its correlations."""
 INPUTS = ("naive", "order_swap")
 """Models whose recall at k = 5 twins are calibrated to; with ties as halves, the order swap leaves
 the naive estimate."""
-FLIPPED, PRINTED_FLIPS = "gpt_4o_mini", 0.08
-"""The judge that the paper asked twice, and the share of its verdicts that changed."""
 BANK: dict[str, Any] = {"pool": "statement_bank"}
 
 Reduce = Callable[..., np.ndarray]
@@ -139,7 +137,6 @@ def fill(ds: xr.Dataset, s: Judges, t: Table) -> None:
     group = read(TARGETS)
     judge_rows(group)
     probes(group, N_PROBES)
-    units(group)
     large(ds, group, s.large_pools)
     biased = read([p for p in PUBLISHED.values() if p.group == "biased"])
     biased_means(biased)
@@ -176,23 +173,6 @@ def probes(group: Twins, n_probes: int) -> None:
         return means, low, high
 
     group.means("probe_preference", interval=wilson, k=5)
-
-
-def units(group: Twins) -> None:
-    """Add the share of uncertain pairs of the judge that was asked twice, in the unit of logits
-    in which as many verdicts change as in the paper: frozen verdicts do not identify the unit."""
-    at: dict[str, Any] = {"judge": FLIPPED, "oracle": "argmax"}
-    asked_twice = where(group.results, **at).isel(condition=0)
-    metrics = asked_twice["unit_flip_rate"], asked_twice["unit_uncertain"]
-    values = [v.transpose("unit", "pool").values.astype(float) for v in metrics]
-    group.reduced("uncertain_at_printed_flips", values, _uncertain, k=5, **at)
-
-
-def _uncertain(flips: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """[...] shares at the printed flips, from both [..., unit]."""
-    both = (v.reshape(-1, v.shape[-1]) for v in (flips, shares))
-    at = [np.interp(-PRINTED_FLIPS, -x, y) for x, y in zip(*both, strict=True)]
-    return np.reshape(at, flips.shape[:-1])
 
 
 def large(ds: xr.Dataset, group: Twins, n_pools: int) -> None:

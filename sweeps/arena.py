@@ -20,6 +20,7 @@ import inspect
 import runpy
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -54,7 +55,7 @@ SMALL = 12
 JBTS = tuple(rule for rule in RULES.values() if rule.family != "yours")
 """The rules of jbt, without those of users' files."""
 COSTLY = ("asap", "knowledge_gradient")
-DRAWN = (REFERENCE, "top_two", "asap_fast", "swiss", "insertion", "top_k_aware", "random")
+DRAWN = (REFERENCE, "top_two", "swiss", "insertion", "top_k_aware", "random")
 """The rules that are drawn, beside those of a user's file."""
 COUNTED = {"borda": estimators.borda, "rank_centrality": estimators.rank_centrality}
 """Estimators without a model of biases, by metric."""
@@ -279,8 +280,8 @@ class Arena(MapPrior, Sweep):
     def panels(self, table):
         shown = [rule for rule in self.rule if rule in DRAWN or RULES[rule].family == "yours"]
         lines = [
-            Line({"rule": rule}, rule_name(rule), CYCLE[i % len(CYCLE)], joined=False, shift=i / 10)
-            for i, rule in enumerate(shown)
+            Line({"rule": rule}, rule_name(rule), colour, joined=False, shift=i / 10)
+            for i, (rule, colour) in enumerate(zip(shown, cycle([*CYCLE, "black"]), strict=False))
         ]
         labels = (
             "recall of the top k, mean over the run (bars: 95 %)",

@@ -83,7 +83,7 @@ WHAT_C_COSTS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Profiled(Sweep):
+class Profiled(VaryingBias, Sweep):
     """An experiment on what the likelihood holds about c, which needs float64."""
 
     pools: int = 200
@@ -92,7 +92,7 @@ class Profiled(Sweep):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Paired(VaryingBias, Profiled):
+class Paired(Profiled):
     """What two renderings of every content identify of the bias, and what the prior still does."""
 
     name, columns = "paired", COLUMNS

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jbt import estimators, identifiability, stats
-from jbt.experiments.declare import Group, cases, check_increasing, check_top
+from jbt.experiments.declare import Double, Group, Sweep, cases, check_increasing, check_top
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import CYCLE, RHO_LABEL, Line, Panel
 from jbt.kernel import metrics
@@ -26,7 +26,7 @@ from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import stream
 from jbt.types import Judge, Prior, Status, check_count
 
-from .paired import COLUMNS, LAM, LAM_B, Profiled
+from .paired import COLUMNS, LAM, LAM_B
 
 MODELS = ("naive", "bias_aware", "measured")
 """measured: c by maximum likelihood, or by MAP where none exists, then quality given that c."""
@@ -55,7 +55,7 @@ class Cell(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartialPairing(Profiled):
+class PartialPairing(Sweep):
     """How well the bias is known when some contents are rendered twice, and what that is worth."""
 
     name, columns = "partial_pairing", COLUMNS
@@ -75,6 +75,9 @@ class PartialPairing(Profiled):
         "covered": "1 if the interval holds c*",
     }
 
+    pools: int = 200
+    dtype: Double = "float64"
+    """Precision; the likelihood of c needs float64."""
     n_contents: Annotated[int, partial(check_count, least=2)] = 30
     """Contents of a pool of which only some are rendered twice (count)."""
     n_twice: tuple[int, ...] = (1, 3, 6, 10, 15, 20, 30)

@@ -257,7 +257,8 @@ class Paired(Profiled):
         return table[(table.judge == "all") | table.paper.notna()]
 
     def panels(self, table):
-        judge = "all" if len(self.judge) > 1 else self.judge[0]
+        named = list(self.judge)
+        judge = "all" if len(named) > 1 else named[0]
         paired = {"judge": judge, "quantity": "profile_range", "design": "paired"}
         unpaired = {"quantity": "profile_range_max", "design": "unpaired"}
 

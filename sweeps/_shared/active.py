@@ -13,7 +13,7 @@ import xarray as xr
 from jaxtyping import Array, Float, Key
 
 from jbt import stats, twins
-from jbt.acquisition import Loop, Task, Trace, panel_rules, reports, run
+from jbt.acquisition import RULES, Loop, Task, Trace, panel_rules, reports, run
 from jbt.acquisition.loop import Queries, refit
 from jbt.acquisition.panel_rules import alike, one_of
 from jbt.acquisition.rules import DEFAULT_RULES, families
@@ -297,7 +297,7 @@ class Active(MapPrior, RunSettings, JudgeSettings):
 
     def lines(self, **labels: Any) -> list[Line]:
         """Lines of the rules that were run but for ablations, each in its style."""
-        drawn = [rule for rule in self.rule if panel_rules.resolve(rule).family != "ablations"]
+        drawn = [rule for rule in self.rule if RULES[rule].family != "ablations"]
         return [Line.of_rule(rule, **labels) for rule in drawn]
 
 

@@ -191,11 +191,3 @@ def test_gains_of_studies_have_the_calibration_s_error_and_stay_what_tests_know(
     assert found.mean() == pytest.approx(carried.mean(), abs=4 * 0.08 / np.sqrt(4000) + 0.003)
     expected = np.hypot(carried.std() / np.sqrt(10), 0.03)
     assert found.mean(1).std() == pytest.approx(expected, rel=0.1)
-
-
-def test_targets_that_are_missed_are_counted(made):
-    """kappa_hat is 0.06 off everywhere, the naive recall nearly everywhere, c_hat nowhere."""
-    table, naive, _, _ = made
-    for i, p in enumerate(sweep.TARGETS):
-        expected = 1 + (abs(naive[i].mean() - p.naive_recall) > 0.02)
-        assert row(table, "targets_missed", judge=p.name).estimate == expected

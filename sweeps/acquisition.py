@@ -1,9 +1,9 @@
 """Spending a budget of comparisons on the top k, with cached verdicts.
 
-The paper's evaluation of acquisition (curves, the table of rules at B = 120, the allocation at B =
-200, the 2 x 2 ablation of model and rule, the ablation of the score), on enough pools to separate
-the rules; and a closer look at three of its observations: the naive model's plateau, the waste of
-global uncertainty, and recall above that of the full data.
+The paper's evaluation of acquisition (curves, the table of rules at B = 120, the showings near the
+boundary, the 2 x 2 ablation of model and rule, the ablation of the score), on enough pools to
+separate the rules; and a closer look at two of its observations: the naive model's plateau, and
+recall above that of the full data.
 """
 
 from __future__ import annotations
@@ -11,33 +11,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 
 from jbt import stats
-from jbt.acquisition.rules import DEFAULT_RULES
 from jbt.experiments.labelled_arrays import SEEDS, scalars, where
 from jbt.experiments.plots import Line, Panel, rule_name
 from jbt.experiments.table import Table
-from jbt.simulation import judges
 
-from ._shared.active import PAPER, REFERENCE, SMOKE, Active, at_best_budget
-from ._shared.calibration import add_means, by_seed
+from ._shared.active import PAPER, REFERENCE, SMOKE, Active
+from ._shared.calibration import add_means
 from ._shared.judge import Case
 
-ALLOCATION_BUDGET = 200
 ABLATED = (REFERENCE, "round_robin")
-NAIVE = (*ABLATED, "random")
-WASTE = (REFERENCE, "global_uncertainty", "round_robin", "random")
-"""Rules that are also run with the naive model, with an unbiased judge."""
-SHOWN = (
-    REFERENCE,
-    "thompson",
-    "lucb",
-    "global_uncertainty",
-    "round_robin",
-    "entropy_reduction_fresh",
-)
+"""Rules that are also run with the naive model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,13 +46,7 @@ class Acquisition(Active):
 
     def cases(self, rule: str) -> list[Case]:
         case = self.case()
-        out = [case]
-        if rule in NAIVE:
-            out.append(replace(case, model="naive"))
-        if rule in WASTE:
-            unbiased = replace(judges.UNBIASED, discrimination=case.judge.discrimination)
-            out.append(replace(case, name="unbiased", judge=unbiased))
-        return out
+        return [case, replace(case, model="naive")] if rule in ABLATED else [case]
 
     def table(self, ds, t):
         super().table(ds, t)
@@ -80,7 +60,7 @@ class Acquisition(Active):
         """
         if not set(ABLATED) <= set(self.rule):
             return
-        values = where(recall.sel(budget=list(self.budget)), judge=self.case().name)
+        values = recall.sel(budget=list(self.budget))
 
         def gain(model: str) -> xr.Dataset:
             runs = [where(values, model=model, rule=rule) for rule in ABLATED]
@@ -92,17 +72,10 @@ class Acquisition(Active):
 
     def above_full_data(self, recall: xr.Dataset, t: Table) -> None:
         """Add how far recall [condition, acquisition_seed, budget, pool] at the best budget exceeds
-        recall at all N (N - 1) verdicts. Each half of the pools takes the best budget of the other
-        half, because the largest of a hundred means is too large; the interval is for those two
-        budgets. `best_above_full_data` is that largest mean, as in a study that chooses the budget
-        on its own pools, with the error of the judges' calibration."""
+        recall at all N (N - 1) verdicts, in a study that chooses the budget on its own pools, with
+        the error of the judges' calibration."""
         if recall["budget"].values[-1] != self.n_items * (self.n_items - 1):
             return
-        if self.pools >= 4:
-            values = recall["value"].mean(SEEDS)
-            full = values.isel(budget=-1)
-            best = full.copy(data=at_best_budget(values.values))
-            t.means("recall_above_full_data", best - full)
         beyond = (recall - recall.isel(budget=-1)).transpose("condition", "budget", SEEDS, ...)
         for at, source in zip(beyond["value"], beyond["pools"].values, strict=True):
 
@@ -114,71 +87,28 @@ class Acquisition(Active):
             best, row = at.values.mean((1, 2)).max(), scalars(at, t.columns)
             t.add("best_above_full_data", best, n_pools=self.pools, studies=studies, **row)
 
-    def panels_of(self, ds, table):
-        return [self.curves(ds), self.differences(table), self.allocation(ds)]
-
-    @property
-    def drawn(self) -> tuple[str, ...]:
-        """Rules whose lines are drawn: those of `SHOWN`, and any that was named."""
-        return *SHOWN, *(rule for rule in self.rule if rule not in DEFAULT_RULES)
-
-    def curves(self, ds: xr.Dataset) -> Panel:
-        """Mean recall at every budget kept."""
-        t = Table(self.columns, self)
-        t.means("recall", by_seed(ds["recall"], self.n_seeds))
+    def panels(self, table):
         naive = Line(
             {"rule": REFERENCE, "model": "naive"},
             "the paper's rule without correction",
             "black",
             {"linestyle": ":"},
         )
-        table, judge = t.frame(), {"judge": self.case().name}
-        last = where(table, rule=REFERENCE, **judge).groupby("model").estimate.last()
-        title = (
-            f"In the end {last['bias_aware']:.2f} of the top {self.k} are found\n"
-            f"with correction for bias, {last['naive']:.2f} without"
-        )
-        lines = [*self.lines(self.drawn, model="bias_aware"), naive]
-        return Panel("budget", judge, lines, self.labels(title), table=table)
-
-    def differences(self, table: pd.DataFrame) -> Panel:
-        """Differences from the reference at B = 120 beside the paper's."""
-        budget = self.budget_of_tests
-        rows = where(table, quantity="delta", budget=budget, model="bias_aware")
-        rows = rows[rows.judge != "unbiased"].sort_values("estimate", ascending=False)
-        rules = rows.rule.drop_duplicates().tolist()
-        first = rows.drop_duplicates("rule")
-        ahead, behind = (first.ci_low > 0).sum(), (first.ci_high < 0).sum()
-        x = f"share found minus that of the paper's rule\n(95 % over {self.pools:,} pools)"
-        more = f"After {budget} verdicts {ahead} of {len(rules)} rules find more"
-        title = f"{more}\nthan the paper's, {behind} find less"
+        title = f"With correction for bias\nmore of the top {self.k} are found"
+        others = {rule: rule_name(rule) for rule in self.rule if rule != REFERENCE}
+        at = {"quantity": "delta", "budget": self.budget_of_tests, "model": "bias_aware"}
         lines = [Line({}, "_", "blue", joined=False), Line({}, "the paper", "black", marker="x")]
-        names = dict(zip(rules, map(rule_name, rules), strict=True))
-
-        def room(ax):  # for the sides
-            ax.margins(x=0.1)
-            ax.locator_params(axis="x", nbins=5)
-
-        at = {"level": 0.0, "sides": ("more", "less"), "sides_end": "bottom", "after": room}
-        labels = x, "", title
-        return Panel("rule", {}, lines, labels, names=names, down=True, table=rows, **at)
-
-    def allocation(self, ds: xr.Dataset) -> Panel:
-        """Showings of an item by its distance from the boundary, 1 if spent evenly."""
-        budget = ALLOCATION_BUDGET if ALLOCATION_BUDGET in self.budget else self.budget[-1]
-        near = ds["distance"].values < min(self.k, self.n_items - self.k)
-        items = np.where(near, 2, 1)  # one on either side, or one
-        share = by_seed(ds["allocation"].sel(table_budget=budget), self.n_seeds)
-        share = where(share, judge=self.case().name, model="bias_aware")
-        t = Table(("rule", "distance"), self)
-        t.means("showings", share * xr.DataArray(self.n_items / items, dims="distance"))
-        message = f"Rules that seek the top {self.k} show items"
-        labels = (
-            f"places of an item from the boundary of the top {self.k}",
-            "showings of an item, 1 if all are equal\n(bands: 95 % over pools)",
-            f"{message}\nnear its boundary most (first {budget} verdicts)",
-        )
-        return Panel("distance", {}, self.lines(self.drawn), labels, level=1, table=t.frame())
+        x = f"share found minus that of the paper's rule\n(95 % over {self.pools:,} pools)"
+        labels = x, "", f"Rules after {self.budget_of_tests} verdicts"
+        return [
+            Panel(
+                "budget",
+                {"quantity": "recall"},
+                [*self.lines(model="bias_aware"), naive],
+                self.labels(title),
+            ),
+            Panel("rule", at, lines, labels, names=others, down=True, level=0.0),
+        ]
 
 
 SWEEP = Acquisition

@@ -6,9 +6,8 @@ bias-aware one, or the naive one where the judge is fair; a rule's own estimates
 Between two refits rules that count wins see every verdict, updated (`fresh`) rules what every pick
 tells about the variance, and the others only which pairs were asked. What is
 measured is the share of the true top k that the model finds, eight times on the way: its mean, the
-area under the curve; the verdicts after which it has .8 and .9 of what one verdict on every ordered
-pair gives; and the quality that the chosen top k lacks at the end. At the end two estimators that
-count wins rank by the same verdicts. With two judges a budget is money, in verdicts of the first.
+area under the curve; and the verdicts after which it has .9 of what one verdict on every ordered
+pair gives. At the end two estimators that count wins rank by the same verdicts.
 
 A rule of your own joins by `--rule-file FILE`, every public function `(view, key) -> scores` of
 which is a rule.
@@ -21,6 +20,7 @@ import inspect
 import runpy
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -29,45 +29,34 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from jbt import estimators, stats
-from jbt.acquisition import PANEL_RULES, RULES, Loop, Rule, run
+from jbt import estimators
+from jbt.acquisition import RULES, Loop, Rule, run
 from jbt.acquisition.runs import bought
-from jbt.experiments import plots
 from jbt.experiments.declare import Group, Sweep, check_listed
-from jbt.experiments.labelled_arrays import rows_of, where
-from jbt.experiments.plots import Line, Panel
+from jbt.experiments.labelled_arrays import where
+from jbt.experiments.plots import CYCLE, Line, Panel, rule_name
 from jbt.kernel import metrics
 from jbt.kernel.fit import fit_map
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, stream
-from jbt.types import Comparisons, Judge, Pool, Status
+from jbt.types import Comparisons, Pool
 
-from ._shared.active import at_purses, check_runs, recall_at, shared, task_of, task_of_two
+from ._shared.active import check_runs, recall_at, shared, task_of
 from ._shared.scenario import MapPrior
 
 LOOKS = 8
 """Reports of a run (count)."""
-SHARES = (0.8, 0.9)
-"""Of the recall with all ordered pairs, for `verdicts_to`."""
+SHARE = 0.9
+"""Of the recall with all ordered pairs, for the crossing."""
 REFERENCE = "entropy_reduction_fresh"
 """The rule from whose area that of the others is subtracted."""
-DISCRIMINATION = 2.0
-"""Of the second judge, where there are two (pure number)."""
 SMALL = 12
 """Most items with which rules that cost N^4 are run (count)."""
 JBTS = tuple(rule for rule in RULES.values() if rule.family != "yours")
 """The rules of jbt, without those of users' files."""
 COSTLY = ("asap", "knowledge_gradient")
-DRAWN = (
-    REFERENCE,
-    "top_two",
-    "asap_fast",
-    "swiss",
-    "insertion",
-    "top_k_aware",
-    "random",
-)
-"""The rules whose curves are drawn."""
+DRAWN = (REFERENCE, "top_two", "swiss", "insertion", "top_k_aware", "random")
+"""The rules that are drawn, beside those of a user's file."""
 COUNTED = {"borda": estimators.borda, "rank_centrality": estimators.rank_centrality}
 """Estimators without a model of biases, by metric."""
 KINDS = ("statement_bank", "gaussian")
@@ -105,21 +94,10 @@ class Scenario:
     """Verdicts between two looks (count)."""
     share: float = 1.0
     """Of the sweep's pools that are simulated."""
-    drift: float = 0.0
-    """What the judge's bias gains in 1,000 verdicts (logits), in `arena_stops` alone."""
-    price: float = 0.0
-    """Of a verdict of a second judge, in verdicts of the first: it has no biases and twice the
-    discrimination, and the model knows both. 0 if there is none. Recall with all ordered pairs is
-    then that of the first judge's verdicts alone."""
-
-    @property
-    def n_judges(self) -> int:
-        """Judges that can be asked (count)."""
-        return 1 + (self.price > 0)
 
     @property
     def budgets(self) -> list[int]:
-        """Verdicts at each look; with two judges, what may have been spent."""
+        """Verdicts at each look."""
         return [self.step * look for look in range(1, LOOKS + 1)]
 
     @property
@@ -130,7 +108,7 @@ class Scenario:
     @property
     def shape(self) -> tuple[Any, ...]:
         """What a program depends on."""
-        return self.n_judges, *(v for v in vars(self).values() if not isinstance(v, float))
+        return tuple(v for v in vars(self).values() if not isinstance(v, float))
 
     def loop(self, rule: Any) -> Loop:
         """The loop of one of the rules."""
@@ -159,13 +137,11 @@ SCENARIOS: dict[str, Scenario] = {
     "best of 30": Scenario(k=1),
     "best half": Scenario(k=15),
     "batches of 56": Scenario(refit_every=56, parallel=True),
-    "two judges with prices": Scenario(price=10.0),
     "ten answers, fair": Scenario(**FAIR, **TEN),
     "ten answers": Scenario(**TEN),
     "a hundred answers": Scenario(n_items=100, k=10, refit_every=32, step=192, share=1 / 16),
-    "300 answers, top 50": Scenario(n_items=300, k=50, refit_every=144, step=288, share=1 / 64),
 }
-"""Version 2 of the set, with two judges: name -> scenario. A changed scenario gets another name."""
+"""Name -> scenario. A changed scenario gets another name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,24 +159,20 @@ class Arena(MapPrior, Sweep):
         "paper": {"pools": 30},
     }
     units = {
-        **{"look": "index of the report", "shortfall": "logits", "full": "share of k"},
-        **dict.fromkeys(COUNTED, "share of k"),
-        "undefined": "verdicts at the first score that is not finite",
+        "look": "index of the report",
+        **dict.fromkeys(("full", *COUNTED), "share of k"),
     }
-    panel_size = {"width": 11.0, "height": 8.5}
+    panel_size = {"width": 9.0, "height": 8.5}
 
     pools: int = 256
     scenario: Annotated[tuple[str, ...], partial(check_listed, known=[*SCENARIOS])] = tuple(
-        n for n in SCENARIOS if SCENARIOS[n].n_items <= 100
+        SCENARIOS
     )
-    """Scenarios, by name; by default all but that of 300 answers, where a run takes minutes."""
-    rule: tuple[str, ...] = (
-        *(name for name in RULES if RULES[name].family != "ablations"),
-        *PANEL_RULES,
-    )
+    """Scenarios, by name."""
+    rule: tuple[str, ...] = tuple(name for name in RULES if RULES[name].family != "ablations")
     """Acquisition rules to run. entropy_reduction_fresh must be among them, as the others are
     compared with it. Rules whose cost grows with the fourth power of the number of items run on
-    small pools only, and rules that choose among two judges where there are two."""
+    small pools only."""
     rule_file: str | None = None
     """A Python file with rules of your own: its public functions (view, key) -> scores [N, N], and
     its objects of the class Rule."""
@@ -219,30 +191,24 @@ class Arena(MapPrior, Sweep):
 
     def check(self):
         super().check()
-        check_listed("rule", self.rule, [*RULES, *PANEL_RULES])
+        check_listed("rule", self.rule, [*RULES])
         if REFERENCE not in self.rule or len(self.rule) < 2:
             raise ValueError(f"rule must list {REFERENCE} and a rule to compare it with")
-        smallest = min((SCENARIOS[name] for name in self.scenario), key=lambda s: s.n_items)
         for name in self.scenario:
-            scenario = SCENARIOS[name]
-            if len(self.rules_of(scenario)) < 2:
+            if len(self.rules_of(SCENARIOS[name])) < 2:
                 raise ValueError(f"rule must list two rules that run on '{name}'")
-            n_judges = scenario.n_judges if scenario.price else None
-            if scenario != smallest and n_judges is None:
-                continue  # a rule of the user's is tried with one judge once, which takes seconds
-            for rule in self.rules_of(scenario):
-                loops = [scenario.loop(rule)]
-                try:
-                    check_runs(scenario.n_items, loops, scenario.budgets, n_judges)
-                except Exception as error:  # a user's function may raise anything
-                    cause = f"{type(error).__name__}: {error}"
-                    raise ValueError(f"rule {rule} fails on a trial problem: {cause}") from error
+        smallest = min((SCENARIOS[name] for name in self.scenario), key=lambda s: s.n_items)
+        for rule in self.rules_of(smallest):
+            try:
+                check_runs(smallest.n_items, [smallest.loop(rule)], smallest.budgets)
+            except Exception as error:  # a user's function may raise anything
+                cause = f"{type(error).__name__}: {error}"
+                raise ValueError(f"rule {rule} fails on a trial problem: {cause}") from error
 
     def rules_of(self, scenario: Scenario) -> list[str]:
         """The rules that run on a scenario."""
-        left_out = () if scenario.n_items <= SMALL else COSTLY
-        left_out += () if scenario.price else tuple(PANEL_RULES)
-        return [rule for rule in self.rule if rule not in left_out]
+        small = scenario.n_items <= SMALL
+        return [rule for rule in self.rule if small or rule not in COSTLY]
 
     def groups(self):
         programs: dict[Any, Any] = {}
@@ -250,7 +216,7 @@ class Arena(MapPrior, Sweep):
         for name in self.scenario:
             scenario = SCENARIOS[name]
             loops = [scenario.loop(rule) for rule in self.rules_of(scenario)]
-            of_rules = shared(partial(self.experiment, scenario), loops, scenario.n_judges)
+            of_rules = shared(partial(self.experiment, scenario), loops)
             of_rules = programs.setdefault(scenario.shape, of_rules)
             found += [
                 Group(
@@ -278,30 +244,13 @@ class Arena(MapPrior, Sweep):
         answers = once if scenario.protocol == "frozen" else jax.nn.sigmoid(logits)
         task = task_of(pool, answers, condition, self.prior)
         full = fit_map(Comparisons(every, every * once), pool.design, self.prior, task.variant)
-        if scenario.price:
-            trusted = judges.verdict_logits(pool, Judge.of(0.0, discrimination=DISCRIMINATION))
-            both = jnp.stack([answers, jax.nn.sigmoid(trusted)], -1)
-            prices = jnp.stack([jnp.ones(()), condition["price"]])
-            purse = scenario.budgets[-1]
-            task = task_of_two(pool, both, condition, self.prior, DISCRIMINATION, prices, purse)
         trace = run(stream(key, "acquisition"), task, loop, scenario.budgets)
-        recall = recall_at(scenario.budgets, trace, scenario.refit_every)
-        status = trace.status.max()
         counts = bought(trace.queries, trace.queries.first >= 0, task)
-        if scenario.price:
-            fits = at_purses(trace.queries, task, scenario.budgets, scenario.k)
-            recall, status = fits["recall"], jnp.maximum(fits["status"].max(), status)
-            counts = jax.tree.map(lambda count: count.sum(-1), counts)
-        undefined = trace.status == Status.NOT_FINITE
-        best = jax.lax.top_k(pool.quality, scenario.k)[0].mean()
-        chosen = jax.lax.top_k(trace.parameters.theta, scenario.k)[1]
         return {
-            "recall": recall,
+            "recall": recall_at(scenario.budgets, trace, scenario.refit_every),
             "full": found(full.parameters.theta),
             **{name: found(score(counts, pool.design)) for name, score in COUNTED.items()},
-            "shortfall": best - pool.quality[chosen].mean(),
-            "undefined": jnp.where(undefined.any(), trace.budget[undefined.argmax()], jnp.nan),
-            "status": status,
+            "status": trace.status.max(),
         }
 
     def table(self, ds, t):
@@ -312,88 +261,36 @@ class Arena(MapPrior, Sweep):
             t.means("recall", recall)
             area = recall.mean("look")
             t.means("area", area)
-            t.means("shortfall", of_scenario["shortfall"])
             for estimator in COUNTED:
                 t.means(f"recall_{estimator}", of_scenario[estimator])
-            t.means("undefined_score", of_scenario["undefined"].dropna("condition", how="all"))
-            full = where(of_scenario["full"], rule=REFERENCE)
-            t.means("full", full, rule=None)
-            self.compare(area, t)
-            full = full.isel(condition=0).reset_coords(drop=True)
-            for share in SHARES:
-                for of_rule in recall.swap_dims(look="budget").transpose("condition", ...):
-                    t.crossing(share * full - of_rule, "budget", share=share)
+            others = where(area, rule=[rule for rule in self.rule if rule != REFERENCE])
+            t.means("lead", others - self.of_reference(area))
+            full = self.of_reference(of_scenario["full"])
+            for of_rule in recall.swap_dims(look="budget").transpose("condition", ...):
+                t.crossing(SHARE * full - of_rule, "budget", share=SHARE)
 
-    def compare(self, area, t):
-        """Add the area of each rule minus that of the reference, pool by pool, and its p-value,
-        corrected over the rules of the scenario by Holm."""
-        others = where(area, rule=[rule for rule in self.rule if rule != REFERENCE])
-        base = where(area, rule=REFERENCE).isel(condition=0).reset_coords(drop=True)
-        lead = others - base
-        t.means("lead", lead)
-        p = stats.holm(stats.paired_permutation(lead.values.astype(float), seed=t.seed))
-        for (row, of_rule), value in zip(rows_of(lead, t.columns), p, strict=True):
-            t.add("p_holm", value, n_pools=len(of_rule), **row)
-
-    def answer(self, table):
-        """The rule with the largest area over the scenarios that all rules ran on; and rules whose
-        scores were not finite."""
-        leads = where(table, quantity="lead")
-        mean = leads.groupby("rule").estimate.agg(["mean", "count"])
-        mean = mean[mean["count"] == mean["count"].max()]["mean"]
-        best = mean.idxmax()
-        undefined = where(table, quantity="undefined_score")
-        warnings = [
-            f"WARNING: the score of {row.rule} is not finite in {int(row.n_pools)} runs of "
-            f"'{row.scenario}', on average from verdict {row.estimate:.0f} on\n"
-            for row in undefined.itertuples()
-        ]
-        return "".join(warnings) + (
-            f"Of the other rules {best} has the largest area under its curve in the mean over the "
-            f"scenarios: {mean[best]:+.3f} beside {REFERENCE}"
-        )
+    def of_reference(self, values):
+        """A metric of the reference, which is subtracted from others pool by pool."""
+        return where(values, rule=REFERENCE).isel(condition=0).reset_coords(drop=True)
 
     def headline(self, table):
         """Rows to print: areas and what stands beside them."""
-        return where(table, quantity=["area", "lead", "crossing", "shortfall"])
+        return where(table, quantity=["area", "lead", "crossing"])
 
     def panels(self, table):
-        areas = where(table, quantity="area").pivot(
-            index="rule", columns="scenario", values="estimate"
+        shown = [rule for rule in self.rule if rule in DRAWN or RULES[rule].family == "yours"]
+        lines = [
+            Line({"rule": rule}, rule_name(rule), colour, joined=False, shift=i / 10)
+            for i, (rule, colour) in enumerate(zip(shown, cycle([*CYCLE, "black"]), strict=False))
+        ]
+        labels = (
+            "recall of the top k, mean over the run (bars: 95 %)",
+            "",
+            "'Entropy reduction, updated' leads,\nor nearly, in most scenarios",
         )
-        areas = areas[list(self.scenario)]
-        behind = 100 * (areas - areas.max())
-        behind = behind.loc[behind.mean(axis=1).sort_values(ascending=False).index]
-
-        def draw(ax):
-            shown = ax.imshow(behind, cmap="cividis", vmin=-20, vmax=0, aspect="auto")
-            for (row, column), value in np.ndenumerate(behind.to_numpy()):
-                if np.isfinite(value):
-                    ink = "black" if value > -8 else "white"
-                    text = "best" if value == 0 else f"{value:.0f}"
-                    ax.text(column, row, text, ha="center", va="center", color=ink, fontsize=7)
-            ax.set_xticks(range(len(behind.columns)), behind.columns, rotation=45, ha="right")
-            ax.set_yticks(range(len(behind.index)), map(plots.rule_name, behind.index))
-            ax.tick_params(labelsize=8)
-            label = f"mean recall at {LOOKS} looks, minus the best rule's (hundredths)"
-            ax.figure.colorbar(shown, ax=ax, label=label, fraction=0.03, extend="min")
-
-        near = int((behind.iloc[0] >= -1).sum())
-        n, name = behind.shape[1], plots.rule_name(behind.index[0])
-        title = f"{name.capitalize()}: within 0.01 of the best rule on {near} of {n} scenarios"
-        title += "\n(white: too slow to be run there)" if behind.isna().any(axis=None) else ""
-        return [Panel(labels=("", "", title), legend=0, after=draw)]
-
-    def figure_of_curves(self, table):
-        """Recall of some rules on the way, a panel for each scenario."""
-        lines = [Line.of_rule(rule) for rule in DRAWN if rule in self.rule]
-        panels = []
-        for name in self.scenario:
-            spent = "spending" if SCENARIOS[name].price else "verdicts"
-            labels = (spent, f"share of the true top {SCENARIOS[name].k}", name)
-            panels.append(Panel("budget", {"quantity": "recall", "scenario": name}, lines, labels))
-        below = {"ncols": 3, "fontsize": 9}
-        return plots.draw(panels, table, width=4.6, height=3.2, n_columns=2, below=below)
+        names = list(self.scenario)
+        where_area = {"quantity": "area"}
+        return [Panel("scenario", where_area, lines, labels, names=names, down=True, legend=9)]
 
 
 SWEEP = Arena
@@ -439,7 +336,7 @@ def own_rules(file: Path) -> dict[str, Rule]:
             own[name] = replace(value, family="yours")
     if not own:
         raise ValueError(f"{file} has no function (view, key) -> scores")
-    if taken := [name for name in own if RULES.get(name) in JBTS or name in PANEL_RULES]:
+    if taken := [name for name in own if RULES.get(name) in JBTS]:
         raise ValueError(f"{file} has a rule {taken[0]}, as jbt has: give it another name")
     return own
 

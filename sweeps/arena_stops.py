@@ -5,9 +5,7 @@ runs of the rule that `jbt ask` uses (`entropy_reduction_fresh`). `anytime` stop
 single pairs show it (`jbt.acquisition.anytime`), on runs of a naive model that ask for these tests
 (`pivot`). Items within the zone of each other are equally right. Right is meant twice: of quality,
 and of what the judge prefers, its bias included. The second is all that `anytime` promises, and
-only where preferences are differences of one number an item: not in "not transitive"; and only if
-they stay: in "bias drifts" the judge becomes biased while it is asked, and what it prefers is what
-it prefers at the stop.
+only where preferences are differences of one number an item: not in "not transitive".
 """
 
 from __future__ import annotations
@@ -24,14 +22,13 @@ from jbt.acquisition import anytime, init, step
 from jbt.acquisition.loop import look
 from jbt.acquisition.rules import ZONE, pivot_of
 from jbt.acquisition.stopping import certainty, top_set
-from jbt.experiments.declare import Group, NotNegative, Sweep, check_listed
-from jbt.experiments.labelled_arrays import where
+from jbt.experiments.declare import Group, Sweep, check_listed
 from jbt.experiments.plots import Line, Panel
 from jbt.simulation.simulate import stream
 
 from ._shared.active import shared, task_of
-from ._shared.scenario import MapPrior, check_between
-from .arena import SCENARIOS, TEN, Scenario, drawn
+from ._shared.scenario import MapPrior
+from .arena import SCENARIOS, drawn
 
 STOPS = {
     "posterior": ("entropy_reduction_fresh", "quality"),
@@ -41,15 +38,13 @@ STOPS = {
 STOPPED = {
     name: scenario
     for name, scenario in SCENARIOS.items()
-    if scenario.protocol == "stochastic"
-    and scenario.n_items <= 30
-    and not scenario.parallel
-    and scenario.n_judges == 1
-} | {"bias drifts": Scenario(**TEN, bias=0.0, drift=1.0)}
-"""The scenarios in which a pair can be asked again and a run is short, and one of a judge that
-changes."""
-BROKEN = ("not transitive", "bias drifts")
-"""Scenarios in which `anytime` promises nothing."""
+    if scenario.protocol == "stochastic" and scenario.n_items <= 30 and not scenario.parallel
+}
+"""The scenarios in which a pair can be asked again and a run is short."""
+LEVEL = 0.95
+"""Certainty at which `posterior` stops; `anytime` errs in at most the rest."""
+LOOKED_EVERY = 64
+"""Verdicts between looks (count)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,24 +61,18 @@ class ArenaStops(MapPrior, Sweep):
         "verdicts": "verdicts",
         **dict.fromkeys(("stopped", "wrong_quality", "wrong_preference"), "share of runs"),
     }
-    panel_size = {"width": 5.6, "height": 5.5, "below": {"ncols": 3, "fontsize": 9}}
+    panel_size = {"width": 6.0, "height": 6.5}
 
     pools: int = 1000
     scenario: Annotated[tuple[str, ...], partial(check_listed, known=[*STOPPED])] = (*STOPPED,)
     """Scenarios, by name."""
     budget: int = 4096
     """Most verdicts of a run (count), a multiple of 64."""
-    level: Annotated[float, check_between] = 0.95
-    """Certainty at which `posterior` stops; `anytime` errs in at most the rest."""
-    zone: NotNegative = ZONE
-    """Logits within which items count as equally right."""
-    looked_every: int = 64
-    """Verdicts between looks (count)."""
 
     def check(self):
         super().check()
-        if self.budget % self.looked_every or self.looked_every % 8:
-            raise ValueError("budget must be a multiple of looked_every, and that of 8")
+        if self.budget < 1 or self.budget % LOOKED_EVERY:
+            raise ValueError(f"budget must be a multiple of {LOOKED_EVERY}, got {self.budget}")
 
     def groups(self):
         programs: dict[Any, Any] = {}
@@ -105,41 +94,36 @@ class ArenaStops(MapPrior, Sweep):
         pool, preference, _ = drawn(scenario, key, condition)
         if stop == "anytime":  # the pivot is the last of the judge's own top k
             condition = condition | {"aware": jnp.zeros(())}
-            loop = dataclasses.replace(loop, rule=pivot_of(self.zone))
+            loop = dataclasses.replace(loop, rule=pivot_of(ZONE))
         task = task_of(pool, jax.nn.sigmoid(preference), condition, self.prior)
-        blocks = self.looked_every // loop.refit_every
-        x = pool.design.covariates[:, 0]
-        drift = condition["drift"] / 1000 * (x[:, None] - x)  # logits a verdict
+        blocks = LOOKED_EVERY // loop.refit_every
         quality = condition["discrimination"] * pool.design.of_items(pool.quality)  # in logits
 
-        def one_look(carry, before):
+        def one_look(carry, _):
             state, evidence = carry
-            now = preference + before * drift
-            asking = dataclasses.replace(task, answers=jax.nn.sigmoid(now))
-            state, asked = jax.lax.scan(lambda s, _: step(s, asking, loop), state, length=blocks)
+            state, asked = jax.lax.scan(lambda s, _: step(s, task, loop), state, length=blocks)
             asked = jax.tree.map(jnp.ravel, asked)
             if stop == "anytime":
-                alpha = 1 - self.level
-                evidence = anytime.add_verdicts(evidence, asked, zone=self.zone, alpha=alpha)
+                evidence = anytime.add_verdicts(evidence, asked, zone=ZONE, alpha=1 - LEVEL)
                 top, sure = anytime.shown_top_set(evidence, loop.k)
             else:
                 view: Any = look(state, task, loop)
                 top = view.design.of_items(top_set(view))
-                sure = certainty(view, self.zone) >= self.level
-            better = (now - now.T) / 2  # without the position: the mean of both orders
+                sure = certainty(view, ZONE) >= LEVEL
             across = top[:, None] & ~top
-            wrong = (across & (quality - quality[:, None] >= self.zone)).any()
-            against = (across & (self.zone <= better.T)).any()
+            wrong = (across & (quality - quality[:, None] >= ZONE)).any()
+            against = (across & (better.T >= ZONE)).any()
             return (state, evidence), (sure, wrong, against, state.status)
 
+        better = (preference - preference.T) / 2  # without the position: the mean of both orders
         none = anytime.Evidence.none(scenario.n_items, task.design.dtype)
         start = init(stream(key, "acquisition"), task, loop), none
-        before = jnp.arange(0, self.budget, self.looked_every, dtype=preference.dtype)
-        _, (sure, wrong, against, status) = jax.lax.scan(one_look, start, before)
+        looks = self.budget // LOOKED_EVERY
+        _, (sure, wrong, against, status) = jax.lax.scan(one_look, start, length=looks)
         stopped, at = sure.any(), sure.argmax()
         return {
             "stopped": stopped * 1.0,
-            "verdicts": jnp.where(stopped, (at + 1.0) * self.looked_every, self.budget),
+            "verdicts": jnp.where(stopped, (at + 1.0) * LOOKED_EVERY, self.budget),
             "wrong_quality": (stopped & wrong[at]) * 1.0,
             "wrong_preference": (stopped & against[at]) * 1.0,
             "status": status.max(),
@@ -153,50 +137,39 @@ class ArenaStops(MapPrior, Sweep):
             t.shares("wrong", wrong, of=of)
             t.shares("wrong_stops", wrong.where(ds["stopped"] > 0), of=of)
 
-    def answer(self, table):
-        said = []
-        for stop, (_, of) in STOPS.items():
-            wrong = where(table, quantity="wrong", stop=stop, of=of)
-            if stop == "anytime":
-                wrong = wrong[~wrong.scenario.isin(BROKEN)]
-            if wrong.empty:
-                continue
-            worst = wrong.loc[wrong.estimate.idxmax()]
-            said.append(
-                f"{stop} ends at most {worst.estimate:.3f} of runs with a wrong top k by {of} "
-                f"({worst.scenario})"
-            )
-        return "; ".join(said)
-
     def panels(self, table):
-        def panel(quantity: str, axis: str, title: str, *lines: tuple[Any, ...]) -> Panel:
-            style = {"style": {"fmt": "o"}, "joined": False}
-            return Panel(
-                "scenario",
-                {"quantity": quantity},
-                [Line(at, *named, shift=shift, **style) for at, *named, shift in lines],
-                ("", axis, title),
-                names=list(self.scenario),
-                name_style={"rotation": 45, "ha": "right", "fontsize": 8},
-            )
+        def panel(quantity: str, axis: str, title: str, lines: list[Line], legend: int) -> Panel:
+            at, labels = {"quantity": quantity}, (axis, "", title)
+            names = list(self.scenario)
+            return Panel("scenario", at, lines, labels, names=names, down=True, legend=legend)
 
-        sure, tests = ({"stop": stop} for stop in STOPS)
-        quality, preference = ({"of": of} for of in ("quality", "preference"))
+        def line(label: str, colour: str, shift: float, **where: str) -> Line:
+            return Line(where, label, colour, joined=False, shift=shift)
+
+        wrong = [
+            line("by certainty; of quality", "blue", -0.2, stop="posterior", of="quality"),
+            line("by tests; of quality", "orange", 0.0, stop="anytime", of="quality"),
+            line("by tests; of preference", "vermilion", 0.2, stop="anytime", of="preference"),
+        ]
+        verdicts = [
+            line("by certainty", "blue", -0.1, stop="posterior"),
+            line("by tests", "vermilion", 0.1, stop="anytime"),
+        ]
+        never = f"verdicts, mean, at most {self.budget} (bars: 95 %)"
         return [
             panel(
                 "wrong",
                 "share of runs that end with a wrong top k (bars: 95 %)",
                 "Tests are hardly ever wrong about what\nthe judge prefers, and often never stop",
-                (sure | quality, "by certainty; wrong about quality", "blue", -0.15),
-                (tests | quality, "by tests; wrong about quality", "orange", 0.0),
-                (tests | preference, "by tests; wrong about preference", "vermilion", 0.15),
+                wrong,
+                9,
             ),
             panel(
                 "verdicts",
-                f"verdicts, mean ({self.budget} where a run never stops; bars: 95 %)",
-                "Tests (red) take more verdicts than\ncertainty, except on 'ten answers'",
-                (sure, "_", "blue", -0.1),
-                (tests, "_", "vermilion", 0.1),
+                never,
+                "Tests take more verdicts than\ncertainty, except for 'ten answers'",
+                verdicts,
+                9,
             ),
         ]
 

@@ -25,7 +25,7 @@ from jaxtyping import Array, Float
 
 from jbt import stats
 from jbt.estimators.prediction_powered import prediction_powered
-from jbt.experiments.declare import Double, Group, NotNegative, Sweep, check_increasing
+from jbt.experiments.declare import Double, Group, Sweep
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import Line, Panel
 from jbt.own.leaderboards.intervals import LEVEL
@@ -62,17 +62,11 @@ JUDGES: dict[str, dict[str, float]] = {
 """Judge -> what differs from a fair one."""
 OF_MODELS = ("estimate", "win_rate", "win_variance", "degrees", "rare")
 """Metrics of each estimator and model."""
-NAMES = (
-    "fair judge",
-    "prefers\nlength",
-    "prefers\nlength, sees\nlittle quality",
-    "prefers length,\nof good models\nmore",
-    "favours\none model",
-    "labels prefer\nlength too",
-    "prefers length,\nmany ties",
-    "prefers length,\nclear pairs\nlabelled",
-)
-"""Of the judges in the figure."""
+N_MODELS = 6
+"""Models of a study (count)."""
+SD, SD_ANSWERS = 1.0, 1.0
+"""Standard deviations of quality between models, and of an answer's quality about its model's
+(logits)."""
 SHOWN = {
     ("naive", False): ("naive", "orange", "o"),
     ("bias_aware", False): ("corrected for length", "blue", "o"),
@@ -91,7 +85,7 @@ class Baselines(MapPrior, Sweep):
     columns = ("judge", "estimator", "n_anchors")
     index = "judge"
     presets = {
-        "smoke": {"pools": 8, "n_prompts": 20, "n_anchors": (30,)},
+        "smoke": {"pools": 8, "n_prompts": 20, "n_anchors": 30},
         "paper": {"pools": 30},
     }
     units = {
@@ -105,49 +99,37 @@ class Baselines(MapPrior, Sweep):
         "rare": "bool",
         "truth": "1 (share)",
     }
-    panel_size = {"n_columns": 1, "width": 9.2, "height": 3.4, "below": {"fontsize": 9}}
+    panel_size = {"height": 4.6, "below": {"ncols": 5, "fontsize": 9}}
 
     pools: int = 128
     """Studies simulated at every condition (count)."""
     n_prompts: Annotated[int, partial(check_count, least=10)] = 50
     """Prompts of a study (count)."""
-    n_models: Annotated[int, partial(check_count, least=3)] = 6
-    """Models of a study (count)."""
-    sd: float = 1.0
-    """Standard deviation of quality between models (logits)."""
-    sd_answers: NotNegative = 1.0
-    """Standard deviation of an answer's quality about its model's (logits)."""
-    n_anchors: tuple[int, ...] = (50, 200)
-    """Labelled pairs (count), increasing."""
+    n_anchors: Annotated[int, check_count] = 200
+    """Labelled pairs (count); all, if there are no more."""
     dtype: Double = "float64"
     """Precision of the fits."""
-
-    def check(self):
-        super().check()
-        n_pairs = self.n_prompts * self.n_models * (self.n_models - 1) // 2
-        check_increasing("n_anchors", self.n_anchors, least=1, most=n_pairs)
 
     @property
     def methods(self) -> list[tuple[str, int]]:
         """The estimators with their number of labels."""
-        with_labels = [(name, n) for n in self.n_anchors for name in ("labels", "ppi")]
-        judge_alone = [(name, 0) for name in FITS]
-        return [*judge_alone, ("judge_aware", self.n_anchors[-1]), *with_labels]
+        with_labels = [(name, self.n_anchors) for name in ("judge_aware", "labels", "ppi")]
+        return [*((name, 0) for name in FITS), *with_labels]
 
     def groups(self):
         judges = [PLAIN | changes for changes in JUDGES.values()]
         conditions = {name: np.array([judge[name] for judge in judges]) for name in PLAIN}
-        content = {"content": range(self.n_models)}
+        content = {"content": range(N_MODELS)}
         of_models = {"method": range(len(self.methods)), **content}
         axes = {**dict.fromkeys(OF_MODELS, of_models), "truth": content}
-        sizes = {"n_items": self.n_models, "pools": self.pools, "axes": axes, "fits": 100}
+        sizes = {"n_items": N_MODELS, "pools": self.pools, "axes": axes, "fits": 100}
         return [Group("studies", self.experiment, conditions, {"judge": list(JUDGES)}, **sizes)]
 
     def experiment(self, key, condition):
         """One study, all estimators."""
         panel = {n: jnp.append(condition[n], jnp.asarray(v)) for n, v in OTHERS.items()}
-        judges, m = {**condition, **panel}, self.n_models
-        study = draw(key, m, self.n_prompts, self.sd, self.sd_answers, judges)
+        judges, m = {**condition, **panel}, N_MODELS
+        study = draw(key, m, self.n_prompts, SD, SD_ANSWERS, judges)
         rows, statuses = [], {}
         for name, n in self.methods:
             if name not in FITS:
@@ -185,7 +167,7 @@ class Baselines(MapPrior, Sweep):
     def panels(self, table):
         lines = []
         for i, ((name, labelled), (label, colour, marker)) in enumerate(SHOWN.items()):
-            at = {"estimator": name, "n_anchors": self.n_anchors[-1] if labelled else 0}
+            at = {"estimator": name, "n_anchors": self.n_anchors if labelled else 0}
             shift = 0.12 * (i - (len(SHOWN) - 1) / 2)
             lines.append(Line(at, label, colour, {"fmt": marker}, joined=False, shift=shift))
 
@@ -194,24 +176,23 @@ class Baselines(MapPrior, Sweep):
                 "judge",
                 {"quantity": quantity},
                 lines,
-                ("", f"{axis}\n(bars: 95 %)", title),
-                names=dict(zip(JUDGES, NAMES, strict=True)),
-                name_style={"fontsize": 9},
+                (f"{axis} (bars: 95 %)", "", title),
+                names=list(JUDGES),
+                down=True,
                 level=level,
                 level_style="--",
-                after=lambda ax: ax.grid(axis="y", alpha=0.3),
             )
 
         return [
             panel(
                 "tau",
-                "Kendall's tau with\nthe true ranking",
-                "Correction for length ranks well where length is the only bias",
+                "Kendall's tau with the true ranking",
+                "Correction for length ranks well\nwhere length is the only bias",
             ),
             panel(
                 "coverage",
-                "share of 95 % intervals\nthat hold the win rate",
-                "Prediction-powered intervals hold unless clear pairs were chosen for labels",
+                "95 % intervals that hold the win rate",
+                "Prediction-powered intervals hold unless\nclear pairs were chosen for labels",
                 LEVEL,
             ),
         ]

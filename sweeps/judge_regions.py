@@ -28,7 +28,7 @@ from jaxtyping import Array, Key
 
 from jbt import twins
 from jbt.acquisition import Loop, reports, run
-from jbt.acquisition.rules import DEFAULT_RULES
+from jbt.acquisition.rules import DEFAULT_RULES, families
 from jbt.acquisition.task import PROTOCOLS
 from jbt.experiments.declare import Group, check_increasing, check_listed
 from jbt.experiments.labelled_arrays import SEEDS, where
@@ -45,11 +45,12 @@ from jbt.types import Prior, check_count, check_word
 from ._shared.active import (
     PAPER,
     REFERENCE,
+    TEST_BUDGET,
     RunSettings,
-    allocation,
     check_rules,
     check_runs,
     recall_at,
+    share_at_boundary,
     shared,
     task_of,
     variant_of,
@@ -63,9 +64,8 @@ FULL = ("naive", "bias_aware")
 """Fits of every verdict, in the rule's column."""
 TWO, NAIVE = (REFERENCE, "random"), "naive_model_"
 """Rules that are also run with the naive model, and what their names begin with there."""
-PAPERS_RULES = ("top_k_aware", "thompson", "lucb", "global_uncertainty", "round_robin", "random")
 ROWS = {
-    **{rule: rule_name(rule) for rule in PAPERS_RULES},
+    **{rule: rule_name(rule) for rule in (REFERENCE, *families()["baselines"])},
     "naive": "all verdicts, not corrected",
     "bias_aware": "all verdicts, corrected",
 }
@@ -87,7 +87,6 @@ class JudgeRegions(RunSettings):
             "rule": TWO,
             "budget": (16, 40),
             "n_large": 0,
-            "two_by_two": False,
         },
         "paper": PAPER | {"n_seeds": 6},
     }
@@ -111,8 +110,6 @@ class JudgeRegions(RunSettings):
     protocol: Annotated[str, partial(check_word, allowed=PROTOCOLS)] = "frozen"
     """frozen: each ordered pair has one verdict, the likelier. stochastic: every query draws one,
     and fits of all verdicts are left out."""
-    two_by_two: bool = True
-    """Whether top_k_aware and random, if both are run, are also run with the naive model."""
     n_large: Annotated[int, partial(check_count, least=0)] = 200
     """Pools of 100 items of one judge, Llama (count); 0 for none."""
 
@@ -133,7 +130,7 @@ class JudgeRegions(RunSettings):
     @property
     def two(self) -> tuple[str, ...]:
         """Rules that are also run with the naive model."""
-        return TWO if self.two_by_two and set(TWO) <= set(self.rule) else ()
+        return TWO if set(TWO) <= set(self.rule) else ()
 
     @property
     def sizes(self) -> list[tuple[int, int, int]]:
@@ -160,7 +157,7 @@ class JudgeRegions(RunSettings):
         def of_seed(seed: Array) -> tuple[Array, Array, Array]:
             run_key = jax.random.fold_in(stream(key, "acquisition"), seed)
             trace = run(run_key, task, loop, self.budget)
-            share = allocation(self.budget, K, trace.queries, pool.quality)[:, 0]
+            share = share_at_boundary(self.budget, K, trace.queries, pool.quality)
             recall = recall_at(self.budget, trace, self.refit_every)
             return jnp.append(recall, jnp.nan), jnp.append(share, jnp.nan), trace.status.max()
 
@@ -251,22 +248,15 @@ class JudgeRegions(RunSettings):
 
     # --- what is shown
 
-    @property
-    def shown(self) -> list[int]:
-        """Budgets that are printed and drawn."""
-        return [120 if 120 in self.budget else self.budget[-1], ALL]
-
     def headline(self, table):
-        """Rows to print: the first member's at one budget, and the ranges."""
-        here = table.budget.isna() | table.budget.isin(self.shown)
-        return table[here & (table.member.isna() | (table.member == 0))]
+        """Rows to print: the first member's, and the ranges."""
+        return table[table.member.isna() | (table.member == 0)]
 
     def panels(self, table):
         """Recall of every member in a row for each rule of the paper, and the paper's: of the first
         judge and the last."""
-        recall = where(table, quantity="recall", budget=self.shown, k=K, rule=list(ROWS))
-        x = f"recall of the top {K} after {self.shown[0]} verdicts, or all"
-
+        budget = TEST_BUDGET if TEST_BUDGET in self.budget else self.budget[-1]
+        x = f"recall of the top {K} after {budget} verdicts, or all"
         allowed, best = "judge that the paper's other numbers allow", {"member": 0}
         lines = [
             Line({}, allowed, "C7", marker="|", column="estimate"),
@@ -276,12 +266,11 @@ class JudgeRegions(RunSettings):
         return [
             Panel(
                 "rule",
-                {"judge": judge},
+                {"quantity": "recall", "judge": judge, "budget": [budget, ALL], "k": K},
                 lines,
-                (x, "", title(where(table, judge=judge), judge)),
+                (x, "", PUBLISHED[judge].model),
                 names=ROWS,
                 down=True,
-                table=recall,
             )
             for judge in dict.fromkeys((self.judge[0], self.judge[-1]))
         ]
@@ -292,8 +281,7 @@ SWEEP = JudgeRegions
 
 def ranges(rows: pd.DataFrame, t: Table) -> None:
     """Add, for each judge, the least and the largest mean over the members of its region, and how
-    many of them agree with the paper's number; with its whole table of rules, in a row without a
-    rule."""
+    many of them agree with the paper's whole table of rules, in a row without a rule."""
     same = ["judge", "quantity", "rule", "budget", "n_items", "k"]
     for (judge, quantity, *place), of in rows.groupby(same, sort=False, dropna=False):
         setting: dict[str, Any] = dict(zip(same[2:], place, strict=True)) | {"judge": judge}
@@ -301,24 +289,11 @@ def ranges(rows: pd.DataFrame, t: Table) -> None:
             row = of.iloc[at]
             ends = (row.ci_low, row.ci_high)
             t.add(f"{quantity}_{name}", row.estimate, ends, int(row.n_pools), beside="", **setting)
-        if of.paper.notna().any():
-            agree = float((of.consistent != "no").sum())
-            t.add(f"{quantity}_members_consistent", agree, **setting)
     of_rules = rows.quantity.isin(["recall", "delta"]) & ~rows.rule.isin(FULL)
     for judge, of in rows[of_rules & rows.paper.notna()].groupby("judge", sort=False):
         good = of.groupby("member").consistent.agg(lambda v: (v != "no").all())
         t.add("members_consistent_with_rules", float(good.sum()), judge=judge)
         t.add("members", float(len(good)), judge=judge)
-
-
-def title(rows: pd.DataFrame, judge: str) -> str:
-    """The judge, and how many of its members the paper's table of rules does not contradict."""
-    counts = where(rows, quantity=["members_consistent_with_rules", "members"]).estimate
-    model = PUBLISHED[judge].model
-    if counts.empty:
-        return model
-    agree, n = counts.astype(int)
-    return f"{model}: {agree} of {n} judges have\nthe paper's whole table of rules"
 
 
 if __name__ == "__main__":

@@ -5,8 +5,7 @@ rendered twice, and the same verdicts analysed with a quality for each rendering
 each content (paired); in `sweeps.partial_pairing` only some contents are rendered twice. Also a
 negative control of the paper: Eq. 3 without centring.
 
-All judges see the same pools of one size, as in the paper; replicates share them. With --pool
-statement_bank contents are made of the statements of the paper's benchmark, and judges are twins.
+All judges see the same pools of one size, as in the paper; replicates share them.
 """
 
 from __future__ import annotations
@@ -19,17 +18,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, Key
+from jaxtyping import Array, Int
 
-from jbt import estimators, identifiability, quick_compilation, runtime, twins
-from jbt.experiments.declare import (
-    Double,
-    Group,
-    NotNegative,
-    Sweep,
-    check_increasing,
-    check_listed,
-)
+from jbt import estimators, identifiability, quick_compilation, runtime
+from jbt.experiments.declare import Double, Group, Sweep, check_increasing, check_listed
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import CYCLE, Line, Panel
 from jbt.identifiability import BiasEstimate, NullSpace
@@ -37,7 +29,6 @@ from jbt.simulation import judges, pairs, pools, theory
 from jbt.simulation.simulate import stream
 from jbt.types import Comparisons, Design, Fit, Judge, Pool, Prior, Status
 
-from ._shared.judge import BANK
 from ._shared.scenario import VaryingBias
 
 if TYPE_CHECKING:
@@ -50,8 +41,15 @@ if TYPE_CHECKING:
 DESIGNS: tuple[Literal["unpaired", "paired"], ...] = ("unpaired", "paired")
 BASE_SIZE = 15
 """Contents of the paper's main paired study, which has more pools than other sizes."""
+SD, PAIR_NOISE = 1.2, 0.5
+"""Standard deviations of quality, and of a judge's preference for a pair beyond quality and bias,
+which counts where it gives the likelier verdict (logits)."""
 LAM, LAM_B = 1.0, 0.1
 """The paper's prior."""
+OF_LAM, OF_LAM_B = (0.2, 1.0, 5.0), (0.1, 1.0, 2.0)
+"""Prior precisions of quality, and of c and kappa, whose MAPs are compared (1/logit^2)."""
+PRIORS = [(LAM, LAM_B), *((lam, LAM_B) for lam in OF_LAM), *((LAM, lam_b) for lam_b in OF_LAM_B)]
+"""(lam, lam_b) of each MAP: the paper's, then each list with the other at the paper's."""
 SHIFT = 2
 """Points of the grid over c_map +- 1 that make up 0.5, by which the paper moves c."""
 FACTOR = 5.0
@@ -69,17 +67,11 @@ COLUMNS = (
     "rho",
     "model",
 )
-MEANS = (
-    "profile_range_mle_centred",
-    "profile_drop",
-    "c_mle",
-    "c_interval_width",
-    "rank",
-    "n_columns",
-)
+MEANS = ("profile_range_mle_centred", "profile_drop", "rank", "n_columns")
 """Metrics of each design whose means the table has."""
 WHAT_C_COSTS = (
     *MEANS,
+    "c_mle",
     "profile_range",
     "c_uncentred",
     "c_uncentred_first",
@@ -130,56 +122,16 @@ class Paired(Profiled):
         40,
     )
     """Contents of a pool, all rendered twice (count)."""
-    pool: Literal["gaussian", "statement_bank"] = "gaussian"
-    """Contents. gaussian: normal qualities, and judges with the paper's estimates as true values.
-    statement_bank: one of six fully correct, as 5 of 30 in the paper's benchmark, and twins of the
-    judges (`jbt.twins`)."""
     oracle: Literal["draw", "argmax"] = "draw"
     """draw: each verdict is drawn once. argmax: the likelier verdict, as of open-weight judges at
     temperature 0, by logits with a preference for the pair added."""
-    pair_noise: NotNegative = 0.5
-    """Standard deviation of that preference (logits); without effect on drawn verdicts. Twins have
-    their own."""
-    lam: Annotated[tuple[float, ...], partial(check_increasing, needed=LAM)] = (
-        0.2,
-        1.0,
-        5.0,
-    )
-    """Prior precisions of quality whose MAPs are compared, 1 among them (1/logit^2)."""
-    lam_b: Annotated[tuple[float, ...], partial(check_increasing, needed=LAM_B)] = (
-        0.1,
-        1.0,
-        2.0,
-    )
-    """Prior precisions of c and kappa whose MAPs are compared, 0.1 among them (1/logit^2)."""
-    sd: float = 1.2
-    """Standard deviation of quality (logits)."""
-
-    def check(self):
-        super().check()
-        for name in ("sd", "pair_noise"):
-            if self.pool == BANK and getattr(self, name) != getattr(Paired, name):
-                raise ValueError(f"{name} has no effect with --pool {BANK}: twins have their own")
-
-    @property
-    def priors(self) -> list[tuple[float, float]]:
-        """(lam, lam_b) of each MAP: the paper's, then each list with the other at the paper's."""
-        others = [*((lam, LAM_B) for lam in self.lam), *((LAM, b) for b in self.lam_b)]
-        return [(LAM, LAM_B), *others]
-
-    def drawn(self, key: Key[Array, ""], n_contents: int) -> Pool:
-        """A pool of contents, all rendered twice."""
-        if self.pool != BANK:
-            return pools.paired(key, n_contents, sd=self.sd)
-        return pools.in_both_forms(pools.statement_bank(key, n_contents, max(1, n_contents // 6)))
 
     def experiment(self, key, condition, *, n_contents):
         """Every ordered pair of 2 M items judged once, the same verdicts analysed twice."""
-        pool = self.drawn(stream(key, "pool"), n_contents)
+        pool = pools.paired(stream(key, "pool"), n_contents, sd=SD)
         judge, draw = judges.of_condition(condition), stream(key, "verdicts")
         if self.oracle == "argmax":
-            noise = condition["pair_noise"]
-            oracle = judges.frozen_argmax(draw, pool, judge, pair_noise=noise)
+            oracle = judges.frozen_argmax(draw, pool, judge, pair_noise=PAIR_NOISE)
         else:
             oracle = judges.frozen_draw(draw, pool, judge)
         comparisons = judges.reveal(oracle, pairs.every_pair(pool))
@@ -192,7 +144,7 @@ class Paired(Profiled):
         def of_prior(prior: Array) -> Fit:
             return estimators.bias_aware(comparisons, design, Prior(prior[0], prior[1]))
 
-        fits = jax.vmap(of_prior)(jnp.asarray(self.priors))
+        fits = jax.vmap(of_prior)(jnp.asarray(PRIORS))
         c = fits.parameters.c[:, 0]
         estimate = identifiability.estimate_bias(comparisons, design)
         exists = estimate.status == Status.CONVERGED
@@ -218,34 +170,24 @@ class Paired(Profiled):
             "c_uncentred_first": uncentred(phi - phi[0]),
             "c_mle": estimate.c,
             "mle": estimate.status,
-            "c_interval_width": estimate.high - estimate.low,
             "rank": identifiability.rank(design, comparisons.shown),
             "n_columns": jnp.asarray(design.content_mask().sum() + design.n_covariates + 1),
             "status_map": fits.status.max(),
             "status_profile": profile.status.max(),
         }
 
-    def conditions(self) -> dict[str, np.ndarray]:
-        """The judges."""
-        n = len(self.judge)
-        if self.pool == BANK:
-            oracle = {"draw": "draws"}.get(self.oracle, self.oracle)
-            of_twins = twins.conditions([twins.twin(name, oracle=oracle) for name in self.judge])
-            return of_twins | {"interaction": np.full(n, self.interaction)}
-        of_judges = judges.conditions([self.growing(judges.OPEN[name]) for name in self.judge])
-        return of_judges | {"pair_noise": np.full(n, self.pair_noise)}
-
     def groups(self):
         design = {"design": DESIGNS}
         # Numbered, because the paper's prior occurs three times.
-        names = [f"{i}: lam {a:g}, lam_b {b:g}" for i, (a, b) in enumerate(self.priors)]
+        names = [f"{i}: lam {a:g}, lam_b {b:g}" for i, (a, b) in enumerate(PRIORS)]
         axes = dict.fromkeys(WHAT_C_COSTS, design) | {"c_map": design | {"prior": names}}
+        conditions = judges.conditions([self.growing(judges.OPEN[name]) for name in self.judge])
         n_others = self.pools if self.pools_other_sizes is None else self.pools_other_sizes
         return [
             Group(
                 f"size-{n}",
                 partial(self.experiment, n_contents=n),
-                self.conditions(),
+                conditions,
                 {"judge": self.judge, "n_contents": [n] * len(self.judge)},
                 2 * n,
                 self.pools if n == BASE_SIZE else n_others,
@@ -292,14 +234,13 @@ class Paired(Profiled):
         t.means("c_uncentred_ratio", ratio, **paper, **size)
         beyond = ((first < 1 / FACTOR) | (first > FACTOR)).astype(float)
         t.shares("c_uncentred_beyond_5", beyond, **paper, **size)
-        for i, lam in enumerate(self.lam, start=1):
+        for i, lam in enumerate(OF_LAM, start=1):
             at = c.isel(prior=i, drop=True)
             # Only the paired design has an estimate without a prior.
             away = (at - part["c_mle"]).sel(design=["paired"])
             add("c_map", at, lam=lam, lam_b=LAM_B)
-            add("c_map_minus_mle", away, lam=lam, lam_b=LAM_B)
             add("c_map_minus_mle_absolute", abs(away), lam=lam, lam_b=LAM_B)
-        end = 1 + len(self.lam)
+        end = 1 + len(OF_LAM)
         of_lam, of_lam_b = (
             c.isel(prior=varied).reduce(np.ptp, "prior")
             for varied in (slice(1, end), slice(end, None))
@@ -313,10 +254,7 @@ class Paired(Profiled):
 
     def headline(self, table):
         """Rows beside the paper's numbers, and those over all judges."""
-        everyone = table.quantity.str.match(
-            "profile_range(_max)?$|rank$|n_columns$|c_map_minus_mle_absolute$|c_sensitivity"
-        ) & (table.judge == "all")
-        return table[everyone | table.paper.notna()]
+        return table[(table.judge == "all") | table.paper.notna()]
 
     def panels(self, table):
         named = list(self.judge)
@@ -330,7 +268,7 @@ class Paired(Profiled):
                 lines=[
                     Line(paired, "paired: one quality a content", "blue", {"marker": "o"}),
                     Line(unpaired, "unpaired: one for each version", "vermilion", {"marker": "o"}),
-                    Line(paired, "the paper", "blue", marker="x"),
+                    Line(paired, "the paper", "black", marker="x"),
                 ],
                 labels=(
                     "contents, each shown in two versions",
@@ -340,21 +278,18 @@ class Paired(Profiled):
                 legend=9,
             ),
             Panel(
-                "lam",
-                {"quantity": "c_map_minus_mle", "n_contents": max(self.n_contents)},
+                "n_contents",
+                {"judge": judge, "quantity": "c_map_minus_mle_absolute"},
                 [
-                    Line({"judge": judge}, judges.PUBLISHED[judge].model, colour, {"marker": "o"})
-                    for judge, colour in zip(self.judge, CYCLE, strict=False)
+                    Line({"lam": lam}, rf"$\lambda$ = {lam:g}", colour, {"marker": "o"})
+                    for lam, colour in zip(OF_LAM, CYCLE, strict=False)
                 ],
                 (
-                    r"prior precision of quality, $\lambda$ (1/logit$^2$)",
-                    "c with the prior minus c without (logits)",
+                    "contents, each shown in two versions",
+                    "distance of c with the prior\nfrom c without (logits)",
                     "A strong prior still moves the paired c\n(bands: 95 % over pools)",
                 ),
-                log="x",
-                ticks={"x": self.lam},
-                level=0.0,
-                legend={"fontsize": 9, "loc": "lower left"},
+                legend=9,
             ),
         ]
 
@@ -436,15 +371,15 @@ def frame(analyses: Mapping[str, Analysis]) -> pd.DataFrame:
 
     rows = []
     for name, a in analyses.items():
-        known = int(a.estimate.status) == Status.CONVERGED
-        ends = {"c, without": a.estimate.c, "low": a.estimate.low, "high": a.estimate.high}
         rows.append(
             {
                 "design": name,
                 "null directions": "; ".join(a.directions.names),
                 "fall of log-likelihood": float(np.ptp(a.below)),
                 "c, by the prior": a.c_map,
-                **{end: float(value) if known else np.nan for end, value in ends.items()},
+                "c, without": float(a.estimate.c),
+                "low": float(a.estimate.low),
+                "high": float(a.estimate.high),
             }
         )
     return pd.DataFrame(rows)

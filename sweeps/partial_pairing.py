@@ -18,18 +18,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from jbt import estimators, identifiability, stats
-from jbt.experiments.declare import Group, cases, check_increasing, check_listed, check_top
+from jbt.experiments.declare import Double, Group, Sweep, cases, check_increasing, check_top
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import CYCLE, RHO_LABEL, Line, Panel
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import stream
-from jbt.types import Judge, Prior, Status, check_count, check_positive
+from jbt.types import Judge, Prior, Status, check_count
 
-from .paired import COLUMNS, LAM, LAM_B, Profiled
+from .paired import COLUMNS, LAM, LAM_B
 
 MODELS = ("naive", "bias_aware", "measured")
 """measured: c by maximum likelihood, or by MAP where none exists, then quality given that c."""
+BIAS, SD = 1.0, 1.2
+"""True bias c* (logits per unit) and standard deviation of quality (logits)."""
+HALF_WIDTH = 0.2
+"""Wanted half-width of the interval of c (logits per unit)."""
 SURE = 0.95
 """Share of pools in which the MLE of c must exist for a design to count as identifying c."""
 CHOICES = {
@@ -51,7 +55,7 @@ class Cell(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartialPairing(Profiled):
+class PartialPairing(Sweep):
     """How well the bias is known when some contents are rendered twice, and what that is worth."""
 
     name, columns = "partial_pairing", COLUMNS
@@ -60,7 +64,7 @@ class PartialPairing(Profiled):
             "pools": 8,
             "n_contents": 8,
             "k": 2,
-            "n_twice": (),
+            "n_twice": (2, 8),
             "budget": (240,),
             "recall_n_twice": (8,),
             "rho": (0.0, 0.8),
@@ -71,16 +75,17 @@ class PartialPairing(Profiled):
         "covered": "1 if the interval holds c*",
     }
 
+    pools: int = 200
+    dtype: Double = "float64"
+    """Precision; the likelihood of c needs float64."""
     n_contents: Annotated[int, partial(check_count, least=2)] = 30
     """Contents of a pool of which only some are rendered twice (count)."""
     n_twice: tuple[int, ...] = (1, 3, 6, 10, 15, 20, 30)
-    """Contents rendered twice, for the interval of c (count); an empty list skips this part."""
-    comparisons: tuple[str, ...] = tuple(pairs.WITHIN_SHARE)
-    """Choices of comparisons for the interval of c."""
+    """Contents rendered twice, for the interval of c (count)."""
     budget: Annotated[tuple[int, ...], partial(check_increasing, least=1)] = (870, 3480)
     """Verdicts spent on a pool (count), each a fresh draw: pairs may be asked again."""
     recall_n_twice: tuple[int, ...] = (3, 12, 30)
-    """Contents rendered twice, for recall (count), beside none; an empty list skips this part."""
+    """Contents rendered twice, for recall (count), beside none."""
     rho: Annotated[tuple[float, ...], partial(check_increasing, length=2)] = (
         0.0,
         0.3,
@@ -91,33 +96,21 @@ class PartialPairing(Profiled):
         0.9,
     )
     """Correlations of quality and covariate, for recall; increasing."""
-    bias: float = 1.0
-    """True bias c* (logits per unit)."""
-    position: float = 0.0
-    """True position bias kappa* (logits)."""
-    sd: float = 1.2
-    """Standard deviation of quality (logits)."""
     k: int = 5
     """Size of the top set (count)."""
-    half_width: Annotated[float, check_positive] = 0.2
-    """Wanted half-width of the interval of c (logits per unit)."""
 
     def check(self):
         super().check()
-        if not self.n_twice and not self.recall_n_twice:
-            raise ValueError("n_twice and recall_n_twice are both empty: nothing to do")
         for name in ("n_twice", "recall_n_twice"):
-            of_contents = {"least": 1, "most": self.n_contents}
-            check_increasing(name, getattr(self, name), **of_contents, length=0)
-        check_listed("comparisons", self.comparisons, list(pairs.WITHIN_SHARE))
+            check_increasing(name, getattr(self, name), least=1, most=self.n_contents)
         pools.check_rho(self.rho, "continuous")
         check_top(self.k, self.n_contents)
 
     def experiment(self, key, condition):
         """The prior-free interval of c, and recall of the contents by each of MODELS."""
         of_pool = {"n_twice": condition["n_twice"], "rho": condition["rho"]}
-        pool = pools.paired(stream(key, "pool"), self.n_contents, sd=self.sd, spread=1.0, **of_pool)
-        judge = Judge(jnp.full(1, self.bias), self.position, interaction=self.interaction)
+        pool = pools.paired(stream(key, "pool"), self.n_contents, sd=SD, spread=1.0, **of_pool)
+        judge = Judge(jnp.full(1, BIAS), 0.0)
         chosen = condition["budget"], condition["within_share"]
         shown = pairs.choose(stream(key, "comparisons"), pool, *chosen)
         probability = judges.verdict_probability(pool, judge)
@@ -131,7 +124,7 @@ class PartialPairing(Profiled):
         return {
             "mle": estimate.status,
             "c_interval_width": estimate.high - estimate.low,
-            "covered": (estimate.low <= self.bias) & (self.bias <= estimate.high),
+            "covered": (estimate.low <= BIAS) & (estimate.high >= BIAS),
             "recall": jnp.stack(recall),
             "status": jnp.stack([f.status for f in fits]).max(),
         }
@@ -139,11 +132,10 @@ class PartialPairing(Profiled):
     @property
     def designs(self) -> list[tuple[int, str]]:
         """Contents rendered twice, and comparisons, whose recall is reported."""
-        some = product(self.recall_n_twice, ("all", "mixed"))
-        return [(0, "all"), *some] if self.recall_n_twice else []
+        return [(0, "all"), *product(self.recall_n_twice, ("all", "mixed"))]
 
     def groups(self):
-        of_c = product(self.n_twice, self.comparisons, self.budget, self.rho[:1])
+        of_c = product(self.n_twice, CHOICES, self.budget, self.rho[:1])
         of_recall = product(self.designs, self.budget, self.rho)
         cells = [Cell(*cell) for cell in of_c]
         cells += [Cell(*design, budget, rho) for design, budget, rho in of_recall]
@@ -167,7 +159,7 @@ class PartialPairing(Profiled):
     def table(self, ds, t):
         same = {"judge": "default", "n_contents": self.n_contents, "protocol": "stochastic"}
         # Widths and coverage are means over the pools in which an estimate exists.
-        for comparisons, budget in product(self.comparisons, self.budget) if self.n_twice else ():
+        for comparisons, budget in product(CHOICES, self.budget):
             cell = {"comparisons": comparisons, "budget": budget, "rho": self.rho[0]}
             part, columns = where(ds, n_twice=self.n_twice, **cell), {**same, "design": "paired"}
             exists, width = part["mle"] == Status.CONVERGED, part["c_interval_width"]
@@ -175,7 +167,7 @@ class PartialPairing(Profiled):
             t.shares("c_interval_coverage", part["covered"].where(exists), **columns)
             t.shares("mle_exists", exists.astype(float), **columns)
             sure = width.where(exists.mean("pool") >= SURE).values
-            at, *interval = needed(np.array(self.n_twice), sure, 2 * self.half_width, self.seed)
+            at, *interval = needed(np.array(self.n_twice), sure, 2 * HALF_WIDTH, self.seed)
             known = int(np.isfinite(width.values).sum(1).min())
             t.add("n_twice_needed", at, interval, known, **columns, **cell)
         for budget, (m, comparisons) in product(self.budget, self.designs):
@@ -187,7 +179,7 @@ class PartialPairing(Profiled):
             for model in MODELS if m else MODELS[:2]:  # with none twice c is not identified
                 recalls = recall.sel(model=model)
                 t.means("recall", recalls, **columns)
-                if (m, model) != (0, "naive"):
+                if model == "bias_aware":
                     t.means("benefit", recalls - counting, **columns)
                 if model != "naive":
                     t.crossing(recalls - counting, **columns, **cell)
@@ -198,9 +190,7 @@ class PartialPairing(Profiled):
 
     def panels(self, table):
         most = max(self.budget)
-        widths = [
-            Line({"comparisons": name}, *CHOICES[name], scale=0.5) for name in self.comparisons
-        ]
+        widths = [Line({"comparisons": name}, *style, scale=0.5) for name, style in CHOICES.items()]
         gains = [
             Line({"n_twice": m}, f"{m or 'none'} in two lengths", colour)
             for m, colour in zip((0, *self.recall_n_twice), CYCLE, strict=False)
@@ -215,7 +205,7 @@ class PartialPairing(Profiled):
                 f"{most:,} verdicts: comparing two lengths\nof one answer measures the bias best",
             ),
             legend=9,
-            level=self.half_width,
+            level=HALF_WIDTH,
             level_style=":",
             log="xy",
             ticks={"x": self.n_twice, "y": (0.05, 0.1, 0.2, 0.5, 1.0)},
@@ -234,7 +224,7 @@ class PartialPairing(Profiled):
             sides=("helps", "hurts"),
             sides_end="left",
         )
-        return [of_widths] * bool(self.n_twice) + [of_gains] * bool(self.recall_n_twice)
+        return [of_widths, of_gains]
 
 
 def needed(n_twice: np.ndarray, width: np.ndarray, wanted: float, seed: int) -> list[float]:

@@ -10,25 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
-
-from jbt.experiments.labelled_arrays import where
-from jbt.experiments.plots import Panel
+from jbt.experiments.plots import Line, Panel
 
 from ._shared.active import PAPER, REFERENCE, SMOKE, Active
 
 DISCRIMINATION = 1.2140772217302545
 """Of a judge of our own: as many pairs are uncertain (0.2 < p < 0.8) as of the paper's judge, an
 expected share of 0.43, with all other options at their defaults."""
-SHOWN = (
-    REFERENCE,
-    "thompson",
-    "lucb",
-    "global_uncertainty",
-    "round_robin",
-    "top_k_aware_fresh",
-    "entropy_reduction_fresh",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,26 +45,16 @@ class StochasticJudge(Active):
         super().table(ds, t)
 
     def panels(self, table):
-        return [self.curves(table, refit_every) for refit_every in self.refit_every]
-
-    def curves(self, table: pd.DataFrame, refit_every: int) -> Panel:
-        """Mean recall against the budget, with the paper's."""
-        shown = {"quantity": "recall", "refit_every": refit_every}
-        paper = where(table, **shown).dropna(subset="paper")
-        budget = self.budget_of_tests
-        at = where(table, **shown, rule=REFERENCE, budget=budget)
-
-        def papers(ax):
-            ax.sharey(ax.figure.axes[0])
-            if len(paper):
-                label = "the paper's rule and judge, as printed"
-                ax.plot(paper.budget, paper.paper, "x", color="black", label=label)
-
-        title = (
-            f"Fitted again after every {refit_every} verdicts, the paper's\n"
-            f"rule finds {at.estimate.iloc[0]:.2f} of the top {self.k} by {budget} verdicts"
-        )
-        return Panel("budget", shown, self.lines(SHOWN), self.labels(title), before=papers)
+        paper = Line({"rule": REFERENCE}, "the paper's rule, as printed", "black", marker="x")
+        return [
+            Panel(
+                "budget",
+                {"quantity": "recall", "refit_every": refit_every},
+                [*self.lines(), paper],
+                self.labels(f"Fitted again after every {refit_every} verdicts"),
+            )
+            for refit_every in self.refit_every
+        ]
 
 
 SWEEP = StochasticJudge

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,15 +29,12 @@ from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, stream
 from jbt.types import Comparisons, Pool, Status
 
-from ._shared.active import recall_at, variant_of
+from ._shared.active import variant_of
 from ._shared.scenario import MapPrior
 
 N_ITEMS, K, REFIT_EVERY = 30, 5, 8
 ALL = N_ITEMS * (N_ITEMS - 1)
 """Every verdict."""
-RULES = ("top_k_aware", "entropy_reduction_fresh")
-
-
 KINDS = {"statement_bank": (0.0,), "gaussian": (0.0, 0.2, 0.4, 0.6, 0.75)}
 """Kind of pool -> its correlations of quality and covariate."""
 JUDGES = {
@@ -50,6 +46,10 @@ deviation of its preference for a pair, all in units of quality; and whether it 
 verdict, or draws it. The judge of the bank has the bias, position and pair noise, in statements,
 near which the region of the paper's first judge lies (`jbt.twins.regions`); that of Gaussian pools,
 in logits, is the judge of `sweeps.crossing`."""
+
+
+RULE = "entropy_reduction_fresh"
+"""Of the runs that choose pairs."""
 
 
 class Cell(NamedTuple):
@@ -65,17 +65,18 @@ class Cell(NamedTuple):
     design: str
 
 
-COUNTING = {"model": "naive", "rule": "all", "design": "unpaired"}
-"""Labels of the method that counts wins in every verdict, with which the others are compared."""
-SHOWN = {
+METHODS = {
     ("naive", "all", "unpaired"): ("black", "naive"),
     ("bias_aware", "all", "unpaired"): ("blue", "one bias for all answers"),
     ("local", "all", "unpaired"): ("vermilion", "one bias, verdicts near the top alone"),
     ("interaction", "all", "unpaired"): ("orange", "bias and its growth"),
     ("bias_aware", "all", "paired"): ("green", "answers in two lengths, one bias"),
-    ("bias_aware", "entropy_reduction_fresh", "paired"): ("sky", "two lengths, chosen pairs"),
+    ("bias_aware", RULE, "paired"): ("sky", "two lengths, chosen pairs"),
 }
-"""Method -> colour and label in the figure."""
+"""Model, rule and design of a method -> colour and label in the figure."""
+METHOD = ("model", "rule", "design")
+COUNTING = {"model": "naive", "rule": "all", "design": "unpaired"}
+"""Labels of the method that counts wins in every verdict, with which the others are compared."""
 TITLES = {
     "statement_bank": "One bias for all answers fails where it grows,\n"
     "answers in two lengths do not (the paper's pools)",
@@ -104,17 +105,9 @@ def verdicts_of(key: Key[Array, ""], pool: Pool, condition: Condition) -> Compar
     return judges.reveal(twins.answers(key, pool, condition), shown)
 
 
-# --- methods that see every verdict
-
-
 FITS = {"local": estimators.local, "interaction": estimators.interaction}
 """Models with a fit of their own: `local`, bias-aware and refitted to the verdicts at the boundary,
-and the MAP with an interaction."""
-ALIKE = (("naive", "bias_aware"), ("local",), ("interaction",))
-"""Models that differ in a mask, which is traced, are one program."""
-PAIRED = ("naive", "interaction")
-"""First of the models that are also given contents in both forms."""
-DESIGNS = ("unpaired", "paired")
+and the MAP with an interaction. The others differ in a mask, which is traced."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,8 +121,7 @@ class VaryingBias(MapPrior, Sweep):
             "pools": 8,
             "pool": ("statement_bank",),
             "interaction": (0.0, 0.5),
-            "budget": (16,),
-            "rule": ("top_k_aware",),
+            "budget": 16,
         },
         "paper": {"pools": 10},
     }
@@ -142,10 +134,8 @@ class VaryingBias(MapPrior, Sweep):
     """Kinds of pool."""
     interaction: Annotated[tuple[float, ...], check_increasing] = (0.0, 0.25, 0.5, 0.75, 1.0)
     """Growth gamma* of the bias with quality (logits of bias per logit of quality), increasing."""
-    budget: Annotated[tuple[int, ...], partial(check_increasing, most=ALL - 1)] = (60, 120, 200)
-    """Budgets of the adaptive rules, in verdicts."""
-    rule: Annotated[tuple[str, ...], partial(check_listed, known=RULES)] = RULES
-    """Adaptive rules."""
+    budget: int = 200
+    """Budget of the runs that choose pairs, in verdicts."""
 
     def check(self):
         super().check()
@@ -154,90 +144,75 @@ class VaryingBias(MapPrior, Sweep):
                 f"interaction must be above -1, got {self.interaction[0]:g}: at x = 1 the judge "
                 "would prefer the worse"
             )
+        if not REFIT_EVERY <= self.budget < ALL:
+            raise ValueError(f"budget must lie in {REFIT_EVERY}..{ALL - 1}, got {self.budget}")
 
     def groups(self):
-        every = [
-            *(("unpaired", models, "all") for models in ALIKE),
-            *(("paired", models, "all") for models in ALIKE if models[0] in PAIRED),
-            *((d, ("bias_aware",), r) for d in DESIGNS for r in self.rule),
-        ]
         kinds = [(kind, rho) for kind in self.pool for rho in KINDS[kind]]
         groups = []
-        for design, models, rule in every:
-            program = partial(self.experiment, design, models, rule)
+        for model, rule, design in METHODS:
+            # One program for all kinds of pool.
+            program = partial(self.experiment, design, FITS.get(model), rule)
             for kind, rho in kinds:
-                cells = [
-                    Cell(gamma, rho, model, kind, "default", rule, design)
-                    for model in models
-                    for gamma in self.interaction
-                ]
+                labels = (rho, model, kind, "default", rule, design)
+                cells = [Cell(gamma, *labels) for gamma in self.interaction]
                 conditions = cases(cells, aware=lambda cell: float(cell.model != "naive"))
                 judge = {"discrimination": 1.0, **JUDGES[kind]}
                 conditions["conditions"] |= {n: np.full(len(cells), v) for n, v in judge.items()}
                 conditions["conditions"]["kind"] = np.int32(list(DRAWN).index(kind))
                 groups.append(
                     Group(
-                        f"{kind}-{rho:g}-{design}-{'-'.join(models)}-{rule}",
+                        f"{kind}-{rho:g}-{design}-{model}-{rule}",
                         program,
                         **conditions,
                         n_items=N_ITEMS * (1 + (design == "paired")),
                         pools=self.pools,
-                        axes={"recall": {"budget": [*self.budget, ALL]}},
-                        fits=6 if rule == "all" else len(reports(self.budget, REFIT_EVERY)),
+                        fits=6 if rule == "all" else len(reports([self.budget], REFIT_EVERY)),
                     )
                 )
         return groups
 
-    def experiment(self, design, models, rule, key, condition):
+    def experiment(self, design, fit, rule, key, condition):
         """One pool and method, which only the condition's numbers tell from others of its group."""
         of_pool = stream(key, "pool"), condition
         pool = jax.lax.switch(condition["kind"], list(DRAWN.values()), *of_pool)
         pool = pools.in_both_forms(pool) if design == "paired" else pool
-        recall = jnp.full(len(self.budget) + 1, jnp.nan, jnp.float32)
         if rule == "all":
             verdicts = verdicts_of(key, pool, condition)
-            masked = partial(fit_map, variant=variant_of(condition))
-            fit = FITS.get(models[0], masked)(verdicts, pool.design, self.prior)
-            found, status = metrics.top_k_recall(fit.parameters.theta, pool.quality, K), fit.status
-            recall = recall.at[-1].set(found)
+            fit = fit or partial(fit_map, variant=variant_of(condition))
+            found = fit(verdicts, pool.design, self.prior)
+            recall = metrics.top_k_recall(found.parameters.theta, pool.quality, K)
+            status = found.status
         else:
-            at_budgets, status = self.adaptive(rule, key, pool, condition)
-            recall = recall.at[:-1].set(at_budgets)
+            task = Task.build(pool, twins.answers(key, pool, condition), prior=self.prior)
+            loop = Loop(rule, K, REFIT_EVERY, "frozen")
+            trace = run(stream(key, "acquisition"), task, loop, [self.budget])
+            recall, status = trace.recall[-1], trace.status.max()
         # What the verdicts do not identify is no failure of the fit.
         status = jnp.where(status == Status.FLAT, Status.CONVERGED, status)
         return {"recall": recall, "status": status}
 
-    def adaptive(
-        self, rule: str, key: Key[Array, ""], pool: Pool, condition: Condition
-    ) -> tuple[Array, Array]:
-        """Recall at each budget, and status, of the active loop with the bias-aware model."""
-        task = Task.build(pool, twins.answers(key, pool, condition), prior=self.prior)
-        loop = Loop(rule, K, REFIT_EVERY, "frozen")
-        trace = run(stream(key, "acquisition"), task, loop, self.budget)
-        return recall_at(self.budget, trace, REFIT_EVERY), trace.status.max()
-
     def table(self, ds, t):
-        """Recall of each method, its gain over counting wins in every verdict, and the correlation
-        at which that ends."""
+        """Recall of each method, and the correlation at which its gain over counting wins in every
+        verdict ends."""
         for kind in self.pool:
-            of_kind = where(ds, pool_kind=kind)
-            counting = where(of_kind["recall"], **COUNTING).sel(budget=ALL, drop=True)
-            counting = counting.drop_vars(COUNTING)
-            methods = zip(*(of_kind[name].values.tolist() for name in COUNTING), strict=True)
-            for method in dict.fromkeys(methods):
-                labels = dict(zip(COUNTING, method, strict=True))
-                budgets = [ALL] if labels["rule"] == "all" else list(self.budget)
-                recall = where(of_kind["recall"], **labels).sel(budget=budgets)
-                t.means("recall", recall, pool=kind)
-                if labels == COUNTING:
+            of_kind = where(ds, pool_kind=kind)["recall"]
+            counting = where(of_kind, **COUNTING).drop_vars(METHOD)
+            for method in METHODS:
+                labels = dict(zip(METHOD, method, strict=True))
+                recall = where(of_kind, **labels)
+                t.means("recall", recall, pool=kind, budget=self.budget_of(labels["rule"]))
+                if labels == COUNTING or len(KINDS[kind]) < 2:
                     continue
                 benefit = recall - counting
-                t.means("benefit", benefit, pool=kind)
-                if len(KINDS[kind]) > 1:
-                    for gamma, budget in product(self.interaction, budgets):
-                        line = where(benefit, interaction=gamma).sel(budget=budget)
-                        at = {"interaction": gamma, "judge": "default", "pool": kind, **labels}
-                        t.crossing(line.swap_dims(condition="rho"), **at)
+                for gamma in self.interaction:
+                    line = where(benefit, interaction=gamma).swap_dims(condition="rho")
+                    at = {"interaction": gamma, "judge": "default", "pool": kind, **labels}
+                    t.crossing(line, budget=self.budget_of(labels["rule"]), **at)
+
+    def budget_of(self, rule: str) -> int:
+        """Verdicts of a method."""
+        return ALL if rule == "all" else self.budget
 
     def headline(self, table):
         """Rows to print: recall on uncorrelated pools, and crossings."""
@@ -245,20 +220,15 @@ class VaryingBias(MapPrior, Sweep):
         return shown[shown.rho.isna() | (shown.rho == 0)]
 
     def panels(self, table):
-        """Recall of every verdict, and of the rule at its largest budget, against the growth."""
-
-        def line(key: tuple[str, ...], colour: str, label: str) -> Line:
-            labels: dict[str, Any] = dict(zip(COUNTING, key, strict=True))
-            if labels["rule"] != "all":
-                labels["budget"] = self.budget[-1]
-                label += f", {self.budget[-1]} verdicts"
-            return Line(labels, label, colour)
-
+        lines = [
+            Line(dict(zip(METHOD, method, strict=True)), label, colour)
+            for method, (colour, label) in METHODS.items()
+        ]
         return [
             Panel(
                 "interaction",
-                {"quantity": "recall", "rho": 0, "pool": kind},
-                [line(key, *style) for key, style in SHOWN.items()],
+                {"quantity": "recall", "rho": 0, "pool": kind, "budget": [self.budget, ALL]},
+                lines,
                 (
                     r"growth of the bias with quality, $\gamma$",
                     f"recall of the top {K} (bands: 95 %)",

@@ -13,7 +13,7 @@ import xarray as xr
 from jaxtyping import Array, Float, Key
 
 from jbt import stats, twins
-from jbt.acquisition import Loop, Task, Trace, panel_rules, reports, run
+from jbt.acquisition import RULES, Loop, Task, Trace, panel_rules, reports, run
 from jbt.acquisition.loop import Queries, refit
 from jbt.acquisition.panel_rules import alike, one_of
 from jbt.acquisition.rules import DEFAULT_RULES, families
@@ -49,14 +49,6 @@ SMALL_STUDY = 10
 """Pools of each of the paper's tests (count)."""
 TEST_BUDGET = 120
 """Budget of the paper's tests (verdicts)."""
-AT_ONE_BUDGET = (
-    "recall",
-    "delta",
-    "p_holm",
-    "power_at_10_pools",
-    "told_from_all",
-)
-"""Quantities printed at the budget of the tests alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,16 +87,12 @@ def check_rules(name: str, rules: Sequence[str]) -> None:
         raise ValueError(f"{name} lists a name twice: {' '.join(rules)}")
 
 
-def check_runs(
-    n_items: int, loops: Sequence[Loop], budgets: Sequence[int], n_judges: int | None = None
-) -> None:
+def check_runs(n_items: int, loops: Sequence[Loop], budgets: Sequence[int]) -> None:
     """Raise `ValueError` for runs that make no sense; see `jbt.acquisition.run`."""
     # Made without compiling anything.
     x, items = jnp.asarray(np.zeros((n_items, 1))), jnp.asarray(np.ones(n_items, bool))
     for loop in loops:
-        check_run(
-            Design(x, None, items, n_items), loop, reports(budgets, loop.refit_every), n_judges
-        )
+        check_run(Design(x, None, items, n_items), loop, reports(budgets, loop.refit_every))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,11 +111,7 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         "refit_every",
         "budget",
     )
-    units = {
-        "allocation": "share of showings",
-        "distance": "places from the boundary",
-        **calibration.UNITS,
-    }
+    units = {"share_at_boundary": "share of showings", **calibration.UNITS}
     panel_size = {"below": {"ncols": 4, "fontsize": 9}}
 
     pools: int = 1000
@@ -179,19 +163,20 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         return out | {
             "recall": recall_at(self.reported(loop.refit_every), trace, loop.refit_every),
             "status": trace.status.max(),
-            "allocation": allocation(self.budget, self.k, trace.queries, pool.quality),
+            "share_at_boundary": share_at_boundary(
+                self.budget, self.k, trace.queries, pool.quality
+            ),
         }
 
     def groups(self):
         """The seeds of a rule and a case; and of a twin as calibrated, two displaced ones with one
         acquisition seed."""
         groups = []
-        distances = range(max(self.k, self.n_items - self.k))
         for r in self.refits:
             programs = shared(self.experiment, self.loops(self.rule, self.k, r, self.protocol))
             axes = {
                 "recall": {"budget": self.reported(r)},
-                "allocation": {"table_budget": self.budget, "distance": distances},
+                "share_at_boundary": {"table_budget": self.budget},
                 **calibration.AXES,
             }
             for rule, case, seeds, ways in self.runs():
@@ -244,7 +229,7 @@ class Active(MapPrior, RunSettings, JudgeSettings):
                     self.compare(delta, len(rules), t)
         for base, same in references(recall["value"]):
             self.ahead(where(recall["value"], rule=families()["baselines"], **same), base, t)
-        share = ds["allocation"].sel(distance=0).rename(table_budget="budget")
+        share = ds["share_at_boundary"].rename(table_budget="budget")
         add_means(t, "share_at_boundary", self.opened(share, ds), SHARE)
 
     def opened(self, values: xr.DataArray, ds: xr.Dataset) -> xr.Dataset:
@@ -302,19 +287,18 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         return TEST_BUDGET if TEST_BUDGET in self.budget else self.budget[-1]
 
     def headline(self, table):
-        """Rows to print: recall and differences at one budget, and quantities without a budget."""
-        shown = table[table.quantity != "share_at_boundary"]
-        at_one = shown.quantity.isin(AT_ONE_BUDGET)
-        return shown[~at_one | (shown.budget == self.budget_of_tests)]
+        """Rows to print: those at one budget, and quantities without a budget."""
+        return table[table.budget.isna() | (table.budget == self.budget_of_tests)]
 
     def labels(self, title: str) -> tuple[str, str, str]:
         """Of a panel of recall against the budget."""
         found = f"share of the true top {self.k} found\n(bands: 95 % over {self.pools:,} pools)"
         return "verdicts asked for in a pool", found, title
 
-    def lines(self, rules: Sequence[str], **labels: Any) -> list[Line]:
-        """Lines of those of the rules that were run, each in its style."""
-        return [Line.of_rule(rule, **labels) for rule in rules if rule in self.rule]
+    def lines(self, **labels: Any) -> list[Line]:
+        """Lines of the rules that were run but for ablations, each in its style."""
+        drawn = [rule for rule in self.rule if RULES[rule].family != "ablations"]
+        return [Line.of_rule(rule, **labels) for rule in drawn]
 
 
 def shared(
@@ -343,11 +327,11 @@ def references(recall: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
         yield base, {name: base[name].item() for name in ("judge", "model", "refit_every")}
 
 
-def allocation(
+def share_at_boundary(
     budgets: Sequence[int], k: int, queries: Queries, quality: Float[Array, " M"]
-) -> Float[Array, "budgets places"]:
-    """Share of the showings by distance from the boundary, at each budget. Items of equal quality
-    are ranked by their numbers."""
+) -> Float[Array, " budgets"]:
+    """Share of the showings that the two items at the boundary get, at each budget. Items of equal
+    quality are ranked by their numbers."""
     item = jnp.arange(len(quality))
     before = (quality > quality[:, None]) | ((quality == quality[:, None]) & (item < item[:, None]))
     place = before.sum(1).astype(quality.dtype)
@@ -355,7 +339,7 @@ def allocation(
     for budget in budgets:
         shown = jnp.concatenate([queries.first[:budget], queries.second[:budget]])
         counts = (shown == item[:, None]).sum(1).astype(quality.dtype)
-        rows.append(metrics.allocation(counts, -place, k))
+        rows.append(metrics.allocation(counts, -place, k)[0])
     return jnp.stack(rows)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -19,16 +19,15 @@ from jax.nn import sigmoid
 from jaxtyping import Array, Key
 
 from jbt import estimators, twins
-from jbt.experiments.declare import Group, Sweep, check_listed
-from jbt.experiments.labelled_arrays import where
+from jbt.experiments.declare import Group, Sweep
 from jbt.experiments.paper import PaperNumber
 from jbt.experiments.plots import Line, Panel
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs
-from jbt.simulation.judges import PUBLISHED, SECOND_DOMAIN, Published
+from jbt.simulation.judges import PUBLISHED, SECOND_DOMAIN
 from jbt.simulation.simulate import Condition, stream
 from jbt.twins import Twin
-from jbt.types import Fit, Prior, check_count
+from jbt.types import Fit, Prior
 
 from .._shared import calibration
 from . import rows
@@ -48,14 +47,12 @@ K = (1, 3, 5, 10)
 TOP, LARGE, LARGE_TOP = 5, 100, 10
 """Fully correct items of a pool; items and fully correct ones of a large pool."""
 LARGE_JUDGE = "llama"
-UNITS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
-"""Factors on all logits, which leave the likelier verdict unchanged."""
-AXES = {
-    "recall": {"model": MODELS, "k": K},
-    "unit_flip_rate": {"unit": UNITS},
-    "unit_uncertain": {"unit": UNITS},
-    **calibration.AXES,
-}
+N_PROBES = 40
+"""Pairs of equal quality in a probe (count), each shown in both orders."""
+TARGETS = [*PUBLISHED.values(), SECOND_DOMAIN]
+"""Judges whose twins are simulated: those of the paper's table, and the first in its second
+domain."""
+AXES = {"recall": {"model": MODELS, "k": K}, **calibration.AXES}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,45 +68,27 @@ class Judges(Sweep):
     units = {
         "c_hat": "logits for x = 1 over x = 0",
         "kappa_hat": "logits",
-        **dict.fromkeys(rows.CORRELATIONS, "1 (correlation within the pool)"),
-        "unit_flip_rate": "share of ordered pairs, expected",
+        "corr_naive_x": "1 (correlation within the pool)",
         "probe_preference": "share of verdicts",
-        "unit": "factor on logits",
         **calibration.UNITS,
     }
-    panel_size = {"height": 4.8}
+    panel_size = {"height": 4.8, "below": {"ncols": 3, "fontsize": 9}}
 
     pools: int = 4096
     """Pools simulated of every judge (count)."""
     large_pools: int = 512
     """Pools of 100 items, of the first judge (count)."""
-    judge: tuple[str, ...] = tuple(PUBLISHED)
-    """Judges of the paper's table whose twins are simulated."""
-    oracle: Literal["own", "argmax", "draws"] = "own"
-    """How verdicts are cached: as each judge's were (own), or one way for all."""
     others: Literal["uniform", "drawn"] = "uniform"
     """Qualities of the items that are not fully correct, which the paper leaves open: all numbers
     of false statements equally likely, or as drawn statements give them."""
     displaced_pools: int = 1024
     """Pools in which every twin is displaced by a step either way, for its calibration's error
     (count)."""
-    n_probes: Annotated[int, check_count] = 40
-    """Pairs of equal quality in a probe (count), each shown in both orders."""
-
-    def check(self):
-        super().check()
-        check_listed("judge", self.judge, list(PUBLISHED))
-
-    @property
-    def targets(self) -> list[Published]:
-        """Judges whose twins are simulated: those asked for, and the first in its second domain."""
-        return [*(PUBLISHED[name] for name in self.judge), SECOND_DOMAIN]
 
     @property
     def twins(self) -> list[Twin]:
-        """Twins of the `targets`, in their order."""
-        oracle = None if self.oracle == "own" else self.oracle
-        return [twins.twin(p.name, oracle=oracle, others=self.others) for p in self.targets]
+        """Twins of `TARGETS`, in their order."""
+        return [twins.twin(p.name, others=self.others) for p in TARGETS]
 
     @classmethod
     def paper(cls):
@@ -144,18 +123,17 @@ class Judges(Sweep):
             parts[:2] = [("table", *usual, self.pools, (*itself, *ways))]
         groups = []
         for name, chosen, n_items, k, n_pools, steps in parts:
-            if chosen:
-                simulated = chosen * len(steps)
-                displaced = np.repeat(steps, len(chosen))
-                conditions = twins.conditions(simulated) | {"displaced": displaced}
-                labels = {
-                    "judge": [twin.name for twin in simulated],
-                    "oracle": [twin.oracle for twin in simulated],
-                    "n_items": [n_items] * len(simulated),
-                    "displaced": displaced,
-                }
-                run, size = partial(self.experiment, n_items, k), (n_items, n_pools, AXES)
-                groups.append(Group(name, run, conditions, labels, *size, fits=5))
+            simulated = chosen * len(steps)
+            displaced = np.repeat(steps, len(chosen))
+            conditions = twins.conditions(simulated) | {"displaced": displaced}
+            labels = {
+                "judge": [twin.name for twin in simulated],
+                "oracle": [twin.oracle for twin in simulated],
+                "n_items": [n_items] * len(simulated),
+                "displaced": displaced,
+            }
+            run, size = partial(self.experiment, n_items, k), (n_items, n_pools, AXES)
+            groups.append(Group(name, run, conditions, labels, *size, fits=5))
         return groups
 
     def experiment(self, n_items, k, key, condition):
@@ -175,11 +153,7 @@ class Judges(Sweep):
             [metrics.top_k_recall(theta[name], pool.quality, size) for size in K] for name in MODELS
         ]
         other = ~jnp.eye(n_items, dtype=bool)
-
-        def share(values: Array) -> Array:
-            return jnp.where(other, values, 0).sum((-2, -1)) / other.sum()
-
-        louder = jax.nn.sigmoid(jnp.array(UNITS)[:, None, None] * jnp.log(p / (1 - p)))
+        in_doubt = other & (p > twins.DOUBT[0]) & (p < twins.DOUBT[1])
         aware = fits["bias_aware"].parameters
         return {
             "recall": jnp.array(recall),
@@ -188,11 +162,8 @@ class Judges(Sweep):
             "targets": jnp.stack([aware.c[0], aware.kappa, recall[0][K.index(TOP)]]),
             "steps": steps,
             "corr_naive_x": _correlation(theta["naive"], x),
-            "corr_residualised": _correlation(theta["residualised"], theta["bias_aware"]),
-            "uncertain": share(_in_doubt(p)),
-            "unit_flip_rate": share(jnp.minimum(louder, 1 - louder)),
-            "unit_uncertain": share(_in_doubt(louder)),
-            "probe_preference": _probed(key, condition, self.n_probes),
+            "uncertain": in_doubt.sum() / other.sum(),
+            "probe_preference": _probed(key, condition, N_PROBES),
             "status": jnp.stack([fit.status for fit in fits.values()]).max(),
         }
 
@@ -205,62 +176,34 @@ class Judges(Sweep):
         missed = table.quantity.isin(counts) & (table.estimate > 0)
         return table[rows.is_evidence(table) | missed]
 
-    # --- the figure
-
     def panels(self, table):
-        table = where(table, n_items=30, k=5, judge=self.judge)
-        table = table.drop_duplicates(["judge", "quantity", "model"])
-        ends = table[["estimate", "replicate_low", "replicate_high"]]
-        # Where almost no pool gains, the mean itself may lie outside the range of small studies.
-        table = table.assign(ci_low=ends.min(axis=1), ci_high=ends.max(axis=1))
-        naive = where(table, quantity="recall", model="naive").set_index("judge")
-        gain = {"quantity": "benefit", "model": "bias_aware"}
-        papers = where(table, **gain).set_index("judge").paper
-        recalls = []
-        for model, label, colour, shift, paper in (
-            ("naive", "without correction (fitted to the paper's)", "orange", -0.15, "the paper"),
-            ("bias_aware", "with correction", "blue", 0.15, "_"),
-        ):
+        names = {name: p.model for name, p in PUBLISHED.items()}
+        cells = {"n_items": 30, "k": 5}
+
+        def lines(model: str, label: str, colour: str, shift: float, paper: str) -> list[Line]:
             of_model = {"model": model}
-            recalls.append(Line(of_model, label, colour, joined=False, shift=shift))
-            recalls.append(Line(of_model, paper, "black", shift=shift, marker="x"))
-        studies = "(bars: 95 % of studies of the paper's size)"
+            return [
+                Line(of_model, label, colour, joined=False, shift=shift),
+                Line(of_model, paper, "black", shift=shift, marker="x"),
+            ]
 
-        def of_paper(ax):
-            ax.plot(naive.paper, papers[naive.index], "x", color="black", label="the paper")
-            ax.set_xlim(left=0)
-
+        naive = lines("naive", "without correction (as the paper's)", "orange", -0.15, "_")
+        aware = lines("bias_aware", "with correction", "blue", 0.15, "the paper, at most 10 pools")
+        gain = lines("bias_aware", "_", "blue", 0.0, "_")
+        plain = {"names": names, "name_style": {"fontsize": 8}, "down": True}
+        found = f"share of the true top {TOP} found (bars: 95 % over pools)"
+        more = "Correction finds more with biased judges\nand changes little with the others"
         return [
             Panel(
-                "judge",
-                {"quantity": "recall"},
-                recalls,
-                (
-                    f"share of the true top {TOP} found\n{studies}",
-                    "",
-                    "Correction finds more with biased judges\nand changes little with the others",
-                ),
-                names={name: PUBLISHED[name].model for name in self.judge},
-                name_style={"fontsize": 8},
-                down=True,
-                legend=8,
-                table=table,
+                "judge", {"quantity": "recall", **cells}, naive + aware, (found, "", more), **plain
             ),
             Panel(
-                lambda rows: naive.estimate[rows.judge],
+                "judge",
+                {"quantity": "benefit", **cells},
                 gain,
-                [Line({}, "simulated judges", "blue", joined=False)],
-                (
-                    f"share of the true top {TOP} found without correction",
-                    f"gain by the correction\n{studies}",
-                    "Above guessing, the better the judge,\nthe less correction gains",
-                ),
+                ("gain by the correction (bars: 95 % over pools)", "", "The gain"),
                 level=0.0,
-                sides=("helps", "hurts"),
-                sides_end="left",
-                legend=8,
-                after=of_paper,
-                table=table,
+                **plain,
             ),
         ]
 
@@ -271,10 +214,6 @@ SWEEP = Judges
 def _correlation(a: Array, b: Array) -> Array:
     a, b = a - a.mean(), b - b.mean()
     return (a * b).sum() / jnp.sqrt((a**2).sum() * (b**2).sum())
-
-
-def _in_doubt(p: Array) -> Array:
-    return (p > twins.DOUBT[0]) & (p < twins.DOUBT[1])
 
 
 def _probed(key: Key[Array, ""], condition: Condition, n: int) -> Array:

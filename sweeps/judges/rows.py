@@ -11,7 +11,7 @@ import numpy as np
 from jbt import stats, twins
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.table import Carried, Table
-from jbt.simulation.judges import SECOND_DOMAIN, Published
+from jbt.simulation.judges import PUBLISHED, Published
 from jbt.twins import TARGETS, CalibrationError
 
 from .._shared import calibration
@@ -28,15 +28,9 @@ if TYPE_CHECKING:
 BIASED, COMPETENT = "biased", "competent"
 """Entries of the column `judge`: the mean over the paper's five biased judges, and the fourteen
 judges of its correlations."""
-SECOND = SECOND_DOMAIN.name
-N_BIASED, N_COMPETENT = 5, 14
-"""Judges of the paper's means and correlations; over fewer, ours would not be comparable."""
 INPUTS = ("naive", "order_swap")
 """Models whose recall at k = 5 twins are calibrated to; with ties as halves, the order swap leaves
 the naive estimate."""
-CORRELATIONS = ("corr_naive_x", "corr_residualised")
-FLIPPED, PRINTED_FLIPS = "gpt_4o_mini", 0.08
-"""The judge that the paper asked twice, and the share of its verdicts that changed."""
 BANK: dict[str, Any] = {"pool": "statement_bank"}
 
 Reduce = Callable[..., np.ndarray]
@@ -138,18 +132,16 @@ def fill(ds: xr.Dataset, s: Judges, t: Table) -> None:
     def read(judges: Sequence[Published]) -> Twins:
         return Twins.read(where(ds, n_items=30), judges, t, s.pools, s.displaced_pools)
 
-    group, others = read(s.targets), [p for p in s.targets if p.name != SECOND]
+    from . import N_PROBES, TARGETS
+
+    group = read(TARGETS)
     judge_rows(group)
-    probes(group, s.n_probes)
-    units(group)
+    probes(group, N_PROBES)
     large(ds, group, s.large_pools)
-    biased = [p for p in others if p.group == "biased"]
-    if len(biased) == N_BIASED:
-        biased_means(read(biased))
-        significance.fill(read(biased))
-    competent = [p for p in others if p.group != "weak"]
-    if len(competent) == N_COMPETENT:
-        correlations(read(competent))
+    biased = read([p for p in PUBLISHED.values() if p.group == "biased"])
+    biased_means(biased)
+    significance.fill(biased)
+    correlations(read([p for p in PUBLISHED.values() if p.group != "weak"]))
     honesty(group, s)
 
 
@@ -164,8 +156,8 @@ def judge_rows(group: Twins) -> None:
         group.t.means(name, group.results[name], model="bias_aware", k=5, **BANK)
     for model in ("bias_aware", "residualised", "order_swap_dropped"):
         group.means("benefit", model=model, k=5)
-    for name in (*CORRELATIONS, "uncertain"):
-        group.means(name, k=5, model="naive" if name == "corr_naive_x" else None)
+    group.means("corr_naive_x", k=5, model="naive")
+    group.means("uncertain", k=5)
 
 
 def probes(group: Twins, n_probes: int) -> None:
@@ -183,31 +175,9 @@ def probes(group: Twins, n_probes: int) -> None:
     group.means("probe_preference", interval=wilson, k=5)
 
 
-def units(group: Twins) -> None:
-    """Add the share of uncertain pairs of the judge that was asked twice, in the unit of logits
-    in which as many verdicts change as in the paper: frozen verdicts do not identify the unit."""
-    at: dict[str, Any] = {"judge": FLIPPED, "oracle": "argmax"}
-    asked_twice = where(group.results, **at)
-    if asked_twice.sizes["condition"]:
-        metrics = (
-            asked_twice[name].isel(condition=0) for name in ("unit_flip_rate", "unit_uncertain")
-        )
-        values = [v.transpose("unit", "pool").values.astype(float) for v in metrics]
-        group.reduced("uncertain_at_printed_flips", values, _uncertain, k=5, **at)
-
-
-def _uncertain(flips: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """[...] shares at the printed flips, from both [..., unit]."""
-    both = (v.reshape(-1, v.shape[-1]) for v in (flips, shares))
-    at = [np.interp(-PRINTED_FLIPS, -x, y) for x, y in zip(*both, strict=True)]
-    return np.reshape(at, flips.shape[:-1])
-
-
 def large(ds: xr.Dataset, group: Twins, n_pools: int) -> None:
     """Add rows of larger pools, which are not the pools behind the targets."""
     ds = ds.isel(condition=np.flatnonzero(ds["n_items"].values != 30))
-    if not ds.sizes["condition"]:
-        return
     at = [p.name for p in group.judges].index(ds["judge"].values[0])
     found = Twins.read(ds, [group.judges[at]], group.t, n_pools, n_pools)
     # Targets of the same judge in other pools than these.

@@ -52,7 +52,7 @@ def results(s, effect, moves=0.0):
         targets=lambda labels: own + 0.1 * steps(labels),
         steps=steps,
         recall=recall,
-        allocation=1 / 25,
+        share_at_boundary=1 / 25,
     )
     return ds.assign(uncertain=(("condition", "pool"), np.full((len(ds.condition), s.pools), 0.43)))
 
@@ -84,12 +84,9 @@ def test_the_table_averages_seeds_and_pairs_pools():
     assert reference.replicate_low.to_numpy() == pytest.approx(0.64, abs=0.03)
     synergy = where(table, quantity="synergy", budget=120).iloc[0]
     assert synergy.estimate == pytest.approx(0.025, abs=0.01)
-    # No rule of ours exceeds the full data in these numbers; the largest of 110 means would.
-    above = where(table, quantity="recall_above_full_data")
-    assert (above.ci_low < 0.004).all()
-    # 0 but for noise of 0.0013 a setting, 0.0005 for the mean of eight; the largest of 110 means
-    # of the same pools would be some 0.003 above.
-    assert abs(above.estimate.mean()) < 0.0015
+    # No rule of ours exceeds the full data; the largest of 110 means does by chance.
+    above = where(table, quantity="best_above_full_data")
+    assert ((above.estimate > 0) & (above.estimate < 0.01)).all()
 
 
 def test_ranges_carry_the_error_of_the_twin_s_calibration():
@@ -148,5 +145,5 @@ def test_items_of_one_quality_have_places_too():
     quality = jnp.repeat(jnp.array([4.0, 6.0, 2.0]), jnp.array([9, 5, 16]), total_repeat_length=30)
     item = jnp.arange(30)
     queries = Queries(item, (item + 1) % 30, jnp.ones(30))
-    (share,) = active.allocation(s.budget, s.k, queries, quality)
-    np.testing.assert_allclose(share[:6], [2 / 30] * 5 + [1 / 30])
+    share = active.share_at_boundary(s.budget, s.k, queries, quality)
+    np.testing.assert_allclose(share, [2 / 30])

@@ -16,7 +16,7 @@ from sweeps._shared.prompt_studies import FITS, draw, pair_sums, pairs_of
 
 pytestmark = pytest.mark.heavy
 
-SETTINGS = baselines.Baselines.at("smoke", n_prompts=30, n_models=4)
+SETTINGS = baselines.Baselines.at("smoke", n_prompts=30)
 N_LABELS = 60
 
 

@@ -83,15 +83,6 @@ def test_turns():
     assert ranks == [{6}, {5, 6}, {3, 5, 6}, {2, 3, 5, 6}, {2, 3, 5, 6, 4, 7}]
 
 
-def test_bad_labels_come_last_and_are_believed():
-    r = ranked(3)
-    order = jnp.arange(N)
-    t = gate.tops(r, order)
-    every = jnp.ones(N, bool)
-    worst = jnp.arange(N) < K  # believed, right or wrong
-    np.testing.assert_array_equal(adjudicate(r, t, order, every, worst), worst)
-
-
 def test_labels_of_pairs():
     """Unordered pairs, none twice, fewer labels a subset of more, labelled by true quality."""
     r = ranked(5)

@@ -69,7 +69,7 @@ def made():
     """The table of made results: naive recall grows from judge to judge, and what each gains falls,
     by known amounts; some numbers are the pool's own."""
     s = sweep.Judges.at("smoke", pools=P, large_pools=P, displaced_pools=P)
-    targets = s.targets
+    targets = sweep.TARGETS
     rng = np.random.default_rng(0)
     n, j = len(targets), np.arange(len(targets))
     noise = rng.normal(size=P) * 0.05
@@ -102,17 +102,13 @@ def made():
         step = np.array([0.1, 0.1, 0.05])[:, None]
         return of_judges(of_targets)(labels) + step * way(labels)[:, [1, 2, 0]]
 
-    unit = np.array(sweep.UNITS)[:, None]
     ds = invented(
         s,
         recall=recall,
         targets=moved,
         steps=lambda labels: 0.3 * way(labels),
-        unit_flip_rate=0.2 / unit,
-        unit_uncertain=0.4 / unit,
         **{name: of_judges(values) for name, values in each_pool.items()},
         corr_naive_x=0.1,
-        corr_residualised=0.99,
         uncertain=0.43,
         probe_preference=0.75,
     )
@@ -142,13 +138,13 @@ def test_means_over_judges_are_theirs(made):
 
 
 def judges_in_order():
-    return [p.name for p in sweep.Judges().targets]
+    return [p.name for p in sweep.TARGETS]
 
 
 def test_correlations_are_over_the_fourteen_competent(made):
     """Coder, at the end of the paper's table, is left out, and so is the second domain."""
     table, naive, gain, _ = made
-    some = [i for i, name in enumerate(judges_in_order()) if name not in ("coder", rows.SECOND)]
+    some = [i for i, name in enumerate(judges_in_order()) if name not in ("coder", "llama_python")]
     assert len(some) == 14
     expected = stats.spearman(naive[some].mean(1), gain[some].mean(1)).estimate
     assert row(table, "spearman", model="naive_recall").estimate == pytest.approx(expected)
@@ -195,35 +191,3 @@ def test_gains_of_studies_have_the_calibration_s_error_and_stay_what_tests_know(
     assert found.mean() == pytest.approx(carried.mean(), abs=4 * 0.08 / np.sqrt(4000) + 0.003)
     expected = np.hypot(carried.std() / np.sqrt(10), 0.03)
     assert found.mean(1).std() == pytest.approx(expected, rel=0.1)
-
-
-def test_probes_have_wilsons_interval_over_their_pairs(made):
-    table, *_ = made
-    found = row(table, "probe_preference", judge="llama")
-    expected = stats.count_interval(P * 40 * 3 // 4, P * 40, method="wilson")
-    np.testing.assert_allclose([found.estimate, found.ci_low, found.ci_high], expected, rtol=1e-12)
-
-
-def test_the_unit_in_which_as_many_verdicts_change(made):
-    """Flips 0.2 / unit, uncertain 0.4 / unit: at 0.08 it is near 0.16."""
-    found = row(made[0], "uncertain_at_printed_flips")
-    assert found.judge == "gpt_4o_mini"
-    assert found.estimate == pytest.approx(0.16, abs=0.001)
-
-
-def test_targets_that_are_missed_are_counted(made):
-    """kappa_hat is 0.06 off everywhere, the naive recall nearly everywhere, c_hat nowhere."""
-    table, naive, _, _ = made
-    for i, p in enumerate(sweep.Judges().targets):
-        expected = 1 + (abs(naive[i].mean() - p.naive_recall) > 0.02)
-        assert row(table, "targets_missed", judge=p.name).estimate == expected
-
-
-def test_false_alarms_are_what_replicates_would_be(made):
-    table, *_, t = made
-    counts = table.set_index("quantity").estimate
-    verdicts = table[rows.is_evidence(table)].consistent
-    assert counts["cells_tested"] == len(verdicts) > 40
-    assert counts["cells_inconsistent"] == (verdicts == "no").sum() > 0
-    alarms = row(table, "false_alarms_expected")
-    assert 0 < alarms.estimate == t.false_alarms().mean() <= 0.051 * len(verdicts)

@@ -176,18 +176,17 @@ class Legitimate(Sweep):
             Panel(
                 "rho",
                 {"quantity": "least_distance", "task": task},
-                [Line({}, "best judge", "blue", marker="o-", column="estimate")],
+                [Line({}, "", "blue", marker="o-", column="estimate")],
                 (
                     "correlation of quality and length",
-                    "distance from the paper's numbers ($\\chi^2_3$)\n"
-                    "(dotted: 95 % of studies of this size lie below)",
+                    "distance from the paper's numbers ($\\chi^2_3$;\ndotted: its 0.95 quantile)",
                     title,
                 ),
                 level=LIMIT,
                 level_style=":",
                 log="y",
                 ticks={"y": (0.5, 1, 2, 5, 10, 20, 50, 100)},
-                legend=9,
+                legend=0,
             )
             for task, title in TITLES.items()
         ]

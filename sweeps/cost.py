@@ -21,7 +21,7 @@ from jbt import stats, twins
 from jbt.acquisition import reports, run
 from jbt.experiments.declare import Group, cases, check_increasing
 from jbt.experiments.labelled_arrays import SEEDS
-from jbt.experiments.plots import CYCLE, Line, Panel, rule_name
+from jbt.experiments.plots import CYCLE, Line, Panel
 from jbt.experiments.table import Table
 from jbt.simulation.simulate import stream
 from jbt.types import Prior
@@ -218,7 +218,7 @@ class Cost(RunSettings):
         frontiers = [
             Line(
                 {"judge": judge, "model": model, "rule": rule},
-                f"{name}, {rule_name(rule)}",
+                name if rule == RULES[0] else "",  # the dotted lines are of random pairs
                 colour,
                 {"ls": "-" if rule == RULES[0] else ":"},
             )
@@ -227,12 +227,11 @@ class Cost(RunSettings):
         ]
         times = []
         for n, colour in zip((0, *prices.SHARING), CYCLE, strict=False):
-            label = f"gate, its labels shared by {n} pools" if n else "no gate"
+            label = f"gate for {n} pools" if n else "no gate"
             times += [
                 Line({"n_pools_sharing": n}, label, colour, joined=False),
                 Line({"n_pools_sharing": n}, "", colour, {"ms": 8, "mew": 2}, marker="x"),
             ]
-        below = {"fontsize": 8, "ncols": 2, "loc": "upper center", "bbox_to_anchor": (0.5, -0.16)}
         return [
             Panel(
                 lambda rows: rows.budget.astype(float) * rows.judge.map(VERDICT_PRICE),
@@ -245,7 +244,7 @@ class Cost(RunSettings):
                 ),
                 log="x",
                 ticks={"x": (0.002, 0.01, 0.05, 0.2)},
-                legend=below,
+                legend=8,
             ),
             Panel(
                 "target",
@@ -259,7 +258,7 @@ class Cost(RunSettings):
                 ),
                 log="y",
                 ticks={"y": (0.2, 0.5, 1, 2, 5, 10, 20)},
-                legend=below,
+                legend=8,
                 level=1.0,
                 sides=("cheaper", "dearer"),
                 table=table.fillna({"n_pools_sharing": 0}),

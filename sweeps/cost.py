@@ -227,7 +227,7 @@ class Cost(RunSettings):
         ]
         times = []
         for n, colour in zip((0, *prices.SHARING), CYCLE, strict=False):
-            label = f"gate for {n} pools" if n else "no gate"
+            label = f"gate, pools that share it: {n}" if n else "no gate"
             times += [
                 Line({"n_pools_sharing": n}, label, colour, joined=False),
                 Line({"n_pools_sharing": n}, "", colour, {"ms": 8, "mew": 2}, marker="x"),

@@ -50,14 +50,15 @@ PLACED = ("disputed", "boundary")
 TURNS = ("members", "contents")
 """Labels of contents, by their order in `labelled`."""
 ALONE = ("naive", "bias_aware", "best")
-USES = {
-    "gate_sign": ("disputed", "members"),
-    "fuse_correlated": PLACED,
-    "adjudicate": TURNS,
+LINES = {
+    ("gate_sign", "disputed"): ("blue", ":", "gate: a switch, by disputed pairs"),
+    ("gate_sign", "members"): ("orange", ":", "gate: a switch, by answers"),
+    ("fuse_correlated", "disputed"): ("blue", "-", "fuse: disputed pairs in the fit"),
+    ("fuse_correlated", "boundary"): ("green", "-", "fuse: pairs at the boundary in the fit"),
+    ("adjudicate", "members"): ("sky", "-", "adjudicate: answers of one top k alone"),
+    ("adjudicate", "contents"): ("vermilion", "-", "adjudicate: then other answers"),
 }
-"""Method -> the labels it is tried on."""
-EACH = {f"{m}_{labels}": (m, labels) for m, kinds in USES.items() for labels in kinds}
-"""Name among the results -> method and labels."""
+"""Method and the labels it is tried on -> colour, line style and name in the figure."""
 NOISE = (0.0, 0.1)
 """Chances that a label is wrong, for all methods alike."""
 ALPHA = 0.05
@@ -67,14 +68,6 @@ DISCRIMINATION = 4.0
 number). True labels never err and so have none; the larger it is, the more a label moves the fit,
 and the more a wrong one harms."""
 JUDGE = judges.GATED["llama"]
-LINES = {
-    "gate_sign_disputed": ("blue", ":", "gate: a switch, by disputed pairs"),
-    "gate_sign_members": ("orange", ":", "gate: a switch, by answers"),
-    "fuse_correlated_disputed": ("blue", "-", "fuse: disputed pairs in the fit"),
-    "fuse_correlated_boundary": ("green", "-", "fuse: pairs at the boundary in the fit"),
-    "adjudicate_contents": ("vermilion", "-", "adjudicate: answers correct the top k"),
-}
-"""Lines of the figure: name among the results -> colour, line style, label."""
 
 
 class Cell(NamedTuple):
@@ -112,9 +105,16 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
 
     covariate: pools.CovariateKind = "binary"
     rho: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.75)
-    n_labels: Annotated[
-        tuple[int, ...], partial(check_increasing, least=0, needed=0.0, length=2)
-    ] = (0, 2, 4, 6, 10, 20, 40, 60)
+    n_labels: Annotated[tuple[int, ...], partial(check_increasing, least=0, needed=0.0)] = (
+        0,
+        2,
+        4,
+        6,
+        10,
+        20,
+        40,
+        60,
+    )
     """Labels (count), increasing from 0."""
 
     def check(self):
@@ -122,7 +122,7 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
         self.check_grid()
 
     def groups(self):
-        several = [f"{name}_{what}" for name in EACH for what in ("recall", "used")]
+        several = [f"{m}_{labels}_{what}" for m, labels in LINES for what in ("recall", "used")]
         several += [f"status_fuse_correlated_{labels}" for labels in PLACED]
         by_number = {"n_labels": self.n_labels}
         return [
@@ -203,9 +203,10 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
         naive, aware = true["naive_recall"], true["bias_aware_recall"]
         for method, recall in zip(ALONE, (naive, aware, np.maximum(naive, aware)), strict=True):
             t.means("recall", recall, method=method)
-        for name, (method, labels) in EACH.items():
-            t.means("recall", ds[f"{name}_recall"], method=method, labels=labels)
-            t.means("labels_used", ds[f"{name}_used"], method=method, labels=labels)
+        for method, labels in LINES:
+            name, row = f"{method}_{labels}", {"method": method, "labels": labels}
+            t.means("recall", ds[f"{name}_recall"], **row)
+            t.means("labels_used", ds[f"{name}_used"], **row)
 
     def headline(self, table):
         """Recall with the most true labels, and without any."""
@@ -215,10 +216,9 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
 
     def panels(self, table):
         """Recall against true labels, for the least and the largest correlation."""
-        keys = "method", "labels"
         lines = [
-            Line(dict(zip(keys, EACH[name], strict=True)), label, colour, {"ls": ls})
-            for name, (colour, ls, label) in LINES.items()
+            Line({"method": method, "labels": labels}, label, colour, {"ls": ls})
+            for (method, labels), (colour, ls, label) in LINES.items()
         ]
 
         def panel(rho: float, title: str) -> Panel:

@@ -14,7 +14,7 @@ import dataclasses
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,24 +30,19 @@ from jbt.experiments.plots import CYCLE, Line, Panel
 from jbt.kernel.membership import DRAWS, antithetic_normals, counted, membership, sobol_normals
 from jbt.simulation import judges, pairs
 from jbt.simulation.simulate import stream
-from jbt.types import Judge
 
 from ._shared.reliability import BINS, add_bins, binned, of_bins
 from ._shared.scenario import Scenario
+from ._shared.truths import Truth, conditions, drawn_judge
 
+BIASED = Truth(sd=1.2, bias=1.0, position=0.0)
 TRUTHS = {
-    "prior": "all as assumed",
-    "biased": "as assumed, one bias",
-    "correlated": "quality goes with length",
-    "growing": "bias grows with quality",
+    "prior": (Truth(), "all as assumed"),
+    "biased": (BIASED, "as assumed, one bias"),
+    "correlated": (dataclasses.replace(BIASED, rho=0.6), "quality goes with length"),
+    "growing": (dataclasses.replace(BIASED, interaction=0.5), "bias grows with quality"),
 }
-"""Origin of quality and biases in the pools, as the figure names it."""
-BIAS, SD = 1.0, 1.2
-"""True bias c* and standard deviation of quality where not drawn from the prior (logits)."""
-RHO = 0.6
-"""Population correlation of quality and covariate for the truth `correlated`."""
-INTERACTION = 0.5
-"""Interaction gamma* of quality and covariate for the truth `growing` (logits per unit of each)."""
+"""Name -> where quality and biases come from, and its name in the figure."""
 REFERENCE = 2**13
 """Draws that errors are measured against, from another table of normals (count)."""
 FEWEST = 10
@@ -104,10 +99,7 @@ class Membership(Scenario, Sweep):
     def experiment(self, key, condition):
         """Verdicts on random pairs, the bias-aware posterior, and its memberships."""
         pool = self.draw(key, condition, "continuous")
-        drawn = jax.random.normal(stream(key, "judge"), (2,), pool.quality.dtype)
-        bias, position = condition["bias_sd"] * drawn
-        growth = condition["interaction"]
-        judge = Judge((condition["bias"] + bias)[None], position, interaction=growth)
+        judge = judges.of_condition(drawn_judge(key, condition))
         oracle = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
         every = pairs.every_pair(pool)
         shown = pairs.spread_evenly(stream(key, "comparisons"), every, condition["budget"])
@@ -156,18 +148,12 @@ class Membership(Scenario, Sweep):
         names = {"estimate": [*DRAWS]}
         metrics = ("overconfidence", "square_error", "score_kept")
 
-        def by_truth(biased: float, **others: float) -> Any:
-            return lambda cell: others.get(cell.truth, biased)
-
         cells = cases(
             [*map(Cell._make, product(self.truth, self.budget))],
-            sd=by_truth(SD, prior=self.lam**-0.5),
-            rho=by_truth(0.0, correlated=RHO),
-            bias=by_truth(BIAS, prior=0.0),
-            bias_sd=by_truth(0.0, prior=self.lam_b**-0.5),
-            interaction=by_truth(0.0, growing=INTERACTION),
             budget=lambda cell: float(cell.budget),
         )
+        truths = [TRUTHS[truth][0] for truth in cells["labels"]["truth"]]
+        cells["conditions"] |= conditions(truths, self.prior)
         axes = {name: names | {"bin": BINS} for name in OF_BINS} | dict.fromkeys(metrics, names)
         return [
             Group(
@@ -203,7 +189,7 @@ class Membership(Scenario, Sweep):
         """Share inside the top k against membership, after few verdicts and after all."""
         lines = [
             Line({"truth": truth}, label, colour)
-            for (truth, label), colour in zip(TRUTHS.items(), CYCLE, strict=False)
+            for (truth, (_, label)), colour in zip(TRUTHS.items(), CYCLE, strict=False)
         ]
 
         def panel(budget: int, title: str) -> Panel:

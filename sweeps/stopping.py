@@ -136,7 +136,7 @@ class Stopping(MapPrior, Sweep):
     """Stopping when the top k is sure enough: how often it is right, and what is saved."""
 
     name = "stopping"
-    columns = ("protocol", "scenario", "model", "rule", "stop", "level", "bin")
+    columns = ("protocol", "scenario", "rule", "stop", "level", "bin")
     presets = {
         "smoke": {
             "pools": 16,
@@ -176,14 +176,11 @@ class Stopping(MapPrior, Sweep):
     refit_every: int = 4
     """R, verdicts between refits and thus between looks (count)."""
     budget: int = 400
-    """Most verdicts of a run, a multiple of R; with cached verdicts, at most every ordered pair."""
+    """Most verdicts of a run, rounded up to a multiple of R; with cached verdicts, at most every
+    ordered pair."""
 
     def check(self):
         super().check()
-        if self.budget % self.refit_every:
-            raise ValueError(
-                f"budget must be a multiple of refit_every = {self.refit_every}, got {self.budget}"
-            )
         for protocol in PROTOCOLS:
             check_runs(self.n_items, [self.loop(protocol)], [self.budget_of(protocol)])
 
@@ -237,7 +234,6 @@ class Stopping(MapPrior, Sweep):
                     "protocol": [protocol] * len(simulated),
                     "rule": [self.rule] * len(simulated),
                     "scenario": self.scenario,
-                    "model": [truth.model for truth in simulated],
                 },
                 self.n_items,
                 self.pools,

@@ -37,9 +37,7 @@ from jbt.types import Judge
 from ._shared.rankings import both_rankings
 from ._shared.scenario import Correlated, VaryingBias, every_verdict
 
-JOINT = ("joint", "correlated")
-"""Models of both judges with biases of their own."""
-FITTED = (*JOINT, "mixed")
+FITTED = ("joint", "correlated", "mixed")
 """Models that use the reference's verdicts."""
 ALONE = ("naive", "bias_aware")
 """Models of the cheap judge's verdicts."""
@@ -57,8 +55,6 @@ VARIED = {
 """Property of the reference -> its values in place of the default's, one at a time: its bias
 (logits per unit, below 0 against the cheap judge's), its position bias (logits), its
 discrimination, and the share of its verdicts that are reversed."""
-PRIORS = {"joint": "the paper's prior", "correlated": "prior with correlation"}
-"""Model of both judges -> its name in the figure."""
 
 
 class Cell(NamedTuple):
@@ -99,7 +95,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
     panel_size = {"height": 4.4}
 
     pools: int = 2048
-    rho: Annotated[tuple[float, ...], partial(check_increasing, length=2)] = (
+    rho: tuple[float, ...] = (
         0.0,
         0.1,
         0.2,
@@ -111,9 +107,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         0.8,
         0.9,
     )
-    n_reference: Annotated[
-        tuple[int, ...], partial(check_increasing, least=0, length=2, needed=0.0)
-    ] = (
+    n_reference: Annotated[tuple[int, ...], partial(check_increasing, least=0)] = (
         0,
         5,
         10,
@@ -123,7 +117,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         120,
     )
     """Verdicts of the reference (count), increasing from 0."""
-    factor_rho: Annotated[tuple[float, ...], partial(check_increasing, length=2)] = (
+    factor_rho: tuple[float, ...] = (
         0.0,
         0.3,
         0.5,
@@ -260,12 +254,8 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         ]
         biases = [Line({**DEFAULT, "model": "joint", **alone}, "no reference", "blue")]
         biases += [
-            Line(
-                {**DEFAULT, "model": name, **last},
-                f"{shown[-1]} verdicts, {PRIORS[name]}",
-                colour,
-            )
-            for name, colour in zip(JOINT, ("orange", "green"), strict=True)
+            Line({**DEFAULT, "model": "joint", **last}, "the paper's prior", "orange"),
+            Line({**DEFAULT, "model": "correlated", **last}, "prior with correlation", "green"),
         ]
         return [
             Panel(
@@ -288,7 +278,8 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                 biases,
                 (
                     RHO_LABEL,
-                    "estimated bias of the cheap judge\n(logits; 95 % over pools; dotted: truth)",
+                    f"estimated bias of the cheap judge, {shown[-1]} verdicts\n"
+                    "(logits; 95 % over pools; dotted: truth)",
                     "A prior with correlation comes near\nthe true bias at every correlation",
                 ),
                 legend=8,

@@ -114,16 +114,13 @@ class Gate(Correlated, VaryingBias, Sweep):
     pools: int = 1000
     pool: str = "gaussian"
     """Kind of pool, one of `jbt.simulation.pools.POOLS`. With statement_bank the judges are twins
-    of the paper's (`jbt.twins`), and quality is the number of statements, whatever --sd."""
+    of the paper's (`jbt.twins`), and quality is the number of statements, whatever --sd; with
+    --legitimate covariate their --max-correlation is by default the paper's 0.12."""
     covariate: pools.CovariateKind = "binary"  # as the paper's elaboration
     legitimate: Literal["correlation", "covariate"] = "correlation"
     """What pools are at rho above 0. correlation: the covariate that sways the judge correlates
     with quality. covariate: the verdicts are those at rho = 0, and the correction is for another,
     continuous covariate with that correlation."""
-    max_correlation: float | None = None
-    """Draw the judge's covariates again until their |correlation| with quality within the pool is
-    below this number in (0, 1]. By default they are drawn once; with --pool statement_bank
-    --legitimate covariate the paper's 0.12 holds."""
     rho: tuple[float, ...] = ()
     """Population correlations of quality and the covariate that is corrected for, increasing. By
     default 0 to 0.7; with --legitimate covariate 0 and 0.79."""
@@ -138,12 +135,8 @@ class Gate(Correlated, VaryingBias, Sweep):
     """Larger numbers of trusted labels, increasing, to find how many a given power takes."""
 
     def decided(self):
-        swapped = self.legitimate == "covariate"
-        rho = self.rho or ((0.0, 0.79) if swapped else CORRELATIONS)
-        bound = self.max_correlation
-        if bound is None and swapped and self.pool == BANK:
-            bound = twins.MAX_CORRELATION
-        return replace(self, rho=rho, max_correlation=bound)
+        default = (0.0, 0.79) if self.legitimate == "covariate" else CORRELATIONS
+        return replace(self, rho=self.rho or default)
 
     def check(self):
         super().check()
@@ -193,13 +186,20 @@ class Gate(Correlated, VaryingBias, Sweep):
 
     def drawn(self, key: Key[Array, ""], condition: Condition) -> Pool:
         """The pool with the covariate that sways the judge."""
+        bound = self.max_correlation
         if self.legitimate == "covariate":
             condition = condition | {"rho": jnp.zeros(())}
+            bound = bound or twins.MAX_CORRELATION
         if self.pool != BANK:
             return self.draw(key, condition, self.covariate)
-        options = {"covariate": self.covariate, "max_correlation": self.max_correlation}
-        rho = condition["rho"]
-        return pools.statement_bank(stream(key, "pool"), self.n_items, self.k, rho=rho, **options)
+        return pools.statement_bank(
+            stream(key, "pool"),
+            self.n_items,
+            self.k,
+            rho=condition["rho"],
+            covariate=self.covariate,
+            max_correlation=bound,
+        )
 
     def groups(self):
         """One group: all conditions share shapes and rules."""
@@ -256,16 +256,14 @@ class Gate(Correlated, VaryingBias, Sweep):
             (part["enable_rate"], part["labels_used"], {}),
             (part["census_rate"], part["census_used"], {"labels": "members", "rule": "census"}),
         )
-        for name, inside in gate_rows.classes(part).items():
-            for enable, used, decider in deciders:
-                row = {**columns, **decider, "pool_class": name}
-                gate_rows.add_rates(t, enable, inside, **row)
-                if name == ALL:
-                    gate_rows.add_means(t, "gated_recall", naive + enable * gain, **row)
-                    gate_rows.add_means(t, "labels_used", used, **row)
-                    if "labels" in enable.dims and columns["rho"] == self.rho[-1] > 0:
-                        of_pairs = enable.sel(labels=["pairs"])
-                        gate_rows.add_study_counts(t, of_pairs, self.sets, **row)
+        everywhere, row = xr.ones_like(naive, dtype=float), {**columns, "pool_class": ALL}
+        for enable, used, decider in deciders:
+            gate_rows.add_rates(t, enable, everywhere, **row, **decider)
+            gate_rows.add_means(t, "gated_recall", naive + enable * gain, **row, **decider)
+            gate_rows.add_means(t, "labels_used", used, **row, **decider)
+        if columns["rho"] == self.rho[-1] > 0:
+            of_pairs = part["enable_rate"].sel(labels=["pairs"])
+            gate_rows.add_study_counts(t, of_pairs, self.sets, **row)
 
     def headline(self, table):
         """Rows beside the paper's numbers; labels needed."""

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from jbt import estimators, identifiability
-from jbt.estimators.priors import LearnedPrior, evidence, fixed_point, horseshoe
+from jbt.estimators.priors import LearnedPrior, fixed_point, horseshoe
 from jbt.experiments.declare import Group, check_listed, check_top
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import CYCLE, Line, Panel
@@ -34,7 +34,7 @@ LAMS = (0.2, LAM, 5.0)
 """Prior precisions of quality (1/logit^2)."""
 LAM_BS = (0.01, LAM_B, 1.0, 2.0, 10.0)
 """Prior precisions of c and kappa (1/logit^2)."""
-LEARNED = ("fixed_point", "fixed_point_c", "evidence", "horseshoe")
+LEARNED = ("fixed_point", "fixed_point_c", "horseshoe")
 """Priors that are learned: fixed_point learns one tau^2 for c and kappa, fixed_point_c one for c
 alone."""
 NAMES = {
@@ -170,12 +170,9 @@ class PriorSensitivity(Profiled):
             # Vectorised, as a loop for each would take seconds to compile.
             fits = jax.vmap(hierarchical)(jnp.array([True, False]))
             shared, of_c = (jax.tree.map(lambda v, i=i: v[i], fits) for i in (0, 1))
-            # Started at the fixed point, near the optimum of the evidence.
-            near = Prior(a, jnp.asarray(shared.prior.lam_b)[0])
             return {
                 "fixed_point": shared,
                 "fixed_point_c": of_c,
-                "evidence": evidence(comparisons, design, near, step=0.2, rounds=30),
                 "horseshoe": horseshoe(comparisons, design, Prior(a, HORSESHOE)),
             }
 

@@ -30,8 +30,8 @@ def classes(part: xr.Dataset) -> dict[str, xr.DataArray]:
     """Membership of the pools in each class, 0 or 1."""
     rises = part["bias_aware_recall"] > part["naive_recall"] + 1e-6
     harmed = part["right"] <= part["wrong"], ~rises
-    members = {**dict(zip(HARMED, harmed, strict=True)), "helped": rises, "all": rises | ~rises}
-    return {name: inside.astype(float) for name, inside in members.items()}
+    members = zip((*HARMED, "helped"), (*harmed, rises), strict=True)
+    return {name: inside.astype(float) for name, inside in members}
 
 
 def studies_of(values: np.ndarray, seed: int, of_means: Any = lambda means: means[:, 0]) -> Studies:

@@ -156,8 +156,7 @@ class Cost(RunSettings):
             for budget in self.budget:
                 alone = budget * VERDICT_PRICE[CHEAP]
                 add("cost", alone + LABELS / sharing, budget=budget, **gated)
-                times = float(prices.overhead(LABELS, alone, sharing))
-                add("overhead", times, budget=budget, **gated)
+                add("overhead", 1 + LABELS / alone / sharing, budget=budget, **gated)
 
     def frontiers(self, recall: xr.Dataset) -> list[Frontier]:
         """Frontier of each condition, from recalls [condition, acquisition_seed, budget, pool]."""

@@ -118,8 +118,7 @@ class PriorSensitivity(Profiled):
         super().check()
         check_top(self.k, self.n_contents)
         most = self.n_contents * (self.n_contents - 1)
-        if not 1 <= self.budget <= most:
-            raise ValueError(f"budget must lie in 1..{most}, the unpaired pairs, got {self.budget}")
+        check_count("budget", self.budget, least=1, most=most)
 
     def drawn(self, key: Key[Array, ""], design: str) -> Pool:
         """A pool, of the same qualities in either design."""
@@ -164,15 +163,10 @@ class PriorSensitivity(Profiled):
         learning."""
 
         def learned(a: Array) -> dict[str, LearnedPrior]:
-            def hierarchical(position: Array) -> LearnedPrior:
-                return fixed_point(comparisons, design, Prior(a, LAM_B), position=position)
-
-            # Vectorised, as a loop for each would take seconds to compile.
-            fits = jax.vmap(hierarchical)(jnp.array([True, False]))
-            shared, of_c = (jax.tree.map(lambda v, i=i: v[i], fits) for i in (0, 1))
+            prior = Prior(a, LAM_B)
             return {
-                "fixed_point": shared,
-                "fixed_point_c": of_c,
+                "fixed_point": fixed_point(comparisons, design, prior, position=True),
+                "fixed_point_c": fixed_point(comparisons, design, prior, position=False),
                 "horseshoe": horseshoe(comparisons, design, Prior(a, HORSESHOE)),
             }
 

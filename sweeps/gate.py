@@ -236,9 +236,18 @@ class Gate(Correlated, VaryingBias, Sweep):
     def table(self, ds, t):
         for rho in self.rho:
             part = where(ds, noise_kind="none", rho=rho).swap_dims(condition="judge")
-            part = with_choices(part.drop_vars(["noise_kind", "noise", "rho"]))
-            for name in ("naive_recall", "bias_aware_recall", "oracle_recall", "best_recall"):
-                gate_rows.add_means(t, name, part[name], judge=ALL, rho=rho, pool_class=ALL)
+            part = part.drop_vars(["noise_kind", "noise", "rho"])
+            naive, aware = part["naive_recall"], part["bias_aware_recall"]
+            raised = (aware - naive).mean("pool") > 0
+            recalls = {
+                "naive_recall": naive,
+                "bias_aware_recall": aware,
+                # Perfect choices: for every judge, and in each pool.
+                "oracle_recall": xr.where(raised, aware, naive),
+                "best_recall": np.maximum(naive, aware),
+            }
+            for name, recall in recalls.items():
+                gate_rows.add_means(t, name, recall, judge=ALL, rho=rho, pool_class=ALL)
             self.add_consequences(part, t, judge=ALL, rho=rho)
             for judge in self.judge:
                 add_tests(part.sel(judge=[judge]), t, judge=judge, rho=rho)
@@ -309,15 +318,6 @@ class Gate(Correlated, VaryingBias, Sweep):
                 ),
             ),
         ]
-
-
-def with_choices(part: xr.Dataset) -> xr.Dataset:
-    """The results of a correlation with recall of perfect choices between both models: the
-    correction for every judge where it raises the mean, and the better of both in each pool."""
-    naive, aware = part["naive_recall"], part["bias_aware_recall"]
-    raised = (aware - naive).mean("pool") > 0
-    oracle, best = xr.where(raised, aware, naive), np.maximum(naive, aware)
-    return part.assign(oracle_recall=oracle, best_recall=best)
 
 
 def add_tests(part: xr.Dataset, t: Table, **columns: Any) -> None:

@@ -204,9 +204,9 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
         for method, recall in zip(ALONE, (naive, aware, np.maximum(naive, aware)), strict=True):
             t.means("recall", recall, method=method)
         for method, labels in LINES:
-            name, row = f"{method}_{labels}", {"method": method, "labels": labels}
-            t.means("recall", ds[f"{name}_recall"], **row)
-            t.means("labels_used", ds[f"{name}_used"], **row)
+            name = f"{method}_{labels}"
+            t.means("recall", ds[f"{name}_recall"], method=method, labels=labels)
+            t.means("labels_used", ds[f"{name}_used"], method=method, labels=labels)
 
     def headline(self, table):
         """Recall with the most true labels, and without any."""

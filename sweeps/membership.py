@@ -26,7 +26,7 @@ from jbt.acquisition import Loop, Task, View, init, rules
 from jbt.acquisition.loop import look
 from jbt.experiments.declare import Group, Sweep, cases, check_increasing, check_listed
 from jbt.experiments.labelled_arrays import where
-from jbt.experiments.plots import CYCLE, Line, Panel
+from jbt.experiments.plots import CYCLE, Line
 from jbt.kernel.membership import DRAWS, antithetic_normals, counted, membership, sobol_normals
 from jbt.simulation import judges, pairs
 from jbt.simulation.simulate import stream
@@ -81,7 +81,7 @@ class Membership(Scenario, Sweep):
         "square_error": "1 (squared probability)",
         "score_kept": "1 (share of the largest score)",
     }
-    panel_size = {"width": 4.6, "height": 4.2, "below": {"fontsize": 9}}
+    panel_size = {"width": 4.6, "height": 4.2}
 
     truth: Annotated[tuple[str, ...], partial(check_listed, known=tuple(TRUTHS))] = tuple(TRUTHS)
     """prior: quality, c* and kappa* drawn from the prior of the fit. biased: the default scenario.
@@ -92,7 +92,7 @@ class Membership(Scenario, Sweep):
 
     def check(self):
         super().check()
-        self.check_pools(least=2)
+        self.check_pools()
         most = self.n_items * (self.n_items - 1)
         check_increasing("budget", self.budget, least=1, most=most)
 
@@ -186,25 +186,18 @@ class Membership(Scenario, Sweep):
         return table[table.bin.isna()]
 
     def panels(self, table):
-        """Share inside the top k against membership, after few verdicts and after all."""
+        """Share inside the top k against membership, after all verdicts."""
         lines = [
             Line({"truth": truth}, label, colour)
             for (truth, (_, label)), colour in zip(TRUTHS.items(), CYCLE, strict=False)
         ]
-
-        def panel(budget: int, title: str) -> Panel:
-            at = where(table, membership="counted", budget=budget)
-            labels = (
-                "probability of being in the top k, by the model",
-                f"share truly in the top {self.k} (bars: 95 %)",
-                f"{title}\n({budget} verdicts)",
-            )
-            return of_bins(at, ("estimated", "inside"), lines, labels)
-
-        return [
-            panel(self.budget[len(self.budget) // 3], "Wrong only where quality goes with length"),
-            panel(self.budget[-1], "Wrong also where the bias grows"),
-        ]
+        labels = (
+            "probability of being in the top k, by the model",
+            f"share truly in the top {self.k} (bars: 95 %)",
+            "Wrong where quality goes with length\nor the bias grows with quality",
+        )
+        last = where(table, membership="counted", budget=self.budget[-1])
+        return [of_bins(last, ("estimated", "inside"), lines, labels, legend=8)]
 
 
 def reliability(p: Float[Array, " M"], inside: Array) -> dict[str, Array]:

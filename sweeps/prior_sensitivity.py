@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -96,9 +96,7 @@ class PriorSensitivity(Profiled):
     units = {"c_hat": "logits for x = 1 over x = 0", "tau2": "prior variance of c, logits^2"}
     panel_size = {"below": {"ncols": 3, "fontsize": 9}}
 
-    design: Annotated[
-        tuple[Literal["unpaired", "paired"], ...], partial(check_listed, known=DESIGNS)
-    ] = DESIGNS
+    design: Annotated[tuple[str, ...], partial(check_listed, known=DESIGNS)] = DESIGNS
     """Each content shown once, or with x = 0 and with x = 1."""
     judge: Annotated[tuple[str, ...], partial(check_listed, known=[*judges.JUDGES])] = tuple(
         judges.JUDGES

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
+import xarray as xr
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jbt import twins
@@ -26,7 +27,8 @@ from jbt.acquisition.task import PROTOCOLS
 from jbt.acquisition.views import View
 from jbt.experiments.declare import Group, Sweep, check_listed
 from jbt.experiments.labelled_arrays import where
-from jbt.experiments.plots import CYCLE, Line, Panel
+from jbt.experiments.plots import CYCLE, Line
+from jbt.experiments.table import Table
 from jbt.simulation import pools
 from jbt.simulation.simulate import stream
 from jbt.types import container
@@ -38,27 +40,20 @@ from ._shared.scenario import MapPrior
 
 LEVELS = (0.8, 0.9, 0.95, 0.99)
 """Certainties at which runs stop."""
-LEVEL = 0.95
-"""The one that is printed and drawn."""
 GAIN = 0.05
 """Share of the entropy of the memberships: a run stops where the rest of the budget is expected to
 remove less."""
 FEWEST = 20
 """Fewest pools with looks in a bin for the bin to have a row (count)."""
 OF_BINS = ("looks", "sum_certainty", "sum_right")
-NAMES = {
+DRAWN = {
     "prior": "as assumed",
     "unbiased": "no bias, as assumed",
-    "sd_2.5": "quality spreads more",
-    "rho_0.4": "quality goes with\nlength a little (0.4)",
-    "rho_0.8": "quality goes with\nlength (0.8)",
-    "growing": "bias grows\nwith quality",
-    "pair_noise": "the same error at\nevery query",
+    "rho_0.8": "quality goes with length (0.8)",
+    "pair_noise": "the same error at every query",
     "naive": "bias left out",
 }
 """Scenarios in the figure and their names there."""
-DRAWN = ("prior", "unbiased", "rho_0.8", "pair_noise", "naive")
-"""Scenarios whose reliability is drawn."""
 
 
 @container
@@ -244,59 +239,38 @@ class Stopping(MapPrior, Sweep):
         ]
 
     def table(self, ds, t):
-        for at, columns in (
-            ("level", {"stop": "certainty"}),
-            ("gain", {"stop": "gain", "level": GAIN}),
-        ):
-            t.shares("stopped", ds[f"at_{at}_stopped"], **columns)
-            t.shares("right", ds[f"at_{at}_right"], **columns)
-            t.means("certainty", ds[f"at_{at}_certainty"], **columns)
-            # Runs that do not stop spend everything.
-            t.means("saved", 1 - ds[f"at_{at}_verdicts"] / ds["at_end_verdicts"], **columns)
-            t.means("recall_lost", ds["at_end_recall"] - ds[f"at_{at}_recall"], **columns)
+        self.add_stops(ds, "level", t, stop="certainty")
+        self.add_stops(ds, "gain", t, stop="gain", level=GAIN)
         names = ("certainty", "right", "overconfidence")
         add_bins(t, ds[list(OF_BINS)], names, fewest=FEWEST, stop="none")
 
+    def add_stops(self, ds: xr.Dataset, at: str, t: Table, **columns: Any) -> None:
+        """Add the rows of runs that stop: share of runs, certainty and share right where they stop,
+        and what is saved and lost by stopping."""
+        t.shares("stopped", ds[f"at_{at}_stopped"], **columns)
+        t.shares("right", ds[f"at_{at}_right"], **columns)
+        t.means("certainty", ds[f"at_{at}_certainty"], **columns)
+        # Runs that do not stop spend everything.
+        t.means("saved", 1 - ds[f"at_{at}_verdicts"] / ds["at_end_verdicts"], **columns)
+        t.means("recall_lost", ds["at_end_recall"] - ds[f"at_{at}_recall"], **columns)
+
     def headline(self, table):
-        """Runs that stop at one level."""
-        return where(table, stop="certainty", level=LEVEL)
+        """Runs that stop at a certainty of 0.95."""
+        return where(table, stop="certainty", level=0.95)
 
     def panels(self, table):
-        """Share right against certainty over all looks; share right of the runs that stopped at
-        one level, by scenario."""
-        fresh = where(table, protocol="stochastic")
-        drawn = zip([name for name in DRAWN if name in self.scenario], CYCLE, strict=False)
-        right = f"share with the top {self.k} right (bars: 95 %)"
-        return [
-            of_bins(
-                where(fresh, stop="none"),
-                ("certainty", "right"),
-                [Line({"scenario": name}, NAMES[name], colour) for name, colour in drawn],
-                (
-                    "certainty of the model",
-                    right,
-                    "Certainty is right where assumptions hold\nand too high elsewhere",
-                ),
-                legend=8,
-            ),
-            Panel(
-                "scenario",
-                {"stop": "certainty", "quantity": "right", "level": LEVEL},
-                [Line({}, "", "blue", joined=False)],
-                (
-                    right,
-                    "",
-                    "Where an assumption fails, fewer stops\n"
-                    f"are right than certainty promises ({LEVEL:g})",
-                ),
-                names={name: label for name, label in NAMES.items() if name in self.scenario},
-                legend=0,
-                down=True,
-                level=LEVEL,
-                level_style=":",
-                table=where(fresh, scenario=[*NAMES]),
-            ),
+        """Share right against certainty, over all looks at fresh verdicts."""
+        lines = [
+            Line({"scenario": scenario}, label, colour)
+            for (scenario, label), colour in zip(DRAWN.items(), CYCLE, strict=False)
         ]
+        labels = (
+            "certainty of the model",
+            f"share with the top {self.k} right (bars: 95 %)",
+            "Certainty is right where assumptions hold\nand too high elsewhere",
+        )
+        fresh = where(table, protocol="stochastic", stop="none")
+        return [of_bins(fresh, ("certainty", "right"), lines, labels, legend=8)]
 
 
 SWEEP = Stopping

@@ -47,10 +47,10 @@ DISCRIMINATION = 2.0
 """Factor on quality in the logits of the reference (pure number); the models assume the true
 one."""
 VARIED = {
-    "reference_bias": (-1.0, -0.5, -0.25, 0.25, 0.5, 1.0),
-    "reference_position": (0.5, 1.0),
+    "reference_bias": (-1.0, 1.0),
+    "reference_position": (1.0,),
     "reference_discrimination": (0.5, 1.0),
-    "noise": (0.1, 0.2),
+    "noise": (0.1,),
 }
 """Property of the reference -> its values in place of the default's, one at a time: its bias
 (logits per unit, below 0 against the cheap judge's), its position bias (logits), its
@@ -236,26 +236,24 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
     def panels(self, table):
         """Benefit and the cheap judge's estimated bias along rho; without a reference this follows
         the correlation."""
+
+        def of(model: str, n: int, label: str, colour: str) -> Line:
+            return Line({**DEFAULT, "model": model, "n_reference": n}, label, colour)
+
         shown = [n for n in self.n_reference if n][1::2] or self.n_reference[1:]
-        last: dict[str, Any] = {"n_reference": shown[-1]}
-        alone: dict[str, Any] = {"n_reference": 0}
+        last, alone = shown[-1], {"model": "bias_aware", "n_reference": 0}
         benefit = [
-            Line(
-                {**DEFAULT, "model": "correlated", "n_reference": n},
-                f"{n} verdicts of a reference",
-                str(0.6 * (1 - i / len(shown))),
-            )
+            of("correlated", n, f"{n} verdicts of a reference", str(0.6 * (1 - i / len(shown))))
             for i, n in enumerate(shown)
         ]
-        mixed = f"{shown[-1]}, taken for the cheap judge's"
         benefit += [
-            Line({**DEFAULT, "model": "mixed", **last}, mixed, "orange"),
-            Line({"model": "bias_aware", **alone}, "no reference, corrected", "blue"),
+            of("mixed", last, f"{last}, taken for the cheap judge's", "orange"),
+            Line(alone, "no reference, corrected", "blue"),
         ]
-        biases = [Line({**DEFAULT, "model": "joint", **alone}, "no reference", "blue")]
-        biases += [
-            Line({**DEFAULT, "model": "joint", **last}, "the paper's prior", "orange"),
-            Line({**DEFAULT, "model": "correlated", **last}, "prior with correlation", "green"),
+        biases = [
+            of("joint", 0, "no reference", "blue"),
+            of("joint", last, "the paper's prior", "orange"),
+            of("correlated", last, "prior with correlation", "green"),
         ]
         return [
             Panel(
@@ -278,7 +276,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                 biases,
                 (
                     RHO_LABEL,
-                    f"estimated bias of the cheap judge, {shown[-1]} verdicts\n"
+                    f"estimated bias of the cheap judge, {last} verdicts\n"
                     "(logits; 95 % over pools; dotted: truth)",
                     "A prior with correlation comes near\nthe true bias at every correlation",
                 ),

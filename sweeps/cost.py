@@ -18,13 +18,13 @@ import numpy as np
 import xarray as xr
 
 from jbt import stats, twins
-from jbt.acquisition import RULES, reports, run
-from jbt.experiments.declare import Group, NotNegative, cases, check_increasing, check_listed
-from jbt.experiments.labelled_arrays import SEEDS, where
-from jbt.experiments.plots import COLOURS, CYCLE, Line, Panel
+from jbt.acquisition import reports, run
+from jbt.experiments.declare import Group, cases, check_increasing
+from jbt.experiments.labelled_arrays import SEEDS
+from jbt.experiments.plots import CYCLE, Line, Panel
 from jbt.experiments.table import Table
 from jbt.simulation.simulate import stream
-from jbt.types import Prior, check_count
+from jbt.types import Prior
 
 from ._shared import calibration, prices
 from ._shared.active import RunSettings, at_best_budget, shared, task_of
@@ -32,8 +32,22 @@ from ._shared.calibration import SHARE
 
 N_ITEMS, K = 30, 5
 """Size and top set of the pools that twins are calibrated on."""
-MODELS = {"bias_aware": "corrected", "naive": "not corrected"}
-"""What is done about a judge's bias, as the figure names it."""
+CHEAP, DEAR = "gpt_4o_mini", "gpt_5_1"
+"""The judge that is corrected, and the one that is not."""
+CASES = {
+    (CHEAP, "bias_aware"): ("GPT-4o-mini, corrected", "blue"),
+    (CHEAP, "naive"): ("GPT-4o-mini, not corrected", "sky"),
+    (DEAR, "naive"): ("GPT-5.1, not corrected", "vermilion"),
+}
+"""Judge and model inside the loop -> name and colour in the figure."""
+RULES = ("top_k_aware", "random")
+"""Acquisition rules."""
+VERDICT_PRICE = {CHEAP: (293 * 0.15 + 16 * 0.60) / 1e6, DEAR: (293 * 1.25 + 16 * 10) / 1e6}
+"""Dollars a comparison of 293 input tokens and 16 output tokens on average, by judge."""
+LABELS = 40 * prices.LABEL
+"""Dollars for the labels of one decision of the gate."""
+REFIT_EVERY = 8
+"""Verdicts between refits (count)."""
 
 
 class Cell(NamedTuple):
@@ -60,15 +74,6 @@ class Cost(RunSettings):
     panel_size = {"width": 4.6, "height": 4.8}
 
     pools: int = 1000
-    cheap: str = "gpt_4o_mini"
-    """The judge that is corrected, one of `jbt.twins.known()`."""
-    dear: str = "gpt_5_1"
-    """The judge that is not corrected, another of them."""
-    rule: Annotated[tuple[str, ...], partial(check_listed, known=tuple(RULES))] = (
-        "top_k_aware",
-        "random",
-    )
-    """Acquisition rules, of `jbt.acquisition.RULES`."""
     budget: tuple[int, ...] = (30, 64, 120, 200, 264, 320, 400, 528, 600, 800, 870)
     """Budgets of the table (verdicts), increasing; curves end at the largest, at most 870. At the
     paper's prices 264 cost $0.014, 528 of the dear judge $0.28 and 800 $0.42."""
@@ -82,60 +87,11 @@ class Cost(RunSettings):
         1.0,
     )
     """Recalls to be reached, increasing, in (0, 1]; 1 means at least 0.995, which prints as 1."""
-    n_pools_sharing: Annotated[tuple[int, ...], partial(check_increasing, least=1)] = prices.SHARING
-    """Pools that reuse one decision of the gate (count), increasing."""
-    cheap_input: NotNegative = 0.15
-    """Dollars per million input tokens of the cheap judge."""
-    cheap_output: NotNegative = 0.60
-    """Dollars per million output tokens of the cheap judge."""
-    dear_input: NotNegative = 1.25
-    """Dollars per million input tokens of the dear judge."""
-    dear_output: NotNegative = 10.0
-    """Dollars per million output tokens of the dear judge."""
-    input_tokens: NotNegative = 293.0
-    """Input tokens of a comparison (mean count)."""
-    output_tokens: NotNegative = 16.0
-    """Output tokens of a comparison (mean count)."""
-    cheap_reasoning: NotNegative = 0.0
-    """Hidden tokens of a comparison that the cheap judge bills as output (mean count)."""
-    dear_reasoning: NotNegative = 0.0
-    """Hidden tokens of a comparison that the dear judge bills as output (mean count)."""
-    n_anchors: Annotated[int, partial(check_count, least=0)] = 40
-    """Trusted labels of one decision of the gate (count)."""
-    label_price: NotNegative = prices.LABEL
-    """Dollars a trusted label."""
-    refit_every: Annotated[int, check_count] = 8
-    """R, verdicts between refits (count)."""
 
     def check(self):
         super().check()
-        if self.cheap == self.dear:
-            raise ValueError(f"cheap and dear must be two judges, got {self.cheap} twice")
-        check_count("n_seeds", self.n_seeds)
         most = N_ITEMS * (N_ITEMS - 1)
-        check_increasing("budget", self.budget, least=self.refit_every, most=most)
-
-    @property
-    def verdict_price(self) -> dict[str, float]:
-        """Dollars a comparison, by judge."""
-        dollars = {}
-        for judge, side in ((self.cheap, "cheap"), (self.dear, "dear")):
-            of_input, of_output, hidden = (
-                getattr(self, f"{side}_{what}") for what in ("input", "output", "reasoning")
-            )
-            output_tokens = self.output_tokens + hidden
-            dollars[judge] = (self.input_tokens * of_input + output_tokens * of_output) / 1e6
-        return dollars
-
-    @property
-    def labels(self) -> float:
-        """Dollars for the labels of one decision."""
-        return self.n_anchors * self.label_price
-
-    @property
-    def cases(self) -> list[tuple[str, str]]:
-        """Judges, each with the model inside the loop."""
-        return [(self.cheap, "bias_aware"), (self.cheap, "naive"), (self.dear, "naive")]
+        check_increasing("budget", self.budget, least=REFIT_EVERY, most=most)
 
     def experiment(self, loop, key, condition):
         """One run on one pool; the condition holds the twin, the model and the acquisition seed."""
@@ -151,12 +107,12 @@ class Cost(RunSettings):
 
     def groups(self):
         """One group a rule."""
-        runs = [(*case, seed, 0.0) for case in self.cases for seed in range(self.n_seeds)]
-        runs += [(*case, 0, way) for way in twins.DISPLACED for case in self.cases]
-        at = reports(self.budget, self.refit_every).tolist()
+        runs = [(*case, seed, 0.0) for case in CASES for seed in range(self.n_seeds)]
+        runs += [(*case, 0, way) for way in twins.DISPLACED for case in CASES]
+        at = reports(self.budget, REFIT_EVERY).tolist()
         axes = {"recall": {"budget": at}, **calibration.AXES}
         of_judges = twins.conditions([twins.twin(judge) for judge, *_ in runs])
-        loops, groups = self.loops(self.rule, K, self.refit_every), []
+        loops, groups = self.loops(RULES, K, REFIT_EVERY), []
         for rule, (experiment, number) in shared(self.experiment, loops).items():
             cells = [Cell(*run, rule) for run in runs]
             conditions = cases(cells, aware=lambda cell: float(cell.model == "bias_aware"))
@@ -181,7 +137,7 @@ class Cost(RunSettings):
         frontiers = self.frontiers(recall)
         for frontier in frontiers:
             self.add_reached(frontier, t)
-        for rule in self.rule:
+        for rule in RULES:
             cheap, _, dear = (f for f in frontiers if f.row["rule"] == rule)
             self.add_comparison(cheap, dear, t)
 
@@ -192,16 +148,15 @@ class Cost(RunSettings):
         def add(quantity: str, value: float, **columns: Any) -> None:
             t.add(quantity, value, studies=lambda *_: np.full(1, value), **columns)
 
-        for (judge, price), budget in product(self.verdict_price.items(), self.budget):
+        for (judge, price), budget in product(VERDICT_PRICE.items(), self.budget):
             add("cost", budget * price, judge=judge, budget=budget)
-        for sharing in self.n_pools_sharing:
-            gated = {"judge": self.cheap, "n_pools_sharing": sharing}
-            add("anchor_cost", self.labels / sharing, **gated)
+        for sharing in prices.SHARING:
+            gated = {"judge": CHEAP, "n_pools_sharing": sharing}
+            add("anchor_cost", LABELS / sharing, **gated)
             for budget in self.budget:
-                alone = budget * self.verdict_price[self.cheap]
-                add("cost", alone + self.labels / sharing, budget=budget, **gated)
-                times = float(prices.overhead(self.labels, alone, sharing))
-                add("overhead", times, budget=budget, **gated)
+                alone = budget * VERDICT_PRICE[CHEAP]
+                add("cost", alone + LABELS / sharing, budget=budget, **gated)
+                add("overhead", 1 + LABELS / alone / sharing, budget=budget, **gated)
 
     def frontiers(self, recall: xr.Dataset) -> list[Frontier]:
         """Frontier of each condition, from recalls [condition, acquisition_seed, budget, pool]."""
@@ -215,7 +170,7 @@ class Cost(RunSettings):
         out = []
         for i in range(len(data)):
             row = {name: str(recall[name].values[i]) for name in ("judge", "model", "rule")}
-            dollars = budgets * self.verdict_price[row["judge"]]
+            dollars = budgets * VERDICT_PRICE[row["judge"]]
             out.append(Frontier(row, dollars, data[i], open_[i], means[:, i], self.seed))
         return out
 
@@ -235,7 +190,7 @@ class Cost(RunSettings):
     def add_comparison(self, cheap: Frontier, dear: Frontier, t: Table) -> None:
         """Add how many times cheaper the cheap judge reaches each target than the dear one, without
         a gate's labels and with a pool's share of them."""
-        n, of_dear = cheap.recall.shape[-1], twins.known()[self.dear].pools
+        n, of_dear = cheap.recall.shape[-1], twins.known()[DEAR].pools
 
         def times(
             target: float, labels: float, dear_size: int | None, size: int | None, *_: Any
@@ -243,8 +198,8 @@ class Cost(RunSettings):
             with np.errstate(divide="ignore", invalid="ignore"):
                 return dear.reach(target, dear_size) / (cheap.reach(target, size) + labels)
 
-        for target, sharing in product(self.target, (None, *self.n_pools_sharing)):
-            labels = self.labels / sharing if sharing else 0.0
+        for target, sharing in product(self.target, (None, *prices.SHARING)):
+            labels = LABELS / sharing if sharing else 0.0
             ratios = times(target, labels, None, None)
             interval = prices.of_resamples(ratios[1:], n)
             studies = partial(times, target, labels, of_dear)
@@ -252,49 +207,33 @@ class Cost(RunSettings):
             t.add("times_cheaper", ratios[0], interval, n, studies=studies, **row)
 
     def headline(self, table):
-        """Rows beside the paper's numbers and costs of the targets; not every budget."""
-        whole = table.quantity.isin(["best_recall", "cost_to_reach"])
+        """Rows beside the paper's numbers, and how many times cheaper the cheap judge is."""
         times = (table.quantity == "times_cheaper") & table.estimate.notna()
-        return table[whole | times | table.paper.notna()]
+        return table[times | table.paper.notna()]
 
     def panels(self, table):
-        """Recall against dollars with the paper's points; and how many times cheaper the cheap
-        judge is, where both reach a target."""
-        colours = dict(zip(self.cases, ("blue", "sky", "vermilion"), strict=True))
-        names = {judge: twins.known()[judge].model for judge in (self.cheap, self.dear)}
+        """Recall against dollars; and how many times cheaper the cheap judge is, where both reach a
+        target."""
         frontiers = [
             Line(
                 {"judge": judge, "model": model, "rule": rule},
-                f"{names[judge]}, {MODELS[model]}" + ", random pairs" * (rule == "random"),
+                name if rule == RULES[0] else "",  # the dotted lines are of random pairs
                 colour,
-                {"ls": "-" if rule == self.rule[0] else ":"},
+                {"ls": "-" if rule == RULES[0] else ":"},
             )
-            for rule in self.rule
-            for (judge, model), colour in colours.items()
+            for rule in RULES
+            for (judge, model), (name, colour) in CASES.items()
         ]
-        below = {"fontsize": 8, "ncols": 2, "loc": "upper center", "bbox_to_anchor": (0.5, -0.16)}
-
-        def papers(ax):
-            for (judge, model), colour in colours.items():
-                of = where(table, judge=judge, model=model, rule=self.rule[0])
-                points = where(of, quantity="cost_to_reach").dropna(subset="paper")
-                style = {"ms": 8, "mew": 2, "color": COLOURS[colour]}
-                label = f"{names[judge]}, the paper" if len(points) else ""
-                ax.plot(points.paper, points.target, "x", label=label, **style)
-
-        times, sharing = [], [0, *self.n_pools_sharing]
-        for i, (n, colour) in enumerate(zip(sharing, CYCLE * len(sharing), strict=False)):
-            labels = {0: "no gate", 1: "gate for one pool"}
-            label = labels.get(n, f"gate shared by {n:,} pools")
-            at, aside = {"n_pools_sharing": n}, 0.002 * (i - len(sharing) / 2)
-            times.append(Line(at, label, colour, joined=False, shift=aside))
-            times.append(Line(at, "", colour, {"ms": 8, "mew": 2}, marker="x"))
-        cheaper = table.fillna({"n_pools_sharing": 0})
-        cheaper = cheaper.assign(estimate=cheaper.estimate.where(cheaper.ci_low.notna()))
-
+        times = []
+        for n, colour in zip((0, *prices.SHARING), CYCLE, strict=False):
+            label = f"gate, pools that share it: {n}" if n else "no gate"
+            times += [
+                Line({"n_pools_sharing": n}, label, colour, joined=False),
+                Line({"n_pools_sharing": n}, "", colour, {"ms": 8, "mew": 2}, marker="x"),
+            ]
         return [
             Panel(
-                lambda rows: rows.budget.astype(float) * rows.judge.map(self.verdict_price),
+                lambda rows: rows.budget.astype(float) * rows.judge.map(VERDICT_PRICE),
                 {"quantity": "recall"},
                 frontiers,
                 (
@@ -304,25 +243,24 @@ class Cost(RunSettings):
                 ),
                 log="x",
                 ticks={"x": (0.002, 0.01, 0.05, 0.2)},
-                legend=below,
-                after=papers,
+                legend=8,
             ),
             Panel(
                 "target",
-                {"quantity": "times_cheaper", "rule": self.rule[0]},
+                {"quantity": "times_cheaper", "rule": RULES[0]},
                 times,
                 (
                     f"recall of the top {K} that both judges reach",
-                    f"times cheaper than {names[self.dear]} (bars: 95 %)",
+                    "times cheaper than GPT-5.1 (bars: 95 %)",
                     "A gate's labels cost more than they save\n"
                     "if few pools share them (crosses: the paper)",
                 ),
                 log="y",
                 ticks={"y": (0.2, 0.5, 1, 2, 5, 10, 20)},
-                legend=below,
+                legend=8,
                 level=1.0,
                 sides=("cheaper", "dearer"),
-                table=cheaper,
+                table=table.fillna({"n_pools_sharing": 0}),
             ),
         ]
 

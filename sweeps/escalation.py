@@ -5,23 +5,21 @@ judges one at a time.
     cheap_naive, cheap_only   the cheap judge alone by Eq. acq, naive or bias-aware
     strong_only               the reference alone by Eq. acq
     every other strategy      a rule of `jbt.acquisition` with both judges in one model, the
-                              reference's biases known to be zero: rules of one judge by gain per
-                              price, rules of several unchanged
+                              reference's biases known to be zero
 
 A verdict of the cheap judge costs 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from jbt.acquisition import PANEL_RULES, RULES, Loop, reports, run
-from jbt.experiments.declare import Group, Sweep, cases, check_increasing, check_listed
+from jbt.acquisition import Loop, reports, run
+from jbt.experiments.declare import Group, Sweep, cases, check_increasing
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import Line, Panel
 from jbt.simulation import judges
@@ -34,15 +32,14 @@ from ._shared.scenario import Correlated, VaryingBias
 ALONE = ("cheap_naive", "cheap_only", "strong_only")
 """Strategies that ask one judge, by Eq. acq."""
 CHEAP = ("cheap_naive", "cheap_only")
-STRATEGIES = (
-    "escalation",
-    "disputed",
-    "reference_random",
-    "top_k_aware",
-    "entropy_reduction",
-    "entropy_reduction_fresh",
-)
-"""Strategies with both judges that are compared by default."""
+BOTH = ("escalation", "disputed", "reference_random", "entropy_reduction_fresh")
+"""Strategies with both judges: rules of `jbt.acquisition`."""
+REFIT_EVERY = 8
+"""Verdicts between refits (count)."""
+BIAS, POSITION = 1.5, 0.35
+"""True biases c* and kappa* of the cheap judge (logits)."""
+DISCRIMINATION = 2.0
+"""Factor on quality in the logits of the reference, known to the models (pure number)."""
 LINES = {
     "cheap_naive": ("black", ":", "cheap judge alone, not corrected"),
     "cheap_only": ("black", "--", "cheap judge alone, corrected"),
@@ -64,10 +61,6 @@ class Cell(NamedTuple):
     """Of a verdict of the reference; NaN where it cannot be asked."""
 
 
-def check_strategies(name: str, values: Sequence[str]) -> None:
-    check_listed(name, values, [*RULES, *PANEL_RULES])
-
-
 @dataclass(frozen=True, kw_only=True)
 class Escalation(Correlated, VaryingBias, Sweep):
     """A purse spent on a cheap judge and a trusted, dearer one: whom to ask about which pair."""
@@ -82,7 +75,6 @@ class Escalation(Correlated, VaryingBias, Sweep):
             "rho": (0.0, 0.5),
             "price": (10.0,),
             "purse": (40.0, 80.0),
-            "strategy": ("escalation",),
         },
         "paper": {"pools": 10},  # as its runs of the active loop
     }
@@ -103,23 +95,10 @@ class Escalation(Correlated, VaryingBias, Sweep):
     )
     """Spending, in verdicts of the cheap judge; increasing. All ordered pairs of 30 items, each
     asked once of the cheap judge, cost 870."""
-    strategy: Annotated[tuple[str, ...], check_strategies] = STRATEGIES
-    """Rules that spend on both judges, of `jbt.acquisition`."""
-    refit_every: int = 8
-    """R, verdicts between refits (count)."""
-    bias: float = 1.5
-    """True bias c* of the cheap judge (logits per unit)."""
-    position: float = 0.35
-    """Its position bias kappa* (logits)."""
-    reference_discrimination: Annotated[float, check_positive] = 2.0
-    """Factor on quality in its logits, known to the models (pure number)."""
 
     def check(self):
         super().check()
         self.check_grid()
-        if self.most_verdicts < self.refit_every:
-            enough = f"refit_every = {self.refit_every} verdicts"
-            raise ValueError(f"the largest purse must pay {enough}")
 
     @property
     def most_verdicts(self) -> int:
@@ -129,8 +108,8 @@ class Escalation(Correlated, VaryingBias, Sweep):
     def experiment(self, loop, key, condition):
         """One pool: spend the largest purse by a rule, and report what each purse had bought."""
         pool = self.draw(key, condition, self.covariate)
-        cheap = Judge(jnp.full(1, self.bias), self.position, interaction=self.interaction)
-        trusted = Judge(jnp.zeros(1), 0.0, self.reference_discrimination)
+        cheap = Judge(jnp.full(1, BIAS), POSITION, interaction=self.interaction)
+        trusted = Judge(jnp.zeros(1), 0.0, DISCRIMINATION)
         answers = [
             judges.frozen_draw(stream(key, name), pool, judge)
             for name, judge in (("verdicts", cheap), ("reference verdicts", trusted))
@@ -141,7 +120,7 @@ class Escalation(Correlated, VaryingBias, Sweep):
             jnp.stack(answers, -1),
             condition,
             self.prior,
-            self.reference_discrimination,
+            DISCRIMINATION,
             prices,
             max(self.purse),
         )
@@ -150,8 +129,8 @@ class Escalation(Correlated, VaryingBias, Sweep):
 
     def groups(self):
         """The correlations of a strategy and price."""
-        rules = dict.fromkeys(ALONE, "top_k_aware") | {name: name for name in self.strategy}
-        loops = {r: Loop(r, self.k, self.refit_every, "frozen") for r in rules.values()}
+        rules = dict.fromkeys(ALONE, "top_k_aware") | {name: name for name in BOTH}
+        loops = {r: Loop(r, self.k, REFIT_EVERY, "frozen") for r in rules.values()}
         programs = shared(self.experiment, list(loops.values()), n_judges=2)
         by_purse, groups = {"purse": self.purse}, []
         for strategy, rule in rules.items():
@@ -172,7 +151,7 @@ class Escalation(Correlated, VaryingBias, Sweep):
                         n_items=self.n_items,
                         pools=self.pools,
                         axes=dict.fromkeys(("recall", "reference_asked", "status"), by_purse),
-                        fits=2 * len(reports(self.most_verdicts, self.refit_every)),
+                        fits=2 * len(reports(self.most_verdicts, REFIT_EVERY)),
                     )
                 )
         return groups
@@ -181,10 +160,8 @@ class Escalation(Correlated, VaryingBias, Sweep):
         t.means("recall", ds["recall"])
 
     def headline(self, table):
-        """Rows to print: recall at the middle price and the largest purse."""
-        prices = [np.nan, self.price[len(self.price) // 2]]
-        shown = where(table, quantity="recall", purse=self.purse[-1])
-        return shown[shown.price.isin(prices)]
+        """Recall with the largest purse."""
+        return where(table, purse=self.purse[-1])
 
     def panels(self, table):
         """Recall against the budget at the middle price, for the least and the largest rho."""

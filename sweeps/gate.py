@@ -19,14 +19,12 @@ better.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Annotated, Any, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import xarray as xr
 from jaxtyping import Array, Key
 
@@ -46,8 +44,12 @@ from ._shared.judge import BANK
 from ._shared.rankings import both_rankings
 from ._shared.scenario import Correlated, VaryingBias
 
-NOISES = ("fresh", "stored", "length")
-"""Kinds of wrong labels, see `jbt.gate.Noise`."""
+NOISES = ("fresh", "stored")
+"""Kinds of wrong labels, see `jbt.gate.Noise`; tried for the first judge."""
+WRONG = 0.1
+"""Probability that a label is wrong, where some are."""
+MANY_SETS = 8
+"""Label sets drawn for each pool with many labels (count)."""
 ALL = "all"
 """Name of all judges together in the table."""
 CORRELATIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
@@ -59,7 +61,6 @@ KINDS = {
     "members": ("single items", "vermilion"),
 }
 """Kind of label -> its name and colour in the figure, where it stands for the sign test."""
-PAPERS = "any pair, the paper's rule"
 
 
 class Cell(NamedTuple):
@@ -79,7 +80,6 @@ class Gate(Correlated, VaryingBias, Sweep):
     columns = (
         "rule",
         "labels",
-        "alpha",
         "n_anchors",
         "judge",
         "rho",
@@ -114,16 +114,13 @@ class Gate(Correlated, VaryingBias, Sweep):
     pools: int = 1000
     pool: str = "gaussian"
     """Kind of pool, one of `jbt.simulation.pools.POOLS`. With statement_bank the judges are twins
-    of the paper's (`jbt.twins`), and quality is the number of statements, whatever --sd."""
+    of the paper's (`jbt.twins`), and quality is the number of statements, whatever --sd; with
+    --legitimate covariate their --max-correlation is by default the paper's 0.12."""
     covariate: pools.CovariateKind = "binary"  # as the paper's elaboration
     legitimate: Literal["correlation", "covariate"] = "correlation"
     """What pools are at rho above 0. correlation: the covariate that sways the judge correlates
     with quality. covariate: the verdicts are those at rho = 0, and the correction is for another,
     continuous covariate with that correlation."""
-    max_correlation: float | None = None
-    """Draw the judge's covariates again until their |correlation| with quality within the pool is
-    below this number in (0, 1]. By default they are drawn once; with --pool statement_bank
-    --legitimate covariate the paper's 0.12 holds."""
     rho: tuple[float, ...] = ()
     """Population correlations of quality and the covariate that is corrected for, increasing. By
     default 0 to 0.7; with --legitimate covariate 0 and 0.79."""
@@ -136,66 +133,36 @@ class Gate(Correlated, VaryingBias, Sweep):
     """Number of label sets drawn for each pool."""
     many: tuple[int, ...] = (120, 180, 240, 320, 435)
     """Larger numbers of trusted labels, increasing, to find how many a given power takes."""
-    many_sets: Annotated[int, check_count] = 8
-    """Number of label sets drawn for each pool with these."""
-    alpha: tuple[float, ...] = (0.05,)
-    """Levels of the tests."""
-    noise: tuple[float, ...] = (0.1,)
-    """Probabilities that a label is wrong, tried for the first judge beside 0."""
-    power: float = 0.8
-    """Share of the pools helped by the correction in which it should be enabled."""
 
     def decided(self):
-        swapped = self.legitimate == "covariate"
-        rho = self.rho or ((0.0, 0.79) if swapped else CORRELATIONS)
-        bound = self.max_correlation
-        if bound is None and swapped and self.pool == BANK:
-            bound = twins.MAX_CORRELATION
-        return replace(self, rho=rho, max_correlation=bound)
+        default = (0.0, 0.79) if self.legitimate == "covariate" else CORRELATIONS
+        return replace(self, rho=self.rho or default)
 
     def check(self):
         super().check()
         if self.legitimate == "covariate":
             self.check_pools()
-            self.check_balance((0.0,), self.covariate)
             pools.check_rho(self.rho, "continuous")
             check_increasing("rho", self.rho, least=0, needed=0.0)
         else:
             self.check_grid()
-        if self.pool == BANK and self.sd != Gate.sd:
-            what = "quality is a number of statements"
-            raise ValueError(f"sd has no effect with --pool {BANK}: {what}")
         known = twins.known() if self.pool == BANK else judges.GATED
         check_listed("judge", self.judge, list(known))
         n_pairs = self.n_items * (self.n_items - 1) // 2
         check_increasing("n_anchors", self.n_anchors, least=1, most=n_pairs)
-        over = {"least": self.n_anchors[-1] + 1, "most": n_pairs}
-        check_increasing("many", self.many, **over, length=0)
-        if not self.alpha:
-            raise ValueError("alpha must have a level at least")
-        for level in self.alpha:
-            gate.check_alpha(level)
-        check_increasing("noise", self.noise, least=0.001, most=0.5, length=0)
-        if not 0 < self.power < 1:
-            raise ValueError(f"power must lie between 0 and 1, got {self.power:g}")
+        check_increasing("many", self.many, least=self.n_anchors[-1] + 1, most=n_pairs)
 
     @property
     def rules(self) -> Rules:
         """Rules tried at each of `n_anchors`."""
-        return Rules(self.n_anchors, self.alpha, sets=self.sets)
-
-    @property
-    def decisions(self) -> list[str]:
-        """Names of the rules with their levels."""
-        return [n if alpha is None else f"{n}@{alpha:g}" for n, alpha in self.rules.names]
+        return Rules(self.n_anchors, sets=self.sets)
 
     @property
     def cells(self) -> list[Cell]:
         """Every judge with true labels, then the first judge with wrong ones."""
         true = product(self.judge, self.rho, ("none",), (0.0,))
-        wrong = product(NOISES, self.noise, self.rho)
-        first = self.judge[0]
-        return [Cell(*c) for c in true] + [Cell(first, rho, kind, p) for kind, p, rho in wrong]
+        wrong = product(self.judge[:1], self.rho, NOISES, (WRONG,))
+        return [Cell(*cell) for cell in (*true, *wrong)]
 
     # --- one pool
 
@@ -209,22 +176,30 @@ class Gate(Correlated, VaryingBias, Sweep):
         rankings, out = both_rankings(pool, comparisons, self.prior, self.k)
         noise = Noise(*(condition[kind] for kind in NOISES))
         out |= vars(gate.trial(stream(key, "labels"), rankings, self.rules, noise))
-        if self.many:
-            rules = replace(self.rules, n_anchors=self.many, sets=self.many_sets)
-            trial = gate.trial(stream(key, "many labels"), rankings, rules, noise)
-            out["many_enable_rate"] = trial.enable_rate
-            out["many_labels_used"] = trial.labels_used
-        return out
+        many = gate.trial(
+            stream(key, "many labels"), rankings, Rules(self.many, sets=MANY_SETS), noise
+        )
+        return out | {
+            "many_enable_rate": many.enable_rate,
+            "many_labels_used": many.labels_used,
+        }
 
     def drawn(self, key: Key[Array, ""], condition: Condition) -> Pool:
         """The pool with the covariate that sways the judge."""
+        bound = self.max_correlation
         if self.legitimate == "covariate":
             condition = condition | {"rho": jnp.zeros(())}
+            bound = bound or twins.MAX_CORRELATION
         if self.pool != BANK:
             return self.draw(key, condition, self.covariate)
-        options = {"covariate": self.covariate, "max_correlation": self.max_correlation}
-        rho = condition["rho"]
-        return pools.statement_bank(stream(key, "pool"), self.n_items, self.k, rho=rho, **options)
+        return pools.statement_bank(
+            stream(key, "pool"),
+            self.n_items,
+            self.k,
+            rho=condition["rho"],
+            covariate=self.covariate,
+            max_correlation=bound,
+        )
 
     def groups(self):
         """One group: all conditions share shapes and rules."""
@@ -238,12 +213,11 @@ class Gate(Correlated, VaryingBias, Sweep):
         noises = {kind: lambda c, kind=kind: c.noise * (c.noise_kind == kind) for kind in NOISES}
         conditions = cases(cells, **noises)
         conditions["conditions"] |= of_judge
-        of_rules = {"labels": LABELS, "decision": self.decisions}
+        of_rules = {"labels": LABELS, "rule": [name for name, _ in self.rules.names]}
         axes = {
             prefix + metric: of_rules | {name: getattr(self, name)}
             for prefix, name in (("", "n_anchors"), ("many_", "many"))
             for metric in ("enable_rate", "labels_used")
-            if getattr(self, name)
         }
         return [
             Group(
@@ -260,28 +234,28 @@ class Gate(Correlated, VaryingBias, Sweep):
     # --- from the saved results
 
     def table(self, ds, t):
-        rule, alpha = zip(*self.rules.names, strict=True)
-        of_decision = {"rule": list(rule), "alpha": np.array(alpha, float)}
-        ds = ds.assign_coords({name: ("decision", v) for name, v in of_decision.items()})
-        by_rho = {}
         for rho in self.rho:
             part = where(ds, noise_kind="none", rho=rho).swap_dims(condition="judge")
-            by_rho[rho] = with_choices(part.drop_vars(["noise_kind", "noise", "rho"]))
-        for name, rho in product(("naive", "bias_aware", "oracle", "best"), by_rho):
-            recall = by_rho[rho][f"{name}_recall"]
-            gate_rows.add_means(t, f"{name}_recall", recall, judge=ALL, rho=rho, pool_class=ALL)
-        for rho, part in by_rho.items():
+            part = part.drop_vars(["noise_kind", "noise", "rho"])
+            naive, aware = part["naive_recall"], part["bias_aware_recall"]
+            raised = (aware - naive).mean("pool") > 0
+            recalls = {
+                "naive_recall": naive,
+                "bias_aware_recall": aware,
+                # Perfect choices: for every judge, and in each pool.
+                "oracle_recall": xr.where(raised, aware, naive),
+                "best_recall": np.maximum(naive, aware),
+            }
+            for name, recall in recalls.items():
+                gate_rows.add_means(t, name, recall, judge=ALL, rho=rho, pool_class=ALL)
             self.add_consequences(part, t, judge=ALL, rho=rho)
-        for judge, (rho, part) in product(self.judge, by_rho.items()):
-            add_tests(part.sel(judge=[judge]), HARMED, t, judge=judge, rho=rho)
-        for rho, part in by_rho.items():
-            row = {"judge": ALL, "rho": rho, "pool_class": "helped"}
-            gate_rows.add_power(t, part, self.power, **row)
+            for judge in self.judge:
+                add_tests(part.sel(judge=[judge]), t, judge=judge, rho=rho)
+            gate_rows.add_power(t, part, judge=ALL, rho=rho, pool_class="helped")
         for cell in self.cells:
             if cell.noise_kind != "none":
                 part = where(ds, **cell._asdict()).swap_dims(condition="judge")
-                classes = *HARMED, "helped"
-                add_tests(part.drop_vars(Cell._fields), classes, t, **cell._asdict())
+                add_tests(part.drop_vars(Cell._fields), t, **cell._asdict())
 
     def add_consequences(self, part: xr.Dataset, t: Table, **columns: Any) -> None:
         """Add each rule's enable rate over all judges at a correlation, and what it leads to."""
@@ -291,84 +265,44 @@ class Gate(Correlated, VaryingBias, Sweep):
             (part["enable_rate"], part["labels_used"], {}),
             (part["census_rate"], part["census_used"], {"labels": "members", "rule": "census"}),
         )
-        for name, inside in gate_rows.classes(part).items():
-            for enable, used, decider in deciders:
-                row = {**columns, **decider, "pool_class": name}
-                gate_rows.add_rates(t, enable, inside, **row)
-                if name == ALL:
-                    gate_rows.add_means(t, "gated_recall", naive + enable * gain, **row)
-                    gate_rows.add_means(t, "labels_used", used, **row)
-                    if "labels" in enable.dims and columns["rho"] == self.rho[-1] > 0:
-                        of_pairs = enable.sel(labels=["pairs"])
-                        gate_rows.add_study_counts(t, of_pairs, self.sets, **row)
+        everywhere, row = xr.ones_like(naive, dtype=float), {**columns, "pool_class": ALL}
+        for enable, used, decider in deciders:
+            gate_rows.add_rates(t, enable, everywhere, **row, **decider)
+            gate_rows.add_means(t, "gated_recall", naive + enable * gain, **row, **decider)
+            gate_rows.add_means(t, "labels_used", used, **row, **decider)
+        if columns["rho"] == self.rho[-1] > 0:
+            of_pairs = part["enable_rate"].sel(labels=["pairs"])
+            gate_rows.add_study_counts(t, of_pairs, self.sets, **row)
 
     def headline(self, table):
-        """The paper's table with its labels, for four rules; labels needed."""
-        over_all = where(table, judge=ALL, rho=[self.rho[0], self.rho[-1]])
-        rules = ["at_least", "strict", "margin_share", "sign"]
-        of_rules = where(over_all, labels="pairs", pool_class="all", rule=rules)
-        shown = [
-            where(of_rules, quantity=["enable_rate", "gated_recall"]),
-            table[table.quantity.str.startswith("study_") & table.paper.notna()],
-            where(table, quantity="labels_needed", rho=self.rho[0]),
-            where(over_all, quantity=["naive_recall", "oracle_recall", "best_recall"]),
-        ]
-        return pd.concat(shown).sort_index()
+        """Rows beside the paper's numbers; labels needed."""
+        return table[table.paper.notna() | (table.quantity == "labels_needed")]
 
     def panels(self, table):
-        """Enable rates and recall along rho, and the largest rate in harmed pools."""
-        n, a, joined = self.n_anchors[len(self.n_anchors) // 2], self.alpha[0], True
-        x = RHO_LABEL
-        if self.legitimate == "covariate":  # at 0 another covariate
-            x, joined = f"{x}; 0: the judge's own", False
-
-        def along(label: str, colour: str, ls: str = "-", **rows: Any) -> Line:
-            marker = {"-": "o", "--": "s", ":": "^"}[ls]
-            style = {"linestyle": ls} if joined else {"fmt": marker}
-            return Line(rows, label, colour, style, joined)
-
-        def signs(**rows: Any) -> list[Line]:
-            of_test = {**rows, "rule": "sign", "alpha": a, "n_anchors": n}
-            return [along(*KINDS[k], **of_test, labels=k) for k in LABELS]
-
+        """Enable rates and recall along rho."""
+        n = self.n_anchors[len(self.n_anchors) // 2]
         everyone = {"judge": ALL, "pool_class": "all"}
-        enabled = {"labels": "pairs", "rule": "at_least"}
+
+        def signs(quantity: str) -> list[Line]:
+            of_test = {"quantity": quantity, "rule": "sign", "n_anchors": n}
+            return [Line({**of_test, "labels": kind}, *KINDS[kind]) for kind in LABELS]
+
+        papers = {"quantity": "enable_rate", "rule": "at_least", "n_anchors": n, "labels": "pairs"}
         recalls = [
-            along("never corrected", "black", ":", quantity="naive_recall"),
-            along("always corrected", "black", "--", quantity="bias_aware_recall"),
-            along("the better of both, in each pool", "purple", quantity="best_recall"),
+            Line({"quantity": "naive_recall"}, "never corrected", "black", {"linestyle": ":"}),
+            Line({"quantity": "bias_aware_recall"}, "always corrected", "black"),
+            Line({"quantity": "best_recall"}, "the better of both, in each pool", "purple"),
         ]
-        rates = where(table, quantity="enable_rate")
-        setting = ["judge", "pool_class", "labels", "rule", "alpha", "n_anchors"]
-        largest = rates.loc[rates.groupby(setting, dropna=False).estimate.idxmax()]
-        sign = {"rule": "sign", "alpha": a}
-
-        def harm(labels: str, harmed: str, name: str = "", ls: str = "-", rule: Any = sign) -> Line:
-            kind, colour = KINDS[labels]
-            rows = {"labels": labels, "pool_class": harmed, **rule}
-            return Line(rows, name or kind, colour, {"ls": ls})
-
-        in_order, in_recall = HARMED
-        harms = [
-            harm("pairs", in_order),
-            harm("disputed", in_order),
-            harm("members", in_recall),
-            harm("disputed", in_recall, "disputed pairs, where recall falls", ":"),
-            harm("pairs", in_order, PAPERS, "--", {"rule": "at_least"}),
-        ]
-
-        def to_zero(ax):
-            ax.set_yscale("symlog", linthresh=0.01)
-            ax.set_ylim(0, 1.5)
-            ax.set_yticks([0, 0.01, 0.1, 1], ["0", "0.01", "0.1", "1"])
-
         return [
             Panel(
                 "rho",
-                {**everyone, "quantity": "enable_rate", "n_anchors": n},
-                [*signs(), along(PAPERS, "blue", "--", **enabled)],
+                everyone,
+                [
+                    *signs("enable_rate"),
+                    Line(papers, "any pair, the paper's rule", "blue", {"linestyle": "--"}),
+                ],
                 (
-                    x,
+                    RHO_LABEL,
                     "share of pools that are corrected\n(bands: 95 % over pools)",
                     f"The stronger the correlation, the more\nrarely {n} labels allow correction",
                 ),
@@ -376,44 +310,21 @@ class Gate(Correlated, VaryingBias, Sweep):
             Panel(
                 "rho",
                 everyone,
-                [*recalls, *signs(quantity="gated_recall")],
+                [*recalls, *signs("gated_recall")],
                 (
-                    x,
+                    RHO_LABEL,
                     f"share of the true top {self.k} found\n(bands: 95 % over pools)",
                     f"{n} labels of single items come\nnearest to the best choice",
                 ),
             ),
-            Panel(
-                "n_anchors",
-                {"judge": ALL},
-                harms,
-                (
-                    "trusted labels (count)",
-                    "share corrected of pools that correction\nhurts, at the worst "
-                    + r"$\rho$ (bands: 95 %)",
-                    f"Sign tests (solid) correct wrongly\nmore rarely than promised (line: {a:g})",
-                ),
-                level=a,
-                after=to_zero,
-                table=largest,
-            ),
         ]
 
 
-def with_choices(part: xr.Dataset) -> xr.Dataset:
-    """The results of a correlation with recall of perfect choices between both models: the
-    correction for every judge where it raises the mean, and the better of both in each pool."""
-    naive, aware = part["naive_recall"], part["bias_aware_recall"]
-    raised = (aware - naive).mean("pool") > 0
-    oracle, best = xr.where(raised, aware, naive), np.maximum(naive, aware)
-    return part.assign(oracle_recall=oracle, best_recall=best)
-
-
-def add_tests(part: xr.Dataset, classes: Sequence[str], t: Table, **columns: Any) -> None:
-    """Add how often the tests enable the correction in classes of pools."""
-    tests = part.isel(decision=np.isin(part["rule"], TESTS))
+def add_tests(part: xr.Dataset, t: Table, **columns: Any) -> None:
+    """Add how often the tests enable the correction in pools that it harms."""
+    tests = part.sel(rule=[*TESTS])
     members = gate_rows.classes(tests)
-    for name in classes:
+    for name in HARMED:
         gate_rows.add_rates(t, tests["enable_rate"], members[name], pool_class=name, **columns)
 
 

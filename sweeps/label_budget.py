@@ -10,10 +10,10 @@ and for uses of labels without a switch.
 
 All methods of a pool see the same labels:
 
-    pairs, disputed, boundary  which of two contents is better: any two; those that the two rankings
-                      order differently; those near the boundary of the top k by either
-    members           is it one of the truly best k: contents that one top k alone has, in random
-                      order (the gate: draws with replacement, `n_labels` counts these)
+    disputed, boundary  which of two contents is better: pairs that the two rankings order
+                      differently; those near the boundary of the top k by either
+    members           is it one of the truly best k: contents that one top k alone has (the gate:
+                      draws with replacement in random order, `n_labels` counts these)
     contents          then all other contents, nearest to the boundary first
 """
 
@@ -28,41 +28,46 @@ from typing import Annotated, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 from jaxtyping import Array, Float, Key
 
 from jbt import gate
 from jbt.estimators import reference
 from jbt.estimators.reference import PLACEMENTS, Rankings
-from jbt.experiments.declare import Group, Sweep, cases, check_increasing, check_listed
+from jbt.experiments.declare import Group, Sweep, cases, check_increasing
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import Line, Panel
 from jbt.simulation import judges, pools
 from jbt.simulation.simulate import stream
-from jbt.types import Comparisons, ScalarLike, check_positive, check_word
+from jbt.types import Comparisons, ScalarLike
 
-from ._shared.adjudicate import TURNS, adjudicate, labelled
+from ._shared.adjudicate import adjudicate, labelled
 from ._shared.rankings import both_rankings
 from ._shared.scenario import Correlated, VaryingBias, every_verdict
 
-PLACED = {"pairs": "random", "disputed": "disputed", "boundary": "boundary"}
-"""Labels of pairs, and their placement in `PLACEMENTS`."""
+PLACED = ("disputed", "boundary")
+"""Labels of pairs, by their placement in `PLACEMENTS`."""
+TURNS = ("members", "contents")
+"""Labels of contents, by their order in `labelled`."""
 ALONE = ("naive", "bias_aware", "best")
-USES = {
-    "gate_sign": ("pairs", "disputed", "members"),
-    "fuse_correlated": tuple(PLACED),
-    "adjudicate": TURNS,
-}
-"""Method -> the labels it is tried on."""
-EACH = {f"{m}_{labels}": (m, labels) for m, kinds in USES.items() for labels in kinds}
-"""Name among the results -> method and labels."""
 LINES = {
-    "gate_sign_disputed": ("blue", ":", "gate: a switch, by disputed pairs"),
-    "gate_sign_members": ("orange", ":", "gate: a switch, by answers"),
-    "fuse_correlated_disputed": ("blue", "-", "fuse: disputed pairs in the fit"),
-    "fuse_correlated_boundary": ("green", "-", "fuse: pairs at the boundary in the fit"),
-    "adjudicate_contents": ("vermilion", "-", "adjudicate: answers correct the top k"),
+    ("gate_sign", "disputed"): ("blue", ":", "gate: a switch, by disputed pairs"),
+    ("gate_sign", "members"): ("orange", ":", "gate: a switch, by answers"),
+    ("fuse_correlated", "disputed"): ("blue", "-", "fuse: disputed pairs in the fit"),
+    ("fuse_correlated", "boundary"): ("green", "-", "fuse: pairs at the boundary in the fit"),
+    ("adjudicate", "members"): ("sky", "-", "adjudicate: answers of one top k alone"),
+    ("adjudicate", "contents"): ("vermilion", "-", "adjudicate: then other answers"),
 }
-"""Lines of the figure: name among the results -> colour, line style, label."""
+"""Method and the labels it is tried on -> colour, line style and name in the figure."""
+NOISE = (0.0, 0.1)
+"""Chances that a label is wrong, for all methods alike."""
+ALPHA = 0.05
+"""Level of the sign test."""
+DISCRIMINATION = 4.0
+"""Discrimination that the fit assumes of a label of a pair, as a factor on the judge's (pure
+number). True labels never err and so have none; the larger it is, the more a label moves the fit,
+and the more a wrong one harms."""
+JUDGE = judges.GATED["llama"]
 
 
 class Cell(NamedTuple):
@@ -85,7 +90,6 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
             "k": 2,
             "rho": (0.0, 0.6),
             "n_labels": (0, 4, 20),
-            "noise": (0.0, 0.1),
         },
         "paper": {"pools": 30},  # as its crossings; it has no such experiment
     }
@@ -94,7 +98,6 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
         "n_labels": "labels (of a gate on members: draws)",
     }
     panel_size = {
-        "n_columns": 2,
         "width": 4.6,
         "height": 3.6,
         "below": {"ncols": 2, "fontsize": 9},
@@ -102,39 +105,31 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
 
     covariate: pools.CovariateKind = "binary"
     rho: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.75)
-    n_labels: Annotated[
-        tuple[int, ...], partial(check_increasing, least=0, needed=0.0, length=2)
-    ] = (0, 2, 4, 6, 10, 20, 40, 60)
-    """Labels (count), increasing from 0."""
-    noise: Annotated[tuple[float, ...], partial(check_increasing, least=0, most=0.5)] = (
-        0.0,
-        0.1,
+    n_labels: Annotated[tuple[int, ...], partial(check_increasing, least=0, needed=0.0)] = (
+        0,
+        2,
+        4,
+        6,
+        10,
+        20,
+        40,
+        60,
     )
-    """Chances that a label is wrong, for all methods alike, increasing."""
-    alpha: float = 0.05
-    """Level of the sign test."""
-    label_discrimination: Annotated[float, check_positive] = 4.0
-    """Discrimination that the fit assumes of a label of a pair, as a factor on the judge's (pure
-    number). True labels never err and so have none; the larger it is, the more a label moves the
-    fit, and the more a wrong one harms."""
-    judge: str = "llama"
-    """Judge, of `jbt.simulation.judges.GATED`."""
+    """Labels (count), increasing from 0."""
 
     def check(self):
         super().check()
         self.check_grid()
-        gate.check_alpha(self.alpha)
-        check_listed("judge", [self.judge], list(judges.GATED))
 
     def groups(self):
-        several = [f"{name}_{what}" for name in EACH for what in ("recall", "used")]
+        several = [f"{m}_{labels}_{what}" for m, labels in LINES for what in ("recall", "used")]
         several += [f"status_fuse_correlated_{labels}" for labels in PLACED]
         by_number = {"n_labels": self.n_labels}
         return [
             Group(
                 "label_budget",
                 self.experiment,
-                **cases([Cell(*cell) for cell in product(self.rho, self.noise)]),
+                **cases([Cell(*cell) for cell in product(self.rho, NOISE)]),
                 n_items=self.n_items,
                 pools=self.pools,
                 axes=dict.fromkeys(several, by_number),
@@ -144,9 +139,9 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
 
     def experiment(self, key, condition):
         """Every ordered pair judged once, two rankings, and every use of labels."""
-        pool, judge = self.draw(key, condition, self.covariate), judges.GATED[self.judge]
-        design, cheap = pool.design, every_verdict(key, pool, self.growing(judge))
-        critical = gate.critical_values(self.alpha, self.n_labels[-1])
+        pool = self.draw(key, condition, self.covariate)
+        design, cheap = pool.design, every_verdict(key, pool, self.growing(JUDGE))
+        critical = gate.critical_values(ALPHA, self.n_labels[-1])
         r, out = both_rankings(pool, cheap, self.prior, self.k)
         order = jax.random.permutation(stream(key, "ties"), design.n_contents)
         t = gate.tops(r, order)
@@ -168,23 +163,24 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
             pairs_key = stream(key, "pairs")
             return jax.vmap(lambda n: pair_labels(pairs_key, r, placement, n, noise))(numbers)
 
-        counts = jax.tree.map(lambda *v: jnp.stack(v), *map(asked, PLACED.values()))
+        counts = jax.tree.map(lambda *v: jnp.stack(v), *map(asked, PLACED))
 
         def fused(counts: Comparisons) -> tuple[Array, Array]:
-            panel = reference.beside(cheap, counts, self.label_discrimination)
+            panel = reference.beside(cheap, counts, DISCRIMINATION)
             fit, _ = reference.correlated(panel, design, self.prior)
             top = gate.exact_top(fit.parameters.theta, self.k, order, design.content_mask())
             return recall(top), fit.status
 
         recalls, status = jax.vmap(jax.vmap(fused))(counts)
-        right, wrong = jax.vmap(jax.vmap(lambda c: discordant(c, r)))(counts)
         used = counts.shown.sum((2, 3))
         for i, labels in enumerate(PLACED):
             name = f"fuse_correlated_{labels}"
             out[f"{name}_recall"], out[f"{name}_used"] = recalls[i], used[i]
             out[f"status_{name}"] = status[i]
-            if labels in USES["gate_sign"]:
-                gates(labels, right[i], wrong[i], used[i])
+        disputed = jax.tree.map(lambda v: v[PLACED.index("disputed")], counts)
+        gates(
+            "disputed", *jax.vmap(lambda c: discordant(c, r))(disputed), disputed.shown.sum((1, 2))
+        )
 
         # One label a content for all methods, right or wrong.
         wrong = jax.random.uniform(stream(key, "noise"), t.good.shape, design.dtype) < noise
@@ -203,72 +199,45 @@ class LabelBudget(Correlated, VaryingBias, Sweep):
         return out
 
     def table(self, ds, t):
-        true = where(ds, noise=self.noise[0]).drop_vars("noise")
+        true = where(ds, noise=NOISE[0]).drop_vars("noise")
         naive, aware = true["naive_recall"], true["bias_aware_recall"]
         for method, recall in zip(ALONE, (naive, aware, np.maximum(naive, aware)), strict=True):
             t.means("recall", recall, method=method)
-            if method != "naive":
-                t.means("benefit", recall - naive, method=method)
-        for name, (method, labels) in EACH.items():
-            row, recall = {"method": method, "labels": labels}, ds[f"{name}_recall"]
-            t.means("recall", recall, **row)
-            t.means("benefit", recall - ds["naive_recall"], **row)
-            t.means("labels_used", ds[f"{name}_used"], **row)
+        for method, labels in LINES:
+            name = f"{method}_{labels}"
+            t.means("recall", ds[f"{name}_recall"], method=method, labels=labels)
+            t.means("labels_used", ds[f"{name}_used"], method=method, labels=labels)
 
     def headline(self, table):
-        """Recall with about twenty true labels, and without any."""
-        near = min(self.n_labels, key=lambda n: abs(n - 20))
-        shown = (table.n_labels == near) | table.n_labels.isna()
-        true = table.noise.isin([np.nan, self.noise[0]])
-        return table[shown & true & (table.quantity == "recall")]
+        """Recall with the most true labels, and without any."""
+        shown = where(table, quantity="recall")
+        with_labels = where(shown, n_labels=self.n_labels[-1], noise=NOISE[0])
+        return pd.concat([where(shown, method=ALONE), with_labels])
 
     def panels(self, table):
-        """Recall against labels bought, `n_labels` or as many as there are: a column of panels for
-        the least and the largest correlation, a row for each noise."""
-        key, style = ["method", "labels", "n_labels"], {"marker": ".", "shade": 0.12}
+        """Recall against true labels, for the least and the largest correlation."""
         lines = [
-            Line(dict(zip(key, EACH[name], strict=False)), label, colour, {"ls": ls, **style})
-            for name, (colour, ls, label) in LINES.items()
+            Line({"method": method, "labels": labels}, label, colour, {"ls": ls})
+            for (method, labels), (colour, ls, label) in LINES.items()
         ]
-        low, high = where(table, quantity="recall").estimate.agg(["min", "max"])
 
-        def scale(ax):
-            ax.set_ylim(low - 0.02, min(high + 0.02, 1.01))
-            ax.set_xscale("symlog", linthresh=4)
-            ticks = [n for n in (0, 2, 4, 10, 20, 40, 60, 100) if n <= self.n_labels[-1]]
-            ax.set_xticks(ticks, [str(n) for n in ticks])
-            ax.set_xlim(left=-0.2)
-
-        def panel(noise: float, rho: float, title: str) -> Panel:
-            at = where(table, rho=rho)
-            used = where(at, noise=noise, quantity="labels_used").set_index(key).estimate
-
-            def alone(ax):
-                for method, ls, label in (
-                    ("naive", ":", "no labels, not corrected"),
-                    ("best", "-.", "the best that a switch can do"),
-                ):
-                    value = where(at, method=method, quantity="recall").estimate.iloc[0]
-                    ax.axhline(value, color="black", linestyle=ls, lw=0.8, label=label)
-
-            message = "Labels that correct answers beat any switch"
-            message = f"With {noise:.0%} of labels wrong they gain less" if noise else message
+        def panel(rho: float, title: str) -> Panel:
+            recalls = where(table, quantity="recall", rho=rho)
             return Panel(
-                lambda rows: used.reindex(rows.set_index(key).index).values,
-                {"rho": rho, "noise": noise, "quantity": "recall"},
+                "n_labels",
+                {"noise": NOISE[0]},
                 lines,
                 (
-                    "trusted labels bought (mean)",
+                    "true labels (line: the best that a switch can do)",
                     f"recall of the top {self.k} (bands: 95 %)",
-                    f"{message}\n({title}: correlation {rho:g})",
+                    f"Labels that correct answers beat any switch\n({title}: correlation {rho:g})",
                 ),
-                legend={"fontsize": 8, "loc": "upper left", "bbox_to_anchor": (1, 1)},
-                before=alone,
-                after=scale,
+                level=where(recalls, method="best").estimate.iloc[0],
+                table=recalls,
             )
 
         ends = {self.rho[0]: "where correction helps", self.rho[-1]: "where correction hurts"}
-        return [panel(noise, *at) for noise, at in product(self.noise, ends.items())]
+        return [panel(*end) for end in ends.items()]
 
 
 def pair_labels(
@@ -288,11 +257,7 @@ def pair_labels(
     Returns:
       Counts of a judge who sees each of these pairs once, in the order of the items; a pair tied in
       quality is half a win.
-
-    Raises:
-      ValueError: an unknown placement.
     """
-    check_word("placement", placement, [*PLACEMENTS])
     key_pairs, key_noise = jax.random.split(key)
     quality = r.pool.design.of_items(r.pool.quality)
     lead = jnp.sign(quality[:, None] - quality)

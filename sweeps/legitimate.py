@@ -10,7 +10,7 @@ the paper's size could not reject some judge of the grid. The judges draw their 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import Annotated, NamedTuple
@@ -18,17 +18,20 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from jbt import estimators
-from jbt.experiments.declare import N_IDS, Group, Sweep, cases, check_increasing, check_top
+from jbt.experiments.declare import Group, Sweep, cases, check_increasing
 from jbt.experiments.labelled_arrays import scalars, where
-from jbt.experiments.plots import COLOURS, Line, Panel
+from jbt.experiments.plots import Line, Panel
 from jbt.kernel import metrics
 from jbt.simulation import judges, pools
 from jbt.simulation.simulate import stream
-from jbt.types import Prior, check_count
+from jbt.types import Prior
 
 from ._shared.scenario import every_verdict
 
 SHOWN = ("c_hat", "naive_recall", "bias_aware_recall")
+"""The paper's numbers of a task."""
+LIMIT = 7.814727903251179
+"""0.95 quantile of the chi-squared distribution with three degrees of freedom."""
 
 
 @dataclass(frozen=True)
@@ -113,25 +116,12 @@ class Legitimate(Sweep):
         1.6,
     )
     """Logits per standard deviation of quality, increasing."""
-    summeval_k: int = TASKS["summeval"].k
-    """Size of SummEval's top set, which is not stated (count)."""
     interaction: float = 0.0
     """Growth gamma* of every judge's bias with quality (logits per standard deviation of each)."""
-    nectar_pools: Annotated[int, partial(check_count, least=2)] = TASKS["nectar"].pools
-    """Prompts of Nectar, which are not stated (count)."""
 
     def check(self):
         super().check()
         pools.check_rho(self.rho, "continuous")
-        check_count("pools", self.pools, least=len(SHOWN) + 1, most=N_IDS)
-        for task in self.tasks.values():
-            check_top(task.k, task.n_items)
-
-    @property
-    def tasks(self) -> dict[str, Reported]:
-        """Tasks with the assumed sizes of the options."""
-        changes = {"summeval": {"k": self.summeval_k}, "nectar": {"pools": self.nectar_pools}}
-        return {name: replace(task, **changes[name]) for name, task in TASKS.items()}
 
     def experiment(self, task, key, condition):
         """One prompt: every ordered pair judged once, c_hat and recall of both models."""
@@ -160,15 +150,11 @@ class Legitimate(Sweep):
                 pools=self.pools,
                 fits=2,
             )
-            for name, task in self.tasks.items()
+            for name, task in TASKS.items()
         ]
 
     def table(self, ds, t):
-        from scipy.stats import chi2
-
-        limit = float(chi2.ppf(0.95, len(SHOWN)))
-        t.add("limit", limit)
-        for name, task in self.tasks.items():
+        for name, task in TASKS.items():
             of_task = where(ds, task=name)
             simulated = [of_task[m].transpose("condition", "pool").values for m in SHOWN]
             printed = np.array([getattr(task, m) for m in SHOWN])
@@ -176,52 +162,34 @@ class Legitimate(Sweep):
             of_task = of_task.assign(apart=("condition", apart))
             possible = []
             for rho in self.rho:
-                of_rho = where(of_task, rho=rho)
-                nearest = of_rho.isel(condition=of_rho["apart"].values.argmin())
-                least = nearest["apart"].item()
-                possible += [rho] * (least <= limit)
-                at = scalars(nearest["apart"], t.columns)
+                of_rho = where(of_task, rho=rho)["apart"]
+                nearest = of_rho.isel(condition=of_rho.values.argmin())
+                least = nearest.item()
+                possible += [rho] * (least <= LIMIT)
+                at = scalars(nearest, t.columns)
                 t.add("least_distance", least, n_pools=ds.sizes["pool"], **at)
-                for m in SHOWN:
-                    t.means(m, nearest[m])
-            t.add("judges_possible", float((apart <= limit).sum()), task=name)
             t.add("rho_least", min(possible, default=np.nan), task=name)
             t.add("rho_largest", max(possible, default=np.nan), task=name)
 
-    def headline(self, table):
-        """Rows to print: the distances and the region."""
-        return table[~table.quantity.isin(SHOWN)]
-
     def panels(self, table):
-        limit = table[table.quantity == "limit"].estimate.iloc[0]
-
-        def panel(task: str) -> Panel:
-            def region(ax):
-                ends = where(table, quantity=["rho_least", "rho_largest"], task=task).estimate
-                label = "possible, of those tried"
-                ax.axvspan(*ends, alpha=0.2, color=COLOURS["green"], label=label)
-
-            def likely(ax):
-                label = "95 % of studies of this size"
-                ax.axhline(limit, color="black", linestyle=":", label=label)
-
-            return Panel(
+        return [
+            Panel(
                 "rho",
                 {"quantity": "least_distance", "task": task},
-                [Line({}, "best judge", "blue", marker="o-", column="estimate")],
+                [Line({}, "", "blue", marker="o-", column="estimate")],
                 (
                     "correlation of quality and length",
-                    r"distance from the paper's numbers ($\chi^2_3$)",
-                    TITLES[task],
+                    "distance from the paper's numbers ($\\chi^2_3$;\ndotted: its 0.95 quantile)",
+                    title,
                 ),
+                level=LIMIT,
+                level_style=":",
                 log="y",
                 ticks={"y": (0.5, 1, 2, 5, 10, 20, 50, 100)},
-                legend={"fontsize": 9, "loc": "upper center"},
-                before=region,
-                after=likely,
+                legend=0,
             )
-
-        return [panel(task) for task in TITLES]
+            for task, title in TITLES.items()
+        ]
 
 
 def distances(simulated: np.ndarray, printed: np.ndarray, n: int) -> np.ndarray:

@@ -14,7 +14,7 @@ import dataclasses
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,22 +26,23 @@ from jbt.acquisition import Loop, Task, View, init, rules
 from jbt.acquisition.loop import look
 from jbt.experiments.declare import Group, Sweep, cases, check_increasing, check_listed
 from jbt.experiments.labelled_arrays import where
-from jbt.experiments.plots import CYCLE, Line, Panel
+from jbt.experiments.plots import CYCLE, Line
 from jbt.kernel.membership import DRAWS, antithetic_normals, counted, membership, sobol_normals
-from jbt.simulation import judges, pairs, pools
+from jbt.simulation import judges, pairs
 from jbt.simulation.simulate import stream
-from jbt.types import Judge
 
 from ._shared.reliability import BINS, add_bins, binned, of_bins
 from ._shared.scenario import Scenario
+from ._shared.truths import Truth, conditions, drawn_judge
 
+BIASED = Truth(sd=1.2, bias=1.0, position=0.0)
 TRUTHS = {
-    "prior": "all as assumed",
-    "biased": "as assumed, one bias",
-    "correlated": "quality goes with length",
-    "growing": "bias grows with quality",
+    "prior": (Truth(), "all as assumed"),
+    "biased": (BIASED, "as assumed, one bias"),
+    "correlated": (dataclasses.replace(BIASED, rho=0.6), "quality goes with length"),
+    "growing": (dataclasses.replace(BIASED, interaction=0.5), "bias grows with quality"),
 }
-"""Origin of quality and biases in the pools, as the figure names it."""
+"""Name -> where quality and biases come from, and its name in the figure."""
 REFERENCE = 2**13
 """Draws that errors are measured against, from another table of normals (count)."""
 FEWEST = 10
@@ -67,14 +68,12 @@ class Membership(Scenario, Sweep):
             "pools": 32,
             "truth": ("biased",),
             "budget": (60, 120),
-            "conditional": (64,),
-            "counted": (1500,),
         },
-        "paper": {"pools": 10, "conditional": (64,), "counted": (1500,)},
+        "paper": {"pools": 10},
         "full": {"pools": 2048},
     }
     units = {
-        "estimate": "how found, and draws (count)",
+        "estimate": "how found",
         "bin": "1 (lower end of a bin of membership)",
         "estimated": "1 (sum of memberships)",
         "inside": "count",
@@ -82,7 +81,7 @@ class Membership(Scenario, Sweep):
         "square_error": "1 (squared probability)",
         "score_kept": "1 (share of the largest score)",
     }
-    panel_size = {"width": 4.6, "height": 4.2, "below": {"fontsize": 9}}
+    panel_size = {"width": 4.6, "height": 4.2}
 
     truth: Annotated[tuple[str, ...], partial(check_listed, known=tuple(TRUTHS))] = tuple(TRUTHS)
     """prior: quality, c* and kappa* drawn from the prior of the fit. biased: the default scenario.
@@ -90,43 +89,17 @@ class Membership(Scenario, Sweep):
     with a bias that grows with quality."""
     budget: tuple[int, ...] = (60, 120, 320, 870)
     """Verdicts on ordered pairs drawn without replacement, increasing (count)."""
-    conditional: tuple[int, ...] = (16, 64, 256)
-    """Numbers of draws S for conditional Monte Carlo, increasing; 64 is the loop's default
-    (count)."""
-    counted: tuple[int, ...] = (150, 500, 1500, 5000)
-    """Numbers of draws S for counting, increasing; the paper counts 1500 (count)."""
-    bias: float = 1.0
-    """True bias c* where the judge is not drawn from the prior (logits per unit)."""
-    sd: float = 1.2
-    """Standard deviation of quality where it is not drawn from the prior (logits)."""
-    rho: float = 0.6
-    """Population correlation of quality and covariate for the truth `correlated`."""
-    interaction: float = 0.5
-    """Interaction gamma* of quality and covariate for the truth `growing` (logits per unit of
-    each)."""
 
     def check(self):
         super().check()
-        self.check_pools(least=2)
-        pools.check_rho(self.rho, "continuous")
+        self.check_pools()
         most = self.n_items * (self.n_items - 1)
         check_increasing("budget", self.budget, least=1, most=most)
-        for name, default in DRAWS.items():
-            check_increasing(name, getattr(self, name), least=2, needed=float(default))
-        self.check_balance((self.rho if "correlated" in self.truth else 0.0,), "continuous")
-
-    @property
-    def estimates(self) -> list[tuple[str, int]]:
-        """(membership, n_samples) of every estimate."""
-        return [(name, n) for name in DRAWS for n in getattr(self, name)]
 
     def experiment(self, key, condition):
         """Verdicts on random pairs, the bias-aware posterior, and its memberships."""
         pool = self.draw(key, condition, "continuous")
-        drawn = jax.random.normal(stream(key, "judge"), (2,), pool.quality.dtype)
-        bias, position = condition["bias_sd"] * drawn
-        growth = condition["interaction"]
-        judge = Judge((condition["bias"] + bias)[None], position, interaction=growth)
+        judge = judges.of_condition(drawn_judge(key, condition))
         oracle = judges.frozen_draw(stream(key, "verdicts"), pool, judge)
         every = pairs.every_pair(pool)
         shown = pairs.spread_evenly(stream(key, "comparisons"), every, condition["budget"])
@@ -161,7 +134,7 @@ class Membership(Scenario, Sweep):
             return estimate(posterior, self.k, pool.design.content_mask(), normals, arrange)
 
         exact = chances("conditional", REFERENCE, seed=1)
-        p = jnp.stack([chances(*estimate) for estimate in self.estimates])
+        p = jnp.stack([chances(*estimate) for estimate in DRAWS.items()])
         view = dataclasses.replace(view, membership=exact)
         inside = view.is_top(pool.quality)
         return {
@@ -172,21 +145,15 @@ class Membership(Scenario, Sweep):
         }
 
     def groups(self):
-        names = {"estimate": [f"{name} {n}" for name, n in self.estimates]}
+        names = {"estimate": [*DRAWS]}
         metrics = ("overconfidence", "square_error", "score_kept")
-
-        def by_truth(biased: float, **others: float) -> Any:
-            return lambda cell: others.get(cell.truth, biased)
 
         cells = cases(
             [*map(Cell._make, product(self.truth, self.budget))],
-            sd=by_truth(self.sd, prior=self.lam**-0.5),
-            rho=by_truth(0.0, correlated=self.rho),
-            bias=by_truth(self.bias, prior=0.0),
-            bias_sd=by_truth(0.0, prior=self.lam_b**-0.5),
-            interaction=by_truth(0.0, growing=self.interaction),
             budget=lambda cell: float(cell.budget),
         )
+        truths = [TRUTHS[truth][0] for truth in cells["labels"]["truth"]]
+        cells["conditions"] |= conditions(truths, self.prior)
         axes = {name: names | {"bin": BINS} for name in OF_BINS} | dict.fromkeys(metrics, names)
         return [
             Group(
@@ -201,45 +168,36 @@ class Membership(Scenario, Sweep):
         ]
 
     def table(self, ds, t):
-        estimates = enumerate(self.estimates)
-        for truth, budget, (i, (name, n_samples)) in product(self.truth, self.budget, estimates):
-            row = {"truth": truth, "budget": budget, "membership": name, "n_samples": n_samples}
-            part = where(ds, truth=truth, budget=budget).isel(condition=0, estimate=i)
+        for truth, budget, (name, n) in product(self.truth, self.budget, DRAWS.items()):
+            row = {"truth": truth, "budget": budget, "membership": name, "n_samples": n}
+            part = where(ds, truth=truth, budget=budget).isel(condition=0).sel(estimate=name)
             square = part["square_error"].values
             mean, *interval = (np.sqrt(v) for v in stats.mean_interval(square, seed=t.seed))
             t.add("rms_error", mean, interval, len(square), **row)
             if np.isfinite(part["score_kept"].values).any():
                 t.means("score_kept", part["score_kept"], **row)
-            if n_samples == DRAWS[name]:
-                t.means("overconfidence", part["overconfidence"], **row)
-                names = ("estimated", "inside", "estimated_minus_inside")
-                counts = part[list(OF_BINS)].drop_vars(("truth", "budget"))
-                add_bins(t, counts, names, fewest=FEWEST, **row)
+            t.means("overconfidence", part["overconfidence"], **row)
+            names = ("estimated", "inside", "estimated_minus_inside")
+            counts = part[list(OF_BINS)].drop_vars(("truth", "budget"))
+            add_bins(t, counts, names, fewest=FEWEST, **row)
 
     def headline(self, table):
-        """The default numbers of draws, without the bins."""
-        return table[table.bin.isna() & (table.n_samples == table.membership.map(DRAWS))]
+        """All but the bins."""
+        return table[table.bin.isna()]
 
     def panels(self, table):
-        """Share inside the top k against membership, after few verdicts and after all."""
+        """Share inside the top k against membership, after all verdicts."""
         lines = [
             Line({"truth": truth}, label, colour)
-            for (truth, label), colour in zip(TRUTHS.items(), CYCLE, strict=False)
+            for (truth, (_, label)), colour in zip(TRUTHS.items(), CYCLE, strict=False)
         ]
-
-        def panel(budget: int, title: str) -> Panel:
-            of = {"membership": "counted", "n_samples": DRAWS["counted"], "budget": budget}
-            labels = (
-                "probability of being in the top k, by the model",
-                f"share truly in the top {self.k} (bars: 95 %)",
-                f"{title}\n({budget} verdicts)",
-            )
-            return of_bins(where(table, **of), ("estimated", "inside"), lines, labels)
-
-        return [
-            panel(self.budget[len(self.budget) // 3], "Wrong only where quality goes with length"),
-            panel(self.budget[-1], "Wrong also where the bias grows"),
-        ]
+        labels = (
+            "probability of being in the top k, by the model",
+            f"share truly in the top {self.k} (bars: 95 %)",
+            "Wrong where quality goes with length\nor the bias grows with quality",
+        )
+        last = where(table, membership="counted", budget=self.budget[-1])
+        return [of_bins(last, ("estimated", "inside"), lines, labels, legend=8)]
 
 
 def reliability(p: Float[Array, " M"], inside: Array) -> dict[str, Array]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,8 +19,8 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from jbt import estimators, identifiability
-from jbt.estimators.priors import LearnedPrior, evidence, fixed_point, horseshoe
-from jbt.experiments.declare import Group, check_increasing, check_listed, check_top
+from jbt.estimators.priors import LearnedPrior, fixed_point, horseshoe
+from jbt.experiments.declare import Group, check_listed, check_top
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import CYCLE, Line, Panel
 from jbt.kernel import metrics
@@ -30,14 +30,13 @@ from jbt.types import Comparisons, Design, Pool, Prior, check_count
 
 from .paired import DESIGNS, LAM, LAM_B, Profiled
 
-LEARNED = {
-    "fixed_point": "one τ² for both",
-    "fixed_point_c": "τ² for c alone",
-    "evidence": "by evidence",
-    "horseshoe": "horseshoe",
-}
-"""Prior that is learned -> its name in the figure. fixed_point learns one tau^2 for c and kappa,
-fixed_point_c one for c alone."""
+LAMS = (0.2, LAM, 5.0)
+"""Prior precisions of quality (1/logit^2)."""
+LAM_BS = (0.01, LAM_B, 1.0, 2.0, 10.0)
+"""Prior precisions of c and kappa (1/logit^2)."""
+LEARNED = ("fixed_point", "fixed_point_c", "horseshoe")
+"""Priors that are learned: fixed_point learns one tau^2 for c and kappa, fixed_point_c one for c
+alone."""
 NAMES = {
     "llama": "Llama",
     "qwen": "Qwen",
@@ -48,15 +47,10 @@ NAMES = {
 }
 """Judge -> its name in the figure."""
 TITLES = {
-    ("c_hat", "unpaired"): "Each answer in one length:\nthe prior moves the estimated bias",
-    ("c_hat", "paired"): "Each answer in two lengths:\nthe prior moves it less",
-    ("benefit", "unpaired"): "One length: it helps with a biased judge\n"
-    "and costs a little with the others",
-    ("benefit", "paired"): "Two lengths: correction\nis hardly needed",
+    "unpaired": "Each answer in one length:\nthe prior moves the estimated bias",
+    "paired": "Each answer in two lengths:\nthe prior moves it less",
 }
-"""Quantity and design -> title of its panel."""
-SIDES = {"c_hat": ("for elaborate", "for terse"), "benefit": ("helps", "hurts")}
-"""Quantity -> what it means to lie above 0 and below it."""
+"""Design -> title of its panel."""
 STUDY = 10
 """Most pools in the paper's studies of one judge (count)."""
 HORSESHOE = 1.0
@@ -71,12 +65,13 @@ class Fitted(NamedTuple):
     lam_b: float
     """NaN: learned."""
 
-    @property
-    def label(self) -> str:
-        known = "" if np.isnan(self.lam_b) else f", lam_b {self.lam_b:g}"
-        return f"{self.prior}, lam {self.lam:g}{known}"
 
-
+FIXED = [Fitted("normal", *both) for both in product(LAMS, LAM_BS)]
+PRIORS = FIXED + [
+    Fitted(name, lam, HORSESHOE if name == "horseshoe" else np.nan)
+    for name, lam in product(LEARNED, LAMS)
+]
+"""The prior of each fit."""
 PAPER = Fitted("normal", LAM, LAM_B)
 
 
@@ -99,30 +94,14 @@ class PriorSensitivity(Profiled):
         "paper": {"pools": 10},
     }
     units = {"c_hat": "logits for x = 1 over x = 0", "tau2": "prior variance of c, logits^2"}
-    panel_size = {"below": {"ncols": 6, "fontsize": 9}}
+    panel_size = {"below": {"ncols": 3, "fontsize": 9}}
 
-    design: Annotated[
-        tuple[Literal["unpaired", "paired"], ...], partial(check_listed, known=DESIGNS)
-    ] = DESIGNS
+    design: Annotated[tuple[str, ...], partial(check_listed, known=DESIGNS)] = DESIGNS
     """Each content shown once, or with x = 0 and with x = 1."""
     judge: Annotated[tuple[str, ...], partial(check_listed, known=[*judges.JUDGES])] = tuple(
         judges.JUDGES
     )
     """Judges: the paper's open ones, its unbiased control, and one that prefers the first shown."""
-    lam: Annotated[tuple[float, ...], partial(check_increasing, needed=LAM)] = (
-        0.2,
-        1.0,
-        5.0,
-    )
-    """Prior precisions of quality, 1 among them (1/logit^2)."""
-    lam_b: Annotated[tuple[float, ...], partial(check_increasing, needed=LAM_B)] = (
-        0.01,
-        0.1,
-        1.0,
-        2.0,
-        10.0,
-    )
-    """Prior precisions of c and kappa, 0.1 among them (1/logit^2)."""
     sd: float = 1.25
     """Standard deviation of quality (logits)."""
     n_contents: Annotated[int, partial(check_count, least=2)] = 30
@@ -137,15 +116,7 @@ class PriorSensitivity(Profiled):
         super().check()
         check_top(self.k, self.n_contents)
         most = self.n_contents * (self.n_contents - 1)
-        if not 1 <= self.budget <= most:
-            raise ValueError(f"budget must lie in 1..{most}, the unpaired pairs, got {self.budget}")
-
-    @property
-    def priors(self) -> list[Fitted]:
-        """The prior of each fit."""
-        fixed = [Fitted("normal", *both) for both in product(self.lam, self.lam_b)]
-        scale = dict.fromkeys(LEARNED, np.nan) | {"horseshoe": HORSESHOE}
-        return fixed + [Fitted(n, lam, scale[n]) for n, lam in product(LEARNED, self.lam)]
+        check_count("budget", self.budget, least=1, most=most)
 
     def drawn(self, key: Key[Array, ""], design: str) -> Pool:
         """A pool, of the same qualities in either design."""
@@ -169,7 +140,7 @@ class PriorSensitivity(Profiled):
             return fit.parameters.c[0], recall, fit.status
 
         c, recall, status = jax.vmap(under)(lam, lam_b)
-        grid = identifiability.grid_around(c[self.priors.index(PAPER)])
+        grid = identifiability.grid_around(c[PRIORS.index(PAPER)])
         profile = identifiability.profile(comparisons, pool.design, grid)
         naive = estimators.naive(comparisons, pool.design, Prior(LAM, LAM_B))
         return {
@@ -186,34 +157,26 @@ class PriorSensitivity(Profiled):
     def every_prior(
         self, comparisons: Comparisons, design: Design
     ) -> tuple[Array, Array, dict[str, Array]]:
-        """lam [priors], lam_b [priors, D + 1] in the order of `priors`, and the statuses of
+        """lam [priors], lam_b [priors, D + 1] in the order of `PRIORS`, and the statuses of
         learning."""
 
         def learned(a: Array) -> dict[str, LearnedPrior]:
-            def hierarchical(position: Array) -> LearnedPrior:
-                return fixed_point(comparisons, design, Prior(a, LAM_B), position=position)
-
-            # Vectorised, as a loop for each would take seconds to compile.
-            fits = jax.vmap(hierarchical)(jnp.array([True, False]))
-            shared, of_c = (jax.tree.map(lambda v, i=i: v[i], fits) for i in (0, 1))
-            # Started at the fixed point, near the optimum of the evidence.
-            near = Prior(a, jnp.asarray(shared.prior.lam_b)[0])
+            prior = Prior(a, LAM_B)
             return {
-                "fixed_point": shared,
-                "fixed_point_c": of_c,
-                "evidence": evidence(comparisons, design, near, step=0.2, rounds=30),
+                "fixed_point": fixed_point(comparisons, design, prior, position=True),
+                "fixed_point_c": fixed_point(comparisons, design, prior, position=False),
                 "horseshoe": horseshoe(comparisons, design, Prior(a, HORSESHOE)),
             }
 
-        found = jax.vmap(learned)(jnp.asarray(self.lam))
-        fixed = jnp.asarray([p.lam_b for p in self.priors if p.prior == "normal"])
+        found = jax.vmap(learned)(jnp.asarray(LAMS))
+        fixed = jnp.asarray([p.lam_b for p in FIXED])
         lam_b = [jnp.repeat(fixed[:, None], 2, 1)]
         lam_b += [jnp.asarray(found[name].prior.lam_b) for name in LEARNED]
         status = {f"status_{name}": found[name].status.max() for name in LEARNED}
-        return jnp.asarray([p.lam for p in self.priors]), jnp.concatenate(lam_b), status
+        return jnp.asarray([p.lam for p in PRIORS]), jnp.concatenate(lam_b), status
 
     def groups(self):
-        axis = {"prior": [p.label for p in self.priors]}
+        axis = {"prior": [f"{p.prior}, lam {p.lam:g}, lam_b {p.lam_b:g}" for p in PRIORS]}
         return [
             Group(
                 design,
@@ -229,70 +192,48 @@ class PriorSensitivity(Profiled):
         ]
 
     def table(self, ds, t):
-        along = zip(PAPER._fields, zip(*self.priors, strict=True), strict=True)
+        along = zip(PAPER._fields, zip(*PRIORS, strict=True), strict=True)
         ds = ds.assign_coords({column: ("prior", list(values)) for column, values in along})
         c, benefit = ds["c_hat"], ds["recall"] - ds["naive_recall"]
         t.means("recall", ds["naive_recall"], prior="naive", lam=LAM)
         t.means("c_hat", c)
         t.means("recall", ds["recall"])
         t.means("benefit", benefit)
-        paper = self.priors.index(PAPER)
-        others = [i for i, p in enumerate(self.priors) if p.lam == LAM and i != paper]
+        paper = PRIORS.index(PAPER)
+        others = [i for i, p in enumerate(PRIORS) if p.lam == LAM and i != paper]
         change = benefit.isel(prior=others) - benefit.isel(prior=paper, drop=True)
         t.means("benefit_change", change, STUDY)
-        learned = where(ds["tau2"], prior=[*LEARNED][:-1])
+        learned = where(ds["tau2"], prior=LEARNED[:-1])
         t.means("log_tau2", np.log(learned))
         t.means("profile_range", ds["profile_range"], **PAPER._asdict())
-        for prior in ("normal", *LEARNED):
-            t.means("c_spread", where(c, prior=prior).reduce(np.ptp, "prior"), prior=prior)
         t.means("c_spread", c.reduce(np.ptp, "prior"), prior="all")
 
     def headline(self, table):
-        """Rows beside the paper's numbers, ranges, spreads, learned priors at lam = 1."""
-        everywhere = table.quantity.isin(["profile_range", "c_spread"])
-        learned = table.prior.isin(["naive", *LEARNED]) & (table.lam == LAM)
-        return table[table.paper.notna() | everywhere | learned]
+        """Rows beside the paper's numbers; what priors do to c_hat."""
+        of_c = table.quantity.isin(["profile_range", "c_spread", "log_tau2"])
+        return table[table.paper.notna() | of_c]
 
     def panels(self, table):
-        """c_hat and benefit of each design against lam_b at lam = 1, with learned priors at the
-        right."""
-        ends = {prior: max(self.lam_b) * 4 ** (i + 1) for i, prior in enumerate(LEARNED)}
-        ticks = {v: f"{v:g}" for v in self.lam_b} | {ends[p]: LEARNED[p] for p in LEARNED}
-        normal, learned = {"prior": "normal"}, {"prior": list(LEARNED)}
-        lines = []
-        for judge, colour in zip(self.judge, CYCLE, strict=False):
-            of = {"judge": judge}
-            lines += [
-                Line(of | normal, NAMES[judge], colour, {"shade": 0.12}),
-                Line(of | learned, "", colour, {"capsize": 0}, joined=False),
-            ]
-
-        def scale(quantity, ax):
-            rows = where(table, quantity=quantity, lam=LAM)  # one scale for both designs
-            low, high = rows.ci_low.min(), rows.ci_high.max()
-            aside = 0.05 * (high - low)
-            ax.set(xscale="log", ylim=(low - aside, high + aside))
-            ax.set_xlim(left=min(self.lam_b) / 8)  # room for the sides
-            ax.set_xticks(list(ticks), list(ticks.values()), rotation=60, ha="right", fontsize=8)
-            ax.minorticks_off()
-
-        x = r"prior precision of the biases, $\lambda_b$ (1/logit$^2$); right: learned"
-        y = {
-            "c_hat": r"estimated bias $\hat c$, logits (95 % over pools)",
-            "benefit": f"share of the top {self.k} found: with\ncorrection minus without (95 %)",
-        }
+        """c_hat of each design against lam_b at lam = 1."""
         return [
             Panel(
-                lambda rows: rows.prior.map(ends).fillna(rows.lam_b),
-                {"quantity": quantity, "design": design, "lam": LAM},
-                lines,
-                (x, label, TITLES[quantity, design]),
+                "lam_b",
+                {"quantity": "c_hat", "design": design, "prior": "normal", "lam": LAM},
+                [
+                    Line({"judge": judge}, NAMES[judge], colour)
+                    for judge, colour in zip(self.judge, CYCLE, strict=False)
+                ],
+                (
+                    r"prior precision of the biases, $\lambda_b$ (1/logit$^2$)",
+                    r"estimated bias $\hat c$, logits (95 % over pools)",
+                    TITLES[design],
+                ),
                 level=0.0,
-                sides=SIDES[quantity],
-                sides_end="left",
-                after=partial(scale, quantity),
+                sides=("for elaborate", "for terse"),
+                log="x",
+                ticks={"x": LAM_BS},
             )
-            for (quantity, label), design in product(y.items(), self.design)
+            for design in self.design
         ]
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -20,41 +20,40 @@ import xarray as xr
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jbt import twins
-from jbt.acquisition import RULES, Loop, Task, init, step
+from jbt.acquisition import Loop, Task, init, step
 from jbt.acquisition.loop import State, look
 from jbt.acquisition.stopping import attainable, certainty, top_set
 from jbt.acquisition.task import PROTOCOLS
 from jbt.acquisition.views import View
-from jbt.experiments.declare import Group, Sweep, check_increasing, check_listed, check_top
+from jbt.experiments.declare import Group, Sweep, check_listed
 from jbt.experiments.labelled_arrays import where
-from jbt.experiments.plots import CYCLE, Line, Panel
+from jbt.experiments.plots import CYCLE, Line
 from jbt.experiments.table import Table
 from jbt.simulation import pools
-from jbt.simulation.simulate import Condition, stream
-from jbt.types import Pool, container
+from jbt.simulation.simulate import stream
+from jbt.types import container
 
 from ._shared import truths
-from ._shared.active import check_runs, shared, task_of
+from ._shared.active import check_runs, task_of
 from ._shared.reliability import BINS, add_bins, binned, of_bins
-from ._shared.scenario import MapPrior, check_between
+from ._shared.scenario import MapPrior
 
+LEVELS = (0.8, 0.9, 0.95, 0.99)
+"""Certainties at which runs stop."""
+GAIN = 0.05
+"""Share of the entropy of the memberships: a run stops where the rest of the budget is expected to
+remove less."""
 FEWEST = 20
 """Fewest pools with looks in a bin for the bin to have a row (count)."""
 OF_BINS = ("looks", "sum_certainty", "sum_right")
-PRINTED = ("stopped", "right", "certainty", "saved", "recall_lost")
-NAMES = {
+DRAWN = {
     "prior": "as assumed",
     "unbiased": "no bias, as assumed",
-    "sd_2.5": "quality spreads more",
-    "rho_0.4": "quality goes with\nlength a little (0.4)",
-    "rho_0.8": "quality goes with\nlength (0.8)",
-    "growing": "bias grows\nwith quality",
-    "pair_noise": "the same error at\nevery query",
+    "rho_0.8": "quality goes with length (0.8)",
+    "pair_noise": "the same error at every query",
     "naive": "bias left out",
 }
 """Scenarios in the figure and their names there."""
-DRAWN = ("prior", "unbiased", "rho_0.8", "pair_noise", "naive")
-"""Scenarios whose reliability is drawn."""
 
 
 @container
@@ -132,18 +131,16 @@ class Stopping(MapPrior, Sweep):
     """Stopping when the top k is sure enough: how often it is right, and what is saved."""
 
     name = "stopping"
-    columns = ("protocol", "scenario", "model", "rule", "stop", "level", "bin")
+    columns = ("protocol", "scenario", "rule", "stop", "level", "bin")
     presets = {
         "smoke": {
             "pools": 16,
             "scenario": ("prior", "naive"),
             "n_items": 6,
             "budget": 40,
-            "rule": ("entropy_reduction_fresh",),
-            "protocol": ("stochastic",),
             "refit_every": 8,
         },
-        "paper": {"pools": 10, "n_items": 30, "k": 5, "rule": ("top_k_aware",), "budget": 320},
+        "paper": {"pools": 10, "n_items": 30, "k": 5, "rule": "top_k_aware", "budget": 320},
     }
     units = {
         "scenario": "name",
@@ -161,79 +158,43 @@ class Stopping(MapPrior, Sweep):
     )
     """Pools, judges and models. prior: quality, c* and kappa* drawn from the prior of the fit.
     unbiased: no bias, and a fit that knows. one_order: prior, each pair askable in one order only.
-    Then one assumption fails: sd_0.4, sd_1.2, sd_2.5: spread of quality; bias_1: c* = 1, kappa* =
-    0; rho_0.4, rho_0.8: correlation of quality and covariate; growing: a bias that grows by 0.5 a
-    logit of quality; pair_noise: errors about pairs, as large as the noise of a draw, which the
-    likelier verdict is taken of where verdicts are cached; naive: c* = 1, fitted without c and
-    kappa."""
-    design: Literal["unpaired", "paired"] = "unpaired"
-    """unpaired: n_items contents of one item each. paired: n_items contents, each in both forms, x
-    = 0 and 1, which makes twice as many items."""
+    Then one assumption fails: sd_0.4, sd_2.5: spread of quality; rho_0.4, rho_0.8: correlation of
+    quality and covariate; growing: a bias that grows by 0.5 a logit of quality; pair_noise: errors
+    about pairs, as large as the noise of a draw, which the likelier verdict is taken of where
+    verdicts are cached; naive: c* = 1, fitted without c and kappa."""
     n_items: int = 10
-    """Contents of a pool (count). The paper's pools have 30."""
+    """Items of a pool (count). The paper's pools have 30."""
     k: int = 1
     """Size of the top set (count). In the paper 5."""
-    rule: Annotated[tuple[str, ...], partial(check_listed, known=tuple(RULES))] = (
-        "entropy_reduction_fresh",
-        "top_k_aware",
-        "thompson",
-        "lucb",
-        "round_robin",
-        "random",
-    )
-    """Acquisition rules."""
-    protocol: Annotated[tuple[str, ...], partial(check_listed, known=PROTOCOLS)] = PROTOCOLS
-    """frozen: cached verdicts, one for each ordered pair. stochastic: a new draw at every query."""
+    rule: str = "entropy_reduction_fresh"
+    """Acquisition rule."""
     refit_every: int = 4
     """R, verdicts between refits and thus between looks (count)."""
     budget: int = 400
-    """Most verdicts of a run, a multiple of R; with cached verdicts, at most every ordered pair."""
-    level: Annotated[tuple[float, ...], partial(check_increasing, least=0.0, most=1.0)] = (
-        0.8,
-        0.9,
-        0.95,
-        0.99,
-    )
-    """Certainties at which runs stop, increasing."""
-    gain: Annotated[float, check_between] = 0.05
-    """Share of the entropy of the memberships: a run stops where the rest of the budget is expected
-    to remove less."""
+    """Most verdicts of a run, rounded up to a multiple of R; with cached verdicts, at most every
+    ordered pair."""
 
     def check(self):
         super().check()
-        check_top(self.k, self.n_items)
-        if self.budget % self.refit_every:
-            raise ValueError(
-                f"budget must be a multiple of refit_every = {self.refit_every}, got {self.budget}"
-            )
-        for protocol in self.protocol:
-            check_runs(self.n_shown, self.loops(protocol), [self.budget_of(protocol)])
+        for protocol in PROTOCOLS:
+            check_runs(self.n_items, [self.loop(protocol)], [self.budget_of(protocol)])
 
-    def loops(self, protocol: str) -> list[Loop]:
-        """The rules."""
-        return [Loop(rule, self.k, self.refit_every, protocol) for rule in self.rule]
-
-    @property
-    def n_shown(self) -> int:
-        """Items of a pool (count)."""
-        return self.n_items * (2 if self.design == "paired" else 1)
+    def loop(self, protocol: str) -> Loop:
+        """The loop with cached verdicts, one for each ordered pair (frozen), or with a new draw at
+        every query (stochastic)."""
+        return Loop(self.rule, self.k, self.refit_every, protocol)
 
     def budget_of(self, protocol: str) -> int:
         """Most verdicts of a run."""
-        n = self.n_shown
-        return min(self.budget, n * (n - 1)) if protocol == "frozen" else self.budget
-
-    def drawn(self, key: Key[Array, ""], condition: Condition) -> Pool:
-        """A pool of the condition's qualities."""
-        of_condition = {"sd": condition["sd"], "rho": condition["rho"]}
-        pool = pools.gaussian(stream(key, "pool"), self.n_items, **of_condition)
-        return pools.in_both_forms(pool) if self.design == "paired" else pool
+        every_pair = self.n_items * (self.n_items - 1)
+        return min(self.budget, every_pair) if protocol == "frozen" else self.budget
 
     def experiment(self, loop, key, condition):
         """A run on one pool, as it stops at each level."""
         frozen = loop.protocol == "frozen"
         condition = truths.drawn_judge(key, condition)
-        pool = self.drawn(key, condition)
+        of_condition = {"sd": condition["sd"], "rho": condition["rho"]}
+        pool = pools.gaussian(stream(key, "pool"), self.n_items, **of_condition)
         answers = (twins.answers if frozen else twins.probability)(key, pool, condition)
         allowed = truths.may_be_asked(key, condition, pool.design.n_items)
         answers = jnp.where(allowed, answers, jnp.nan)
@@ -244,116 +205,72 @@ class Stopping(MapPrior, Sweep):
             budget = jnp.minimum(most, n_pairs)
         blocks = -(-most // loop.refit_every)
         run = looks(stream(key, "acquisition"), task, loop, budget, blocks)
-        idle = (run.attainable < self.gain) & (run.asked < run.asked[-1])
-        levels = jnp.array(self.level)
+        idle = (run.attainable < GAIN) & (run.asked < run.asked[-1])
+        levels = jnp.array(LEVELS)
         stops = {
             "level": jax.vmap(lambda level: at_first(run.certainty >= level, run))(levels),
             "gain": at_first(idle, run),
-            "end": at_first(jnp.arange(blocks) == blocks - 1, run),
         }
-        del stops["end"]["stopped"]
         out = {f"at_{at}_{name}": v for at, stop in stops.items() for name, v in stop.items()}
+        out |= {"at_end_verdicts": run.asked[-1], "at_end_recall": run.recall[-1]}
         return out | reliability(run) | {"status": run.status.max()}
 
     def groups(self):
-        """All scenarios of one rule."""
+        """All scenarios with cached verdicts, and with fresh ones."""
         at_levels = ("stopped", "verdicts", "certainty", "right", "recall")
-        axes = {f"at_level_{name}": {"level": self.level} for name in at_levels}
+        axes = {f"at_level_{name}": {"level": LEVELS} for name in at_levels}
         simulated = [truths.TRUTHS[name] for name in self.scenario]
-        conditions = truths.conditions(simulated, self.prior)
         return [
             Group(
-                f"{protocol}-{rule}",
-                experiment,
-                conditions | {"rule": number},
+                protocol,
+                partial(self.experiment, self.loop(protocol)),
+                truths.conditions(simulated, self.prior),
                 {
                     "protocol": [protocol] * len(simulated),
-                    "rule": [rule] * len(simulated),
+                    "rule": [self.rule] * len(simulated),
                     "scenario": self.scenario,
-                    "model": [truth.model for truth in simulated],
                 },
-                self.n_shown,
+                self.n_items,
                 self.pools,
                 axes=axes | {name: {"bin": BINS} for name in OF_BINS},
                 fits=2 * self.budget_of(protocol) // self.refit_every,
             )
-            for protocol in self.protocol
-            for rule, (experiment, number) in shared(self.experiment, self.loops(protocol)).items()
+            for protocol in PROTOCOLS
         ]
 
     def table(self, ds, t):
         self.add_stops(ds, "level", t, stop="certainty")
-        self.add_stops(ds, "gain", t, stop="gain", level=self.gain)
+        self.add_stops(ds, "gain", t, stop="gain", level=GAIN)
         names = ("certainty", "right", "overconfidence")
         add_bins(t, ds[list(OF_BINS)], names, fewest=FEWEST, stop="none")
 
     def add_stops(self, ds: xr.Dataset, at: str, t: Table, **columns: Any) -> None:
-        """Add the rows of runs that stop: share of runs, verdicts, certainty and share right where
-        they stop, and what is lost by stopping."""
-        names = ("stopped", "verdicts", "right", "certainty")
-        stopped, verdicts, right, sure = (ds[f"at_{at}_{name}"] for name in names)
-        t.shares("stopped", stopped, **columns)
-        t.shares("right", right, **columns)
-        t.means("certainty", sure, **columns)
+        """Add the rows of runs that stop: share of runs, certainty and share right where they stop,
+        and what is saved and lost by stopping."""
+        t.shares("stopped", ds[f"at_{at}_stopped"], **columns)
+        t.shares("right", ds[f"at_{at}_right"], **columns)
+        t.means("certainty", ds[f"at_{at}_certainty"], **columns)
         # Runs that do not stop spend everything.
-        t.means("saved", 1 - verdicts / ds["at_end_verdicts"], **columns)
+        t.means("saved", 1 - ds[f"at_{at}_verdicts"] / ds["at_end_verdicts"], **columns)
         t.means("recall_lost", ds["at_end_recall"] - ds[f"at_{at}_recall"], **columns)
 
     def headline(self, table):
-        """The first rule, at the level nearest .9 and where there is no more to gain."""
-        near = min(self.level, key=lambda level: abs(level - 0.9))
-        chosen = (table.stop == "gain") | ((table.stop == "certainty") & (table.level == near))
-        return where(table[chosen], rule=self.rule[0], quantity=PRINTED)
+        """Runs that stop at a certainty of 0.95."""
+        return where(table, stop="certainty", level=0.95)
 
     def panels(self, table):
-        """Share right against certainty over all looks; share right of the runs that stopped, by
-        scenario, at two levels."""
-        rows = where(table, protocol=self.protocol[-1], rule=self.rule[0], scenario=list(NAMES))
-        scenarios = {name: NAMES[name] for name in NAMES if name in set(rows.scenario)}
-        stops = list(zip(self.level[::2], CYCLE, strict=False))
-        right = f"share with the top {self.k} right (bars: 95 %)"
-
-        def promised(ax):
-            for level, colour in stops:
-                ax.axvline(level, color=colour, linewidth=0.8, linestyle=":")
-
-        title = "Certainty is right where assumptions hold\nand too high elsewhere"
-        failing = "Where an assumption fails, fewer stops\nare right than certainty promises"
-        drawn = [
-            Line({"scenario": name}, NAMES[name], colour)
-            for name, colour in zip(DRAWN, CYCLE, strict=False)
-            if name in scenarios
+        """Share right against certainty, over all looks at fresh verdicts."""
+        lines = [
+            Line({"scenario": scenario}, label, colour)
+            for (scenario, label), colour in zip(DRAWN.items(), CYCLE, strict=False)
         ]
-        by_level = [
-            Line(
-                {"level": level},
-                f"stopped at a certainty of {level:g}",
-                colour,
-                joined=False,
-                shift=0.2 * i - 0.1,
-            )
-            for i, (level, colour) in enumerate(stops)
-        ]
-        return [
-            of_bins(
-                where(rows, stop="none"),
-                ("certainty", "right"),
-                drawn,
-                ("certainty of the model", right, title),
-                legend=8,
-            ),
-            Panel(
-                "scenario",
-                {"stop": "certainty", "quantity": "right"},
-                by_level,
-                (right, "", failing),
-                names=scenarios,
-                legend={"fontsize": 8, "loc": "upper left"},
-                down=True,
-                after=promised,
-                table=rows,
-            ),
-        ]
+        labels = (
+            "certainty of the model",
+            f"share with the top {self.k} right (bars: 95 %)",
+            "Certainty is right where assumptions hold\nand too high elsewhere",
+        )
+        fresh = where(table, protocol="stochastic", stop="none")
+        return [of_bins(fresh, ("certainty", "right"), lines, labels, legend=8)]
 
 
 SWEEP = Stopping

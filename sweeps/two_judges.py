@@ -7,7 +7,6 @@ which names this as its next step.
                 (`jbt.estimators.reference.correlated`)
     mixed       all verdicts taken for one judge's, with one bias
     naive, bias_aware   the cheap judge alone
-    perfect_gate   the better of these two in each pool, as an oracle would choose
 
 The reference answers each ordered pair at most once. Where it is biased itself, `joint` still
 assumes that it is not.
@@ -27,49 +26,46 @@ from jaxtyping import Array
 from jbt import estimators, stats
 from jbt.estimators import reference
 from jbt.estimators.reference import PLACEMENTS
-from jbt.experiments.declare import Group, Sweep, cases, check_increasing, check_listed
+from jbt.experiments.declare import Group, Sweep, cases, check_increasing
 from jbt.experiments.labelled_arrays import where
-from jbt.experiments.plots import CYCLE, RHO_LABEL, Line, Panel
+from jbt.experiments.plots import RHO_LABEL, Line, Panel
 from jbt.kernel import metrics
 from jbt.simulation import judges
 from jbt.simulation.simulate import stream
-from jbt.types import Judge, check_positive
+from jbt.types import Judge
 
 from ._shared.rankings import both_rankings
 from ._shared.scenario import Correlated, VaryingBias, every_verdict
 
-JOINT = ("joint", "correlated")
-"""Models of both judges with biases of their own."""
-FITTED = (*JOINT, "mixed")
+FITTED = ("joint", "correlated", "mixed")
 """Models that use the reference's verdicts."""
 ALONE = ("naive", "bias_aware")
 """Models of the cheap judge's verdicts."""
-LABELS = {
-    "reference_bias": "bias {:g} logits",
-    "reference_position": "prefers the first by {:g}",
-    "reference_discrimination": "discrimination {:g}",
-    "noise": "{:.0%} of verdicts reversed",
-    "assumed_discrimination": "assumed discrimination {:g}",
+BIAS, POSITION = 1.5, 0.35
+"""True biases c* and kappa* of the cheap judge (logits)."""
+DISCRIMINATION = 2.0
+"""Factor on quality in the logits of the reference (pure number); the models assume the true
+one."""
+VARIED = {
+    "reference_bias": (-1.0, 1.0),
+    "reference_position": (1.0,),
+    "reference_discrimination": (0.5, 1.0),
+    "noise": (0.1,),
 }
-"""Properties of the reference that are varied, one at a time, as the figure names them."""
-PLACES = {"boundary": "near the boundary", "disputed": "disputed", "random": "random"}
-"""Placement -> its name in the figure."""
-BOUNDARY = "boundary"
-"""Placement while a factor of the reference is varied."""
-PRIORS = {"joint": "the paper's prior", "correlated": "prior with correlation"}
-"""Model of both judges -> its name in the figure."""
+"""Property of the reference -> its values in place of the default's, one at a time: its bias
+(logits per unit, below 0 against the cheap judge's), its position bias (logits), its
+discrimination, and the share of its verdicts that are reversed."""
 
 
 class Cell(NamedTuple):
     """A condition."""
 
     rho: float
-    placement: str
+    placement: str = "boundary"
     reference_bias: float = 0.0
     reference_position: float = 0.0
-    reference_discrimination: float = 2.0
+    reference_discrimination: float = DISCRIMINATION
     noise: float = 0.0
-    assumed_discrimination: float = 2.0
 
 
 DEFAULT = Cell._field_defaults
@@ -80,7 +76,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
     """A few verdicts of a trusted reference beside a cheap judge's: recall and crossings."""
 
     name = "two_judges"
-    columns = ("rho", "model", "placement", "n_reference", *LABELS)
+    columns = ("rho", "model", "placement", "n_reference", *VARIED)
     presets = {
         "smoke": {
             "pools": 32,
@@ -88,12 +84,6 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
             "k": 2,
             "rho": (0.0, 0.6),
             "n_reference": (0, 30),
-            "placement": ("boundary",),
-            "reference_bias": (0.0, 1.0),
-            "noise": (0.0,),
-            "reference_position": (0.0,),
-            "reference_discrimination": (2.0,),
-            "assumed_discrimination": (),
             "factor_rho": (0.0, 0.6),
         },
         "paper": {"pools": 30},  # as its crossings; it has no such experiment
@@ -105,7 +95,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
     panel_size = {"height": 4.4}
 
     pools: int = 2048
-    rho: Annotated[tuple[float, ...], partial(check_increasing, length=2)] = (
+    rho: tuple[float, ...] = (
         0.0,
         0.1,
         0.2,
@@ -117,9 +107,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         0.8,
         0.9,
     )
-    n_reference: Annotated[
-        tuple[int, ...], partial(check_increasing, least=0, length=2, needed=0.0)
-    ] = (
+    n_reference: Annotated[tuple[int, ...], partial(check_increasing, least=0)] = (
         0,
         5,
         10,
@@ -129,97 +117,33 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         120,
     )
     """Verdicts of the reference (count), increasing from 0."""
-    placement: tuple[str, ...] = tuple(PLACEMENTS)
-    """Pairs the reference is shown, at random among: `boundary`, contents within three
-    places of the boundary by either ranking of the cheap judge's verdicts; `disputed`, pairs that
-    the two rankings order differently; `random`, all."""
-    reference_bias: Annotated[tuple[float, ...], partial(check_increasing, needed=0.0)] = (
-        -1.0,
-        -0.5,
-        -0.25,
-        0.0,
-        0.25,
-        0.5,
-        1.0,
-    )
-    """Biases of the reference (logits per unit), below 0 against the cheap judge's; 0 among them,
-    its value while another factor is varied."""
-    reference_position: Annotated[tuple[float, ...], partial(check_increasing, needed=0.0)] = (
-        0.0,
-        0.5,
-        1.0,
-    )
-    """Its position biases (logits), 0 among them."""
-    reference_discrimination: Annotated[
-        tuple[float, ...], partial(check_increasing, needed=2.0)
-    ] = (
-        0.5,
-        1.0,
-        2.0,
-    )
-    """Factors on quality in its logits (pure number), 2 among them."""
-    noise: Annotated[
-        tuple[float, ...], partial(check_increasing, least=0, most=0.5, needed=0.0)
-    ] = (
-        0.0,
-        0.1,
-        0.2,
-    )
-    """Shares of its verdicts that are reversed, 0 among them."""
-    assumed_discrimination: Annotated[tuple[float, ...], partial(check_increasing, length=0)] = (
-        1.0,
-        4.0,
-    )
-    """Discriminations of the reference that the models assume, beside the true one, 2 (pure
-    number)."""
-    factor_rho: Annotated[tuple[float, ...], partial(check_increasing, length=2)] = (
+    factor_rho: tuple[float, ...] = (
         0.0,
         0.3,
         0.5,
         0.7,
         0.9,
     )
-    """Correlations while a factor is varied, increasing."""
-    bias: float = 1.5
-    """True bias c* of the cheap judge (logits per unit)."""
-    position: float = 0.35
-    """Its position bias kappa* (logits)."""
+    """Correlations while a property of the reference is varied, increasing."""
 
     def check(self):
         super().check()
         self.check_grid()
-        if not set(self.factor_rho) <= set(self.rho):
-            raise ValueError("factor_rho must be some of rho, with whose rows they are compared")
-        check_listed("placement", self.placement, list(PLACEMENTS))
-        for name in ("reference_discrimination", "assumed_discrimination"):
-            for value in getattr(self, name):
-                check_positive(name, value)
-
-    @property
-    def varied(self) -> list[tuple[str, float]]:
-        """Each factor with each of its values that is not the default's."""
-        return [(n, v) for n in LABELS for v in getattr(self, n) if v != DEFAULT[n]]
-
-    def varying(self, name: str, value: float) -> dict[str, Any]:
-        """The reference with one factor varied. The models assume its true discrimination unless
-        the assumed one is varied."""
-        changes = {"placement": BOUNDARY, name: value}
-        if name == "reference_discrimination":
-            changes["assumed_discrimination"] = value
-        return DEFAULT | changes
 
     @property
     def scenarios(self) -> list[tuple[dict[str, Any], tuple[float, ...]]]:
-        """Each reference and placement with its correlations: the default reference at every
-        placement, then one factor at a time."""
-        default = [({**DEFAULT, "placement": place}, self.rho) for place in self.placement]
-        return default + [(self.varying(*factor), self.factor_rho) for factor in self.varied]
+        """Each reference and placement with its correlations: the default reference on all pairs,
+        on those within three places of the boundary by either ranking of the cheap judge's
+        verdicts, and on those that the two rankings order differently; then others."""
+        placed = [(DEFAULT | {"placement": place}, self.rho) for place in PLACEMENTS]
+        others = [(name, value) for name, values in VARIED.items() for value in values]
+        return placed + [(DEFAULT | {name: value}, self.factor_rho) for name, value in others]
 
     def experiment(self, key, condition):
         """The cheap judge's verdicts on every ordered pair; then, for every `n_reference`, verdicts
         of the reference and each model's fit to both."""
         pool, prior = self.draw(key, condition, self.covariate), self.prior
-        cheap = Judge(jnp.full(1, self.bias), self.position, interaction=self.interaction)
+        cheap = Judge(jnp.full(1, BIAS), POSITION, interaction=self.interaction)
         comparisons = every_verdict(key, pool, cheap)
 
         def recall(theta: Array) -> Array:
@@ -242,7 +166,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
             shown = reference.asked(stream(key, "reference pairs"), allowed, n)
             answers_shown = judges.reveal(answers, shown)
             panel = reference.beside(
-                comparisons, answers_shown, condition["assumed_discrimination"]
+                comparisons, answers_shown, condition["reference_discrimination"]
             )
             joint = reference.joint(panel, pool.design, prior)
             correlated, _ = reference.correlated(panel, pool.design, prior)
@@ -260,7 +184,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
 
     def groups(self):
         conditions = cases(
-            [Cell(rho=rho, **scenario) for scenario, grid in self.scenarios for rho in grid],
+            [Cell(rho, **scenario) for scenario, grid in self.scenarios for rho in grid],
             placement_index=lambda cell: [*PLACEMENTS].index(cell.placement),
         )
         several = [f"status_{name}" for name in FITTED]
@@ -283,14 +207,10 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
         # The cheap judge alone does not depend on the reference.
         alone = where(ds, **scenarios[0]).swap_dims(condition="rho").drop_vars([*scenarios[0]])
         naive, aware = (alone[f"{model}_recall"] for model in ALONE)
-        models = {"naive": naive, "bias_aware": aware, "perfect_gate": np.maximum(naive, aware)}
-        for model, recall in models.items():
-            row = {"model": model, "n_reference": 0}
-            t.means("recall", recall, **row)
-            if model != "naive":
-                t.means("benefit", recall - naive, **row)
-            if model == "bias_aware":
-                t.crossing(recall - naive, **row)
+        for model, recall in zip(ALONE, (naive, aware), strict=True):
+            t.means("recall", recall, model=model, n_reference=0)
+        t.means("benefit", aware - naive, model="bias_aware", n_reference=0)
+        t.crossing(aware - naive, model="bias_aware", n_reference=0)
         for scenario in scenarios:
             part = where(ds, **scenario).swap_dims(condition="rho")
             naive, aware = (part[f"{model}_recall"] for model in ALONE)
@@ -310,67 +230,31 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                     t.add("worst_margin", least, interval, n_pools, n_reference=n, **row)
 
     def headline(self, table):
-        """Recall of the default reference, its crossings, and all worst margins."""
-        default = (table[[*DEFAULT]].isna() | (table[[*DEFAULT]] == DEFAULT)).all(axis=1)
-        numbers = table.n_reference.fillna(0).isin([0, 30, 60])
-        at = table.rho.isin([self.rho[0], 0.3, 0.5, 0.7, self.rho[-1]])
-        recall = (table.quantity == "recall") & default & at
-        crossing = (table.quantity == "crossing") & default
-        return table[numbers & (recall | crossing | (table.quantity == "worst_margin"))]
+        """Crossings and worst margins without a reference and with 30 verdicts."""
+        return where(table, quantity=["crossing", "worst_margin"], n_reference=[0, 30])
 
     def panels(self, table):
-        """Benefit along rho; worst margin against verdicts of the reference; references of other
-        kinds; the cheap judge's estimated bias, which without a reference follows the
-        correlation."""
-        import pandas as pd
+        """Benefit and the cheap judge's estimated bias along rho; without a reference this follows
+        the correlation."""
 
-        model, place = JOINT[-1], self.placement[0]
-        numbers = [n for n in self.n_reference if n]
-        shown, rho = numbers[1::2] or numbers, self.factor_rho[len(self.factor_rho) // 2]
+        def of(model: str, n: int, label: str, colour: str) -> Line:
+            return Line({**DEFAULT, "model": model, "n_reference": n}, label, colour)
 
-        def of(label: str, colour: str, ls: str = "-", **rows: Any) -> Line:
-            rows = {**DEFAULT, "placement": place, "model": model, **rows}
-            return Line(rows, label, colour, {"linestyle": ls})
-
-        label = "{} verdicts of a reference"
+        shown = [n for n in self.n_reference if n][1::2] or self.n_reference[1:]
+        last, alone = shown[-1], {"model": "bias_aware", "n_reference": 0}
         benefit = [
-            of(label.format(n), str(0.6 * (1 - i / len(shown))), n_reference=n)
+            of("correlated", n, f"{n} verdicts of a reference", str(0.6 * (1 - i / len(shown))))
             for i, n in enumerate(shown)
         ]
-        last: dict[str, Any] = {"n_reference": shown[-1]}
-        alone: dict[str, Any] = {"n_reference": 0}
-        gate = {"model": "perfect_gate", **alone}
         benefit += [
-            of(f"{shown[-1]}, taken for the cheap judge's", "orange", model="mixed", **last),
-            Line({"model": "bias_aware", **alone}, "no reference, corrected", "blue"),
-            Line(gate, "no reference, perfect gate", "green", {"ls": "--"}),
+            of("mixed", last, f"{last}, taken for the cheap judge's", "orange"),
+            Line(alone, "no reference, corrected", "blue"),
         ]
-        margins = [
-            of(f"{PLACES[place]}, {PRIORS[name]}", colour, ls, placement=place, model=name)
-            for name, ls in zip(JOINT, ("--", "-"), strict=True)
-            for place, colour in zip(self.placement, CYCLE, strict=False)
+        biases = [
+            of("joint", 0, "no reference", "blue"),
+            of("joint", last, "the paper's prior", "orange"),
+            of("correlated", last, "prior with correlation", "green"),
         ]
-        biases = [of("no reference", "blue", model="joint", **alone)]
-        biases += [
-            of(f"{shown[-1]} verdicts, {PRIORS[name]}", colour, model=name, **last)
-            for name, colour in zip(JOINT, ("orange", "green"), strict=True)
-        ]
-        kinds = {"as in the other panels": DEFAULT | {"placement": BOUNDARY}}
-        kinds |= {LABELS[n].format(v): self.varying(n, v) for n, v in self.varied}
-        at_rho = where(table, quantity="recall", rho=rho)
-        of_kinds = [where(at_rho, **kind).assign(kind=name) for name, kind in kinds.items()]
-        references = [
-            Line({"n_reference": n}, label.format(n), colour, joined=False, shift=shift)
-            for n, colour, shift in zip(numbers[-2:], ("sky", "blue"), (-0.15, 0.15), strict=False)
-        ]
-
-        def without_reference(ax):
-            ax.grid(axis="x", alpha=0.3)
-            for name, ls, corrected in (("naive", ":", "not "), ("bias_aware", "--", "")):
-                value = where(at_rho, **alone, model=name).estimate.iloc[0]
-                style = {"color": "black", "ls": ls, "lw": 1}
-                ax.axvline(value, label=f"no reference, {corrected}corrected", **style)
-
         return [
             Panel(
                 "rho",
@@ -387,46 +271,18 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                 sides_end="left",
             ),
             Panel(
-                "n_reference",
-                {"quantity": "worst_margin"},
-                margins,
-                (
-                    "verdicts of the reference",
-                    "least gain over the better of correcting\nand not, at any correlation (95 %)",
-                    "With a prior with correlation, enough verdicts\nhelp at every correlation",
-                ),
-                legend=8,
-                level=0.0,
-                sides=("helps", "hurts"),
-                after=lambda ax: ax.set_xlim(right=1.2 * max(self.n_reference)),
-            ),
-            Panel(
-                "kind",
-                {"model": model},
-                references,
-                (
-                    f"share of the true top {self.k} found\n(correlation {rho:g}; 95 % over pools)",
-                    "",
-                    "Imperfect references help too",
-                ),
-                legend={"fontsize": 8, "loc": "upper center", "bbox_to_anchor": (0.5, -0.2)},
-                names=[*kinds],
-                name_style={"fontsize": 8},
-                down=True,
-                after=without_reference,
-                table=pd.concat(of_kinds),
-            ),
-            Panel(
                 "rho",
                 {"quantity": "c_hat"},
                 biases,
                 (
                     RHO_LABEL,
-                    "estimated bias of the cheap judge\n(logits; 95 % over pools)",
+                    f"estimated bias of the cheap judge, {last} verdicts\n"
+                    "(logits; 95 % over pools; dotted: truth)",
                     "A prior with correlation comes near\nthe true bias at every correlation",
                 ),
                 legend=8,
-                after=lambda ax: ax.axhline(self.bias, color="black", ls=":", label="truth"),
+                level=BIAS,
+                level_style=":",
             ),
         ]
 

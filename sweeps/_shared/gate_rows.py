@@ -20,6 +20,8 @@ from .reliability import stacked
 HARMED = ("agreement_harmed", "recall_harmed")
 """Classes of pools that the correction does not help, in the order of pairs and in recall."""
 TESTS = ("sign", "sign_sequential")
+POWER = 0.8
+"""Share of the pools helped by the correction in which it should be enabled."""
 STUDY = 12
 """Pools of each judge in the paper's study, 60 over five judges."""
 
@@ -28,8 +30,8 @@ def classes(part: xr.Dataset) -> dict[str, xr.DataArray]:
     """Membership of the pools in each class, 0 or 1."""
     rises = part["bias_aware_recall"] > part["naive_recall"] + 1e-6
     harmed = part["right"] <= part["wrong"], ~rises
-    members = {**dict(zip(HARMED, harmed, strict=True)), "helped": rises, "all": rises | ~rises}
-    return {name: inside.astype(float) for name, inside in members.items()}
+    members = zip((*HARMED, "helped"), (*harmed, rises), strict=True)
+    return {name: inside.astype(float) for name, inside in members}
 
 
 def studies_of(values: np.ndarray, seed: int, of_means: Any = lambda means: means[:, 0]) -> Studies:
@@ -117,7 +119,7 @@ def study_upper_ends(
     return ends[counts]
 
 
-def add_power(t: Table, part: xr.Dataset, power: float, **columns: Any) -> None:
+def add_power(t: Table, part: xr.Dataset, **columns: Any) -> None:
     """Add the labels bought until a test enables in the wanted share of helped pools, by kind of
     label."""
     helped = classes(part)["helped"]
@@ -127,17 +129,14 @@ def add_power(t: Table, part: xr.Dataset, power: float, **columns: Any) -> None:
 
     # Small numbers of labels and large ones together.
     names = [p + name for name in ("labels_used", "enable_rate") for p in ("", "many_")]
-    weighted = [(part[name] * helped).mean("judge") for name in names if name in part]
-    tests = np.flatnonzero(np.isin(part["rule"], TESTS))
-    for at, labels in itertools.product(tests, LABELS):
-        of_test = [v.sel(labels=labels).isel(decision=at) for v in weighted]
+    weighted = [(part[name] * helped).mean("judge") for name in names]
+    for rule, labels in itertools.product(TESTS, LABELS):
+        of_test = [v.sel(labels=labels, rule=rule) for v in weighted]
         curves = [v.transpose(..., "pool").values for v in of_test]
         rows = np.concatenate([*curves, helped.mean("judge").values[None]])
         resampled = stats.bootstrap_means(rows, seed=t.seed)
         means = over_last(np.concatenate([rows.mean(-1)[None], resampled]))
         bought, enabled = np.split(means, 2, axis=1)
-        needed = prices.first_reached(bought, enabled, power)
-        rule, alpha = (part[name].values[at] for name in ("rule", "alpha"))
-        row = {"rule": rule, "labels": labels, "alpha": alpha, **columns}
+        needed = prices.first_reached(bought, enabled, POWER)
         interval = prices.of_resamples(needed[1:], n)
-        t.add("labels_needed", needed[0], interval, n, **row)
+        t.add("labels_needed", needed[0], interval, n, rule=rule, labels=labels, **columns)

@@ -11,16 +11,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from jbt import twins
-from jbt.experiments.declare import Sweep
+from jbt.experiments.declare import Sweep, check_not_negative
 from jbt.simulation import pools
 from jbt.types import Judge, Pool, check_count, check_positive, check_word
 
 BANK = "statement_bank"
+SD = 1.25
+"""Standard deviation of quality in Gaussian pools (logits)."""
 NUMBERS = ("bias", "position", "discrimination", "interaction", "pair_noise")
 """Numbers of a judge, and of its twin."""
 DEFAULTS_WITHOUT_JUDGE = {
-    "pool": "gaussian",
-    "sd": 1.25,
     "oracle": "draws",
     "bias": 1.5,
     "position": 0.35,
@@ -51,18 +51,12 @@ class JudgeSettings(Sweep):
 
     judge: str | None = None
     """One of the paper's judges. Its twin (`jbt.twins`) is simulated on pools like the paper's
-    (--pool statement_bank --max-correlation 0.12, with quality in statements); other options
-    override this. Without it, a judge of our own is simulated on Gaussian pools."""
+    (`statement_bank`, with |correlation| below 0.12 within the pool and quality in statements);
+    other options override this. Without it, a judge of our own is simulated on Gaussian pools."""
     oracle: str | None = None
     """How a frozen judge answers. argmax: it gives the likelier verdict. draws: it draws one
     verdict. This also selects the twin. By default as the paper's judge does; a judge of our own
     draws."""
-    pool: str | None = None
-    """Kind of pool, one of `jbt.simulation.pools.POOLS`. By default gaussian, or statement_bank
-    with --judge."""
-    max_correlation: float | None = None
-    """Draw the covariates again until their |correlation| with quality within the pool is below
-    this number in (0, 1]. By default they are drawn once; with --judge the paper's 0.12 holds."""
     bias: float | None = None
     """True bias c* (logits for x = 1 over x = 0). By default 1.5, or the twin's."""
     discrimination: Annotated[float | None, check_positive] = None
@@ -74,17 +68,24 @@ class JudgeSettings(Sweep):
     """Growth gamma* of the bias with quality (logits per unit of covariate and quality; with
     --judge quality is in statements): the bias of an item is c* + gamma* times the distance of its
     quality from the pool's mean. By default 0, or the twin's."""
-    pair_noise: float | None = None
+    pair_noise: Annotated[float | None, check_not_negative] = None
     """Standard deviation of the judge's preference for a pair beyond quality and bias (logits). It
     counts where the likelier verdict is given or verdicts are drawn afresh. By default 0, or the
     twin's."""
-    sd: float | None = None
-    """Standard deviation of quality (logits), by default 1.25. With --judge quality is the number
-    of statements, and has their standard deviation."""
     n_items: Annotated[int, partial(check_count, least=4)] = 30
     """Number of items of a pool, half of them with x = 1."""
     k: int = 5
     """Size of the top k."""
+
+    @property
+    def pool(self) -> str:
+        """Kind of pool, one of `jbt.simulation.pools.POOLS`."""
+        return BANK if self.judge else "gaussian"
+
+    @property
+    def max_correlation(self) -> float | None:
+        """Bound on the |correlation| of covariate and quality within a pool."""
+        return twins.MAX_CORRELATION if self.judge else None
 
     def defaults(self) -> dict[str, Any]:
         """Values of the fields that are None: name -> value.
@@ -95,8 +96,7 @@ class JudgeSettings(Sweep):
         if self.judge is None:
             return DEFAULTS_WITHOUT_JUDGE
         twin = twins.twin(self.judge, oracle=self.oracle)
-        values = {name: getattr(twin, name) for name in ("oracle", *NUMBERS)}
-        return values | {"pool": BANK, "max_correlation": twins.MAX_CORRELATION}
+        return {name: getattr(twin, name) for name in ("oracle", *NUMBERS)}
 
     def decided(self):
         missing = {n: v for n, v in self.defaults().items() if getattr(self, n) is None}
@@ -115,26 +115,17 @@ class JudgeSettings(Sweep):
 
     def check(self):
         super().check()
-        pools.check_kind(str(self.pool))
         check_word("oracle", self.oracle, twins.ORACLES)
-        if self.pool != BANK and self.sd is None:
-            raise ValueError(
-                f"sd must be given with --judge {self.judge} --pool {self.pool}: its twin takes "
-                "quality for a number of statements, whose standard deviation is 4.07 in the "
-                "paper's pools"
-            )
-        if self.pair_noise is not None and self.pair_noise < 0:
-            raise ValueError(f"pair_noise must be at least 0, got {self.pair_noise}")
         if self.pair_noise and self.oracle == "draws" and self.protocol == "frozen":
             raise ValueError("pair_noise needs --oracle argmax: frozen draws have none")
 
     def draw(self, key: Key[Array, ""]) -> Pool:
         """A pool."""
-        return pools.POOLS[str(self.pool)](
+        return pools.POOLS[self.pool](
             key,
             n_items=self.n_items,
             k=self.k,
-            sd=self.sd,
+            sd=SD,
             rho=jnp.zeros(()),
             covariate="binary",
             max_correlation=self.max_correlation,

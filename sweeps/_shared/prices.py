@@ -1,5 +1,4 @@
-"""Cost of trusted labels beside comparisons at the paper's prices, and of reaching a point of a
-curve."""
+"""Prices of trusted labels, and the cost of reaching a point of a curve."""
 
 from __future__ import annotations
 
@@ -11,21 +10,6 @@ LABEL = 0.14 / 40
 """Dollars a trusted label: the paper's 40 for $0.14."""
 SHARING = (1, 10, 100)
 """Pools that reuse one decision (the paper's)."""
-
-
-def overhead(
-    labels: float | np.ndarray, comparisons: float | np.ndarray, n_sharing: int
-) -> np.ndarray:
-    """Cost of a pool with its share of the labels, as a multiple of the cost of its comparisons.
-
-    Args:
-      labels: cost of the labels of one decision, in any unit.
-      comparisons: cost of a pool's comparisons, in the same unit; if 0, the result is infinite, or
-        NaN where labels are free too.
-      n_sharing: pools that reuse the decision (count).
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return 1 + np.divide(labels, comparisons) / n_sharing
 
 
 def first_reached(spent: np.ndarray, curve: np.ndarray, wanted: float) -> np.ndarray:

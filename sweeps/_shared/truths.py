@@ -34,8 +34,6 @@ class Truth:
     """c* (logits per unit); None: drawn from the prior."""
     position: float | None = None
     """kappa* (logits in favour of the first shown); None: drawn from the prior."""
-    discrimination: float = 1.0
-    """Factor on quality."""
     interaction: float = 0.0
     """Growth of the bias with quality (logits per unit of each)."""
     pair_noise: float = 0.0
@@ -53,9 +51,7 @@ TRUTHS: Mapping[str, Truth] = {
     "unbiased": Truth(bias=0.0, position=0.0, model="naive"),
     "one_order": Truth(one_order=True),
     "sd_0.4": Truth(sd=0.4),
-    "sd_1.2": Truth(sd=1.2),
     "sd_2.5": Truth(sd=2.5),
-    "bias_1": Truth(bias=1.0, position=0.0),
     "rho_0.4": Truth(rho=0.4),
     "rho_0.8": Truth(rho=0.8),
     "growing": Truth(interaction=0.5),
@@ -63,8 +59,8 @@ TRUTHS: Mapping[str, Truth] = {
     "naive": Truth(bias=1.0, position=0.0, model="naive"),
 }
 """Scenarios by name. In the first three the fit assumes the truth. In the others one assumption
-fails: the spread of quality; a bias drawn from the prior; a covariate independent of quality; one
-bias for all; errors that are independent between queries of a pair; no bias at all."""
+fails: the spread of quality; a covariate independent of quality; one bias for all; errors that are
+independent between queries of a pair; no bias at all."""
 
 
 def conditions(truths: Sequence[Truth], prior: Prior) -> dict[str, np.ndarray]:
@@ -75,7 +71,8 @@ def conditions(truths: Sequence[Truth], prior: Prior) -> dict[str, np.ndarray]:
     numbers = frame.drop(columns="model").astype(float)
     drawn = numbers[["bias", "position"]].isna().add_suffix("_sd") * bias_sd
     numbers = numbers.fillna({"sd": spread, "bias": 0.0, "position": 0.0})
-    numbers = numbers.join(drawn).assign(aware=frame["model"] == "bias_aware")
+    aware = frame["model"] == "bias_aware"
+    numbers = numbers.join(drawn).assign(aware=aware, discrimination=1.0)
     return {str(name): values.to_numpy(float) for name, values in numbers.items()}
 
 

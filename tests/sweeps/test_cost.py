@@ -1,6 +1,5 @@
 """The sweep on costs: prices by hand, its table from known curves."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -10,25 +9,23 @@ from support.invented import invented, only
 from jbt import twins
 from jbt.acquisition import reports
 from jbt.experiments.run import table_of
-from sweeps._shared import prices
-from sweeps.cost import Cost
+from sweeps.cost import CHEAP, DEAR, LABELS, REFIT_EVERY, VERDICT_PRICE, Cost
 
-SMALL = Cost.at(pools=12, n_seeds=2, rule=("top_k_aware",), target=(0.6, 0.89, 0.93, 1.0))
-CURVES = {("cheap", "bias_aware"): 1 / 870, ("cheap", "naive"): 0.5 / 870, ("dear", "naive"): 0.01}
+SMALL = Cost.at(pools=12, n_seeds=2, target=(0.6, 0.89, 0.93, 1.0))
+CURVES = {(CHEAP, "bias_aware"): 1 / 870, (CHEAP, "naive"): 0.5 / 870, (DEAR, "naive"): 0.01}
 
 
 def frontiers(s):
     """Recall rises by so much a verdict, up to 1, with every other pool 0.1 above or below; targets
     that are met in every pool: nothing is left open."""
-    budget, side = np.array(reports(s.budget, s.refit_every)), {s.cheap: "cheap", s.dear: "dear"}
+    budget = np.array(reports(s.budget, REFIT_EVERY))
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(3, s.pools))
 
     def steps(labels):
         return np.array(labels.displaced)[:, None, None] * signs
 
     def recall(labels):
-        cases = zip(labels.judge, labels.model, strict=True)
-        rates = [CURVES[side[judge], model] for judge, model in cases]
+        rates = [CURVES[case] for case in zip(labels.judge, labels.model, strict=True)]
         mean = np.minimum(np.outer(rates, budget), 1)
         return mean[..., None] + 0.1 * (-1) ** np.arange(s.pools)
 
@@ -45,23 +42,14 @@ def table():
 
 
 def test_the_papers_prices_by_hand():
-    s = Cost()
-    cheap, dear = s.verdict_price["gpt_4o_mini"], s.verdict_price["gpt_5_1"]
-    assert cheap == pytest.approx(53.55e-6)  # 293 x 0.15 + 16 x 0.60 a million
-    assert dear == pytest.approx(526.25e-6)
-    assert s.labels == pytest.approx(0.14)
-    thinking = dataclasses.replace(s, cheap_reasoning=100.0, dear_reasoning=500.0).verdict_price
-    assert thinking["gpt_4o_mini"] - cheap == pytest.approx(60e-6)
-    assert thinking["gpt_5_1"] - dear == pytest.approx(5e-3)
-    times = [float(prices.overhead(0.14, 0.014, n)) for n in prices.SHARING]
-    assert times == pytest.approx([11, 2, 1.1])
-    assert prices.overhead(0.14, 0.0, 1) == math.inf
-    assert math.isnan(prices.overhead(0.0, 0.0, 1))
+    assert VERDICT_PRICE[CHEAP] == pytest.approx(53.55e-6)  # 293 x 0.15 + 16 x 0.60 a million
+    assert VERDICT_PRICE[DEAR] == pytest.approx(526.25e-6)
+    assert pytest.approx(0.14) == LABELS
 
 
 def test_the_table_of_known_curves(table):
-    cheap = {"judge": "gpt_4o_mini", "model": "bias_aware"}
-    dear = {"judge": "gpt_5_1", "model": "naive"}
+    cheap = {"judge": CHEAP, "model": "bias_aware", "rule": "top_k_aware"}
+    dear = {"judge": DEAR, "model": "naive", "rule": "top_k_aware"}
     at = {"quantity": "cost_to_reach", "target": 0.6}
     assert only(table, **cheap, **at).estimate == pytest.approx(0.6 * 870 * 53.55e-6)
     found = only(table, **dear, **at)
@@ -75,7 +63,7 @@ def test_the_table_of_known_curves(table):
         expected = 60 * 526.25e-6 / (0.6 * 870 * 53.55e-6 + labels)
         found = only(table, **cheaper, n_pools_sharing=sharing)
         assert found.estimate == pytest.approx(expected)
-    gated = {"judge": "gpt_4o_mini", "budget": 120, "n_pools_sharing": 10}
+    gated = {"judge": CHEAP, "budget": 120, "n_pools_sharing": 10}
     alone = 120 * 53.55e-6
     total = only(table, **gated, quantity="cost").estimate
     assert total == pytest.approx(alone + 0.014)

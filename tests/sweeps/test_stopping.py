@@ -1,4 +1,4 @@
-"""The sweep on stopping: where a run stops, against a plain twin; truths, table."""
+"""The sweep on stopping: where a run stops, against a plain twin; truths."""
 
 import dataclasses
 from functools import partial
@@ -8,19 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support.active import N, binary_task, compiled_init, compiled_look, view_of
-from support.invented import invented
 
 from jbt.acquisition import Loop, step
 from jbt.acquisition.stopping import top_set
-from jbt.experiments.labelled_arrays import where
-from jbt.experiments.run import table_of
 from jbt.types import Prior
 from sweeps import stopping
 from sweeps._shared import truths
 from sweeps._shared.reliability import EDGES
-from sweeps.stopping import Stopping
 
-SMALL = Stopping.at("smoke", level=(0.5, 0.8))
 LOOP = Loop("top_k_aware", 2, 4, "stochastic")
 BUDGET, BLOCKS = 40, 10
 
@@ -104,7 +99,7 @@ def test_the_top_set_has_k_contents_where_estimates_are_tied_in_a_chain():
 
 
 def test_truths_as_conditions():
-    names = ["prior", "bias_1"]
+    names = ["prior", "naive"]
     values = truths.conditions([truths.TRUTHS[n] for n in names], Prior(4.0, 0.25))
     assert values["sd"][0] == 0.5
     assert (values["bias"][1], values["bias_sd"][1]) == (1.0, 0.0)
@@ -122,43 +117,3 @@ def test_each_pair_in_one_order():
         np.fill_diagonal(allowed, 0)
         assert (allowed + allowed.T == count * (1 - np.eye(12))).all()
     assert np.triu(allowed).sum() == 66
-
-
-def stops(s):
-    """At level .5 all runs stop after 10 of 40 verdicts, and 12 are right; none at .8."""
-
-    def by_level(first, second):
-        return np.stack(np.broadcast_arrays(first, second, np.zeros(s.pools))[:2])
-
-    right = (np.arange(s.pools) < 12) * 1.0
-    by_bin = 4 * (np.arange(10) == 6)[:, None]
-    at_end = {"verdicts": 40.0, "certainty": 0.7, "right": 1.0, "recall": 0.8}
-    return invented(
-        s,
-        at_level_stopped=by_level(1.0, 0.0),
-        at_level_verdicts=by_level(10.0, 40.0),
-        at_level_certainty=by_level(0.6, np.nan),
-        at_level_right=by_level(right, np.nan),
-        at_level_recall=by_level(0.7, 0.8),
-        at_gain_stopped=0.0,
-        looks=by_bin,
-        sum_certainty=0.65 * by_bin,
-        sum_right=0.5 * by_bin,
-        **{f"at_{at}_{n}": value for at in ("gain", "end") for n, value in at_end.items()},
-    )
-
-
-def test_the_table_has_what_was_spent_and_how_often_it_was_right():
-    s = dataclasses.replace(SMALL, pools=32).decided()
-    table = table_of(s, stops(s))
-    prior = where(table, scenario="prior")
-    at_half = where(prior, stop="certainty", level=0.5).set_index("quantity")
-    numbers = at_half.estimate.to_dict()
-    assert numbers["right"] == 12 / 32
-    assert numbers["saved"] == 0.75
-    assert numbers["recall_lost"] == pytest.approx(0.1)
-    never = where(prior, stop="certainty", level=0.8).set_index("quantity")
-    assert never.estimate["saved"] == 0.0
-    assert np.isnan(never.estimate["right"])
-    bins = where(prior, stop="none").set_index("quantity")
-    assert bins.estimate["overconfidence"] == pytest.approx(0.15)

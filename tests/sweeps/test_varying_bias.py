@@ -112,21 +112,21 @@ def test_distances_are_chi_squared_if_the_condition_is_the_truth():
     printed = centre + rng.normal(size=(500, 25, 3)).mean(1) @ mix.T  # 500 studies of 25 pools
     found = np.array([legitimate.distances(pool[None], p, 25)[0] for p in printed])
     assert found.mean() == pytest.approx(3, abs=4 * np.sqrt(6 / 500) + 0.1)
-    assert (found > chi2.ppf(0.95, 3)).mean() == pytest.approx(0.05, abs=4 * np.sqrt(0.0475 / 500))
+    assert pytest.approx(chi2.ppf(0.95, 3)) == legitimate.LIMIT
+    assert (found > legitimate.LIMIT).mean() == pytest.approx(0.05, abs=4 * np.sqrt(0.0475 / 500))
 
 
 @pytest.mark.nightly
 def test_the_region_of_made_numbers_holds_their_truth(tmp_path, monkeypatch):
     """What is printed made by a judge of the grid at rho = 0.6: that correlation is possible, and
     with as many prompts 0 is not."""
-    few = {"rho": (0.0, 0.6), "bias": (0.5,), "discrimination": (0.7,), "nectar_pools": 500}
+    few = {"rho": (0.0, 0.6), "bias": (0.5,), "discrimination": (0.7,)}
     s = legitimate.Legitimate.at("smoke", pools=1000, out=tmp_path, **few)
     group = s.groups()[1]
     means = simulate(group.experiment, group.conditions, range(5000, 6000))
     made = {name: float(means[name][:, 1].mean()) for name in legitimate.SHOWN}
-    task = dataclasses.replace(legitimate.TASKS["nectar"], **made)
+    task = dataclasses.replace(legitimate.TASKS["nectar"], pools=500, **made)
     monkeypatch.setattr(legitimate, "TASKS", {**legitimate.TASKS, "nectar": task})
     table = run(s)
     at = where(table, task="nectar").set_index("quantity").estimate
     assert (at["rho_least"], at["rho_largest"]) == (0.6, 0.6)
-    assert at["judges_possible"] == 1

@@ -2,11 +2,11 @@
 
     python -m benchmarks.speed [NAME ...] [--json FILE] [--repeats 5] [--old CHECKOUT]
 
-NAME is a group (fit, crossing, active, picks, leaderboard, study, memory, scaling, first_wait,
-compiling, device) or a case of one; default all groups but compiling and device, which has as many
-problems as a GPU needs. Each side of a case runs in a process of its own, which first compiles and
-warms up; then all sides run in turn, once a round, on one core (`--cores`). Machines drift from day
-to day, the ratios within a round less. With `--repeats 0` the run that compiles is what is
+NAME is a group of cases.toml (fit, crossing, active, picks, leaderboard, study, scaling,
+first_wait, compiling, device) or a case of one; default all groups but compiling and device, which
+has as many problems as a GPU needs. Each side of a case runs in a process of its own, which first
+compiles and warms up; then all sides run in turn, once a round, on one core. Machines drift from
+day to day, the ratios within a round less. With `--repeats 0` the run that compiles is what is
 measured.
 
 A line of the table says of a side how many problems a run has; the time a problem and its ratio to
@@ -16,10 +16,9 @@ of compiling and compiled programs; the largest memory of its process. A side th
 why, and the rest goes on.
 
 With `--old` the first side of each case also runs with the jbt of another checkout (`git worktree
-add CHECKOUT REVISION`). choix and evalica are optional: `pip install -e '.[reference]'`. arena-rank
-pins another JAX: it, scikit-learn and glum need a Python of their own, to be named by
-`--arena-rank`, with `pip install arena-rank==0.1.1 scikit-learn glum`. For fit and device jax,
-numpy, scipy and the core of jbt suffice.
+add CHECKOUT REVISION`). evalica is optional: `pip install -e '.[reference]'`. arena-rank pins
+another JAX: it needs a Python of its own, to be named by `--arena-rank`, with `pip install
+arena-rank==0.1.1`. For fit and device jax, numpy, scipy and the core of jbt suffice.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ import contextlib
 import datetime
 import json
 import os
+import pickle
 import subprocess
 import sys
-import tempfile
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +51,6 @@ def read_cases() -> list[dict[str, Any]]:
             **case,
             "name": case["name"].format(**given),
             "sides": {name: {**given, **side} for name, side in case["sides"].items()},
-            "exact": {**given, **case["exact"]} if "exact" in case else None,
         }
         for group, cases in groups.items()
         for case in cases
@@ -60,79 +58,45 @@ def read_cases() -> list[dict[str, Any]]:
     ]
 
 
-class Failed(Exception):
-    """A side's process has ended; the last line that it printed."""
-
-
-@contextlib.contextmanager
-def started(side: dict[str, Any], python: str, answers: Path) -> Iterator[Callable[[], Any]]:
-    """A process that runs a side.
+def measure(case: dict[str, Any], repeats: int, arena_rank: str) -> dict[str, list[dict[str, Any]]]:
+    """Run the sides of a case in turn, each in a process of its own.
 
     Args:
-      python: the interpreter.
-      answers: the file for its answers.
-
-    Yields:
-      A function that has it prepare and run once, later run once more, and returns what that cost;
-      raises `Failed`.
-    """
-    run = [python, "-m", "benchmarks.speed.worker", json.dumps(side), str(answers)]
-    options: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    options |= {"cwd": HERE, "env": os.environ | {"TMPDIR": str(answers.parent)}}
-    log = answers.with_suffix(".log")
-    with log.open("w") as stderr, subprocess.Popen(run, stderr=stderr, **options) as worker:
-
-        def turn() -> Any:
-            assert worker.stdout
-            with contextlib.suppress(BrokenPipeError):
-                print(file=worker.stdin, flush=True)
-            if line := worker.stdout.readline():
-                return json.loads(line)
-            raise Failed([f"ended with {worker.wait()}", *log.read_text().splitlines()][-1])
-
-        yield turn
-
-
-ELSEWHERE = ("peers.arena_rank", "peers.sklearn_leaderboard", "peers.glum_leaderboard")
-"""What runs in the Python of `--arena-rank`."""
-
-
-def measure(case: dict[str, Any], repeats: int, old: Path | None, arena_rank: str) -> Any:
-    """Run the sides of a case in turn.
-
-    Args:
-      old: another checkout, by whose jbt the first side runs too.
       arena_rank: the Python that has arena-rank.
 
     Returns:
-      Name -> side, with what its warm-up (`first`) and its rounds cost and how good its answers
-      are, or with why it failed.
+      Name of the side -> what its warm-up and each round gave (`worker.turns`), the last with why
+      it `failed` if it did. A side called exact has no rounds.
     """
-    jobs = dict(case["sides"])
-    if old:
-        jobs["old"] = {**next(iter(jobs.values())), "root": str(old)}
-    if case["exact"]:
-        jobs["exact"] = case["exact"]
-    rows = {name: {**job, "rounds": []} for name, job in jobs.items()}
-    turns = {}
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        files = {name: Path(folder, f"{number}.npy") for number, name in enumerate(jobs)}
-        for name, job in jobs.items():
-            python = arena_rank if job["run"] in ELSEWHERE else sys.executable
-            turns[name] = stack.enter_context(started(job, python, files[name]))
+    turns: dict[str, list[dict[str, Any]]] = {name: [] for name in case["sides"]}
+    with contextlib.ExitStack() as stack:
+        workers = {}
+        for name, side in case["sides"].items():
+            python = arena_rank if side["run"] == "peers.arena_rank" else sys.executable
+            given = json.dumps({"root": str(HERE), **side})
+            workers[name] = stack.enter_context(
+                subprocess.Popen(
+                    [python, "-m", "benchmarks.speed.worker", given],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    cwd=HERE,
+                )
+            )
         for number in range(1 + repeats):
-            for name, row in rows.items():
-                if "failed" not in row and not (name == "exact" and number):
-                    try:
-                        row["rounds"].append(turns[name]())
-                    except Failed as error:
-                        row["failed"] = str(error)
-        answers = {name: np.load(file) for name, file in files.items() if file.exists()}
-    for name, row in rows.items():
-        row["first"], row["rounds"] = (row["rounds"] or [{}])[0], row["rounds"][min(repeats, 1) :]
-        row["answers"] = summary(answers[name], answers.get("exact")) if name in answers else {}
-    rows.pop("exact", None)
-    return rows
+            for name, worker in workers.items():
+                if number == 0 or (name != "exact" and "failed" not in turns[name][-1]):
+                    turns[name].append(next_turn(worker))
+    return turns
+
+
+def next_turn(worker: Any) -> dict[str, Any]:
+    """Have a worker run its side once more."""
+    try:
+        worker.stdin.write(b"\n")
+        worker.stdin.flush()
+        return pickle.load(worker.stdout)
+    except (BrokenPipeError, EOFError):
+        return {"failed": f"ended with {worker.wait()}"}
 
 
 def summary(answers: np.ndarray, exact: np.ndarray | None) -> dict[str, float]:
@@ -150,25 +114,38 @@ def summary(answers: np.ndarray, exact: np.ndarray | None) -> dict[str, float]:
     return out
 
 
+def results(
+    case: dict[str, Any], turns: dict[str, list[dict[str, Any]]]
+) -> dict[str, dict[str, Any]]:
+    """Name of the side -> its arguments, what its warm-up (`first`) and its rounds cost and how
+    good its answers are, or why it failed."""
+    answers = {name: first.pop("answers", None) for name, (first, *_) in turns.items()}
+    rows: dict[str, dict[str, Any]] = {}
+    for name, (first, *rounds) in turns.items():
+        row = {**case["sides"][name], "first": first, "rounds": rounds or [first], "answers": {}}
+        if answers[name] is not None:
+            row["answers"] = summary(answers[name], answers.get("exact"))
+        rows[name] = row | {k: v for k, v in turns[name][-1].items() if k == "failed"}
+    return rows
+
+
 def table(case: dict[str, Any], rows: dict[str, dict[str, Any]]) -> Iterator[str]:
     """The lines printed of a case."""
-
-    def costs(row: dict[str, Any]) -> np.ndarray:
-        return np.array([turn[case["measure"]] for turn in row["rounds"]]) / row.get("count", 1)
-
     yield f"\n{case['name']}, {case['measure']} a {case['unit']}"
-    base = costs(next(iter(rows.values())))
+    base = None
     for name, row in rows.items():
-        start = f"  {name:28s} {row.get('count', 1):>8,g}"
+        count = row.get("count", 1)
+        start = f"  {name:28s} {count:>8,g}"
         if "failed" in row:
             yield f"{start}  {row['failed']}"
             continue
-        first, each = row["first"], costs(row)
-        ratio = ranged(each / base) if len(base) == len(each) else "-"
+        costs = np.array([turn[case["measure"]] for turn in row["rounds"]]) / count
+        base = costs if base is None else base
+        ratio = ranged(costs / base) if len(base) == len(costs) else "-"
         answers = ", ".join(f"{k} {v:.3g}" for k, v in row["answers"].items() if v)
         yield (
-            f"{start} {ranged(each):>30s} {ratio:>24s}  {answers:36s}"
-            f" {first['compile_seconds']:6.1f} s {first['programs']:4d}"
+            f"{start} {ranged(costs):>30s} {ratio:>24s}  {answers:36s}"
+            f" {row['first']['compile_seconds']:6.1f} s {row['first']['programs']:4d}"
             f" {row['rounds'][-1]['megabytes']:8,.0f} MB"
         )
 
@@ -189,7 +166,6 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--old", type=Path)
     parser.add_argument("--arena-rank", default=sys.executable, metavar="PYTHON")
-    parser.add_argument("--cores", type=int, default=1)
     options = parser.parse_args()
     cases = read_cases()
     groups = dict.fromkeys(case["group"] for case in cases)
@@ -199,15 +175,17 @@ def main() -> None:
     if options.json and options.json.exists():
         parser.error(f"{options.json} exists: choose another file")
     if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     os.environ |= {"OPENBLAS_NUM_THREADS": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    old = options.old and options.old.resolve()
-    document: dict[str, Any] = {"date": f"{datetime.date.today()}", "cores": options.cores}
-    document |= {"load": os.getloadavg()[0], "cases": []}
+    document: dict[str, Any] = {"date": f"{datetime.date.today()}", "load": os.getloadavg()[0]}
+    document["cases"] = []
     for case in cases:
         if not {case["group"], case["name"]} & set(names):
             continue
-        rows = measure(case, options.repeats, old, options.arena_rank)
+        if options.old:
+            first = next(iter(case["sides"].values()))
+            case["sides"]["old"] = {**first, "root": str(options.old.resolve())}
+        rows = results(case, measure(case, options.repeats, options.arena_rank))
         if not document["cases"]:
             print(*next(iter(rows.values()))["first"].get("environment", {}).values(), sep="\n")
         print(*table(case, rows), sep="\n", flush=True)

@@ -25,7 +25,7 @@ from benchmarks.speed.problems import BUDGET, LAM, LAM_B, REFIT, K, N
 from jbt import acquisition, estimators, runtime
 from jbt.acquisition import Loop, Task
 from jbt.acquisition.loop import look
-from jbt.kernel import cholesky, metrics, model
+from jbt.kernel import metrics, model
 from jbt.kernel.batching import CPU_PROBLEMS
 from jbt.kernel.fit import fit_map
 from jbt.simulation import judges, pairs
@@ -34,41 +34,28 @@ from jbt.simulation.simulate import Simulation, stream
 from jbt.types import Comparisons, Design, Judge, Pool, Prior
 
 PRIOR = Prior(LAM, LAM_B)
-MOST_ON_CPU = 20_000
-"""Problems; more are for a GPU."""
-
-
-def on_device(f: Callable[..., Any], *arrays: Any, dtype: str) -> Run:
-    """A compiled function with its arguments on the device; floats and truth values of these
-    become `dtype`, integers stay."""
-    with runtime.precision(dtype):
-        given = [jnp.asarray(v, None if v.dtype.kind == "i" else dtype) for v in arrays]
-        program = jax.jit(f).lower(*given).compile()
-    return lambda: jax.block_until_ready(program(*given))
 
 
 def batched(f: Callable[..., Any], *arrays: Any, dtype: str, batch: int = CPU_PROBLEMS) -> Run:
-    """A function of one problem for all of them: `batch` at a time on a CPU, elsewhere at once.
+    """A compiled function of one problem for all of them: `batch` at a time on a CPU, elsewhere at
+    once.
 
     Args:
       f: one problem -> its answers.
-      arrays: [count, ...] the problems.
-
-    Raises:
-      ValueError: more problems than a CPU can solve in acceptable time.
+      arrays: [count, ...] the problems; floats and truth values become `dtype`, integers stay.
     """
-    count, on_cpu = len(arrays[0]), jax.default_backend() == "cpu"
-    if on_cpu and count > MOST_ON_CPU:
-        raise ValueError("left out on a CPU")
-    size = min(count, batch) if on_cpu else count
-    return on_device(
-        lambda *a: jax.lax.map(lambda one: f(*one), a, batch_size=size), *arrays, dtype=dtype
-    )
+    count = len(arrays[0])
+    size = min(count, batch) if jax.default_backend() == "cpu" else count
+    with runtime.precision(dtype):
+        given = [jnp.asarray(v, None if v.dtype.kind == "i" else dtype) for v in arrays]
+        solve = jax.jit(lambda *a: jax.lax.map(lambda one: f(*one), a, batch_size=size))
+        program = solve.lower(*given).compile()
+    return lambda: jax.block_until_ready(program(*given))
 
 
 def design_of(x: Any) -> Design:
-    """The design of items with one covariate [N], or several [N, D], also of traced values."""
-    return Design(x.reshape(len(x), -1), None, jnp.ones(len(x), bool), len(x))
+    """The design of items with one covariate [N], also of traced values."""
+    return Design(x[:, None], None, jnp.ones(len(x), bool), len(x))
 
 
 def key_of(number: Any) -> Any:
@@ -92,8 +79,6 @@ def fit(
     naive: bool = False,
     lam: float = LAM,
     solver: str = "newton",
-    covariates: int = 1,
-    unrolled: int = cholesky.UNROLLED,
     **drawn: Any,
 ) -> Run:
     """MAP of pools: theta, c and kappa; if `naive`, theta alone.
@@ -101,14 +86,9 @@ def fit(
     Args:
       lam: prior precision of quality.
       solver: newton, or lbfgs (jaxopt's).
-      covariates: D; those beyond the first are noise.
-      unrolled: most parameters whose factorisation is no library's.
       drawn: further arguments of `problems.pools`.
     """
-    cholesky.UNROLLED = unrolled
     pools, prior = problems.pools(count, n, **drawn), Prior(lam, LAM_B)
-    noise = np.random.default_rng(1).normal(size=(count, n, covariates - 1))
-    columns = np.concatenate([pools.x[..., None], noise], -1)
 
     def one(wins: Any, x: Any) -> Any:
         design, shown = design_of(x), 1 - jnp.eye(n, dtype=x.dtype)
@@ -117,13 +97,13 @@ def fit(
         beta = result.parameters.theta if naive else result.parameters.flat()
         return or_nan(beta, result.status)
 
-    return batched(one, pools.wins, columns, dtype=dtype)
+    return batched(one, pools.wins, pools.x, dtype=dtype)
 
 
 # --- the crossing experiment and the active loop
 
 
-def crossing(count: int, chunk: int | None = None) -> Run:
+def crossing(count: int) -> Run:
     """The crossing experiment, in pools under each of 19 correlations: the gain in recall by the
     bias-aware fit over the naive one."""
     rho = 0.05 * np.arange(19)
@@ -138,14 +118,12 @@ def crossing(count: int, chunk: int | None = None) -> Run:
             recalls.append(or_nan(recall, result.status))
         return {"gain": recalls[0] - recalls[1]}
 
-    simulation = Simulation(experiment, {"rho": rho}, range(count // len(rho)), chunk=chunk)
+    simulation = Simulation(experiment, {"rho": rho}, range(count // len(rho)))
     return lambda: np.concatenate([out["gain"] for _, out in simulation.chunks()]).ravel()
 
 
 def active(
     count: int,
-    n: int = N,
-    *,
     budget: int = BUDGET,
     dtype: str = "float32",
     rule: str = "top_k_aware",
@@ -160,9 +138,7 @@ def active(
         trace = acquisition.run(key_of(number), task, loop, budget)
         return or_nan(trace.recall[-1], trace.status.max())
 
-    tasks = problems.tasks(count, n)
-    batch = max(2, 32 * N // n)
-    return batched(one, *tasks, np.arange(count), dtype=dtype, batch=batch)
+    return batched(one, *problems.tasks(count), np.arange(count), dtype=dtype, batch=32)
 
 
 def refit(count: int, dtype: str = "float32", **options: Any) -> Run:
@@ -215,9 +191,8 @@ def leaderboard(rows: int, lam: float = LAM, lam_b: float = LAM_B, robust: bool 
 # --- a user's own verdicts
 
 
-def study(verdicts: int, n: int, batch: int = 1) -> Run:
-    """A live study, refitted after each answer: `verdicts` asked for, `batch` at a time, and
-    told."""
+def study(verdicts: int, n: int) -> Run:
+    """A live study, refitted after each answer: `verdicts` asked for one by one, and told."""
     import pandas as pd
 
     from jbt import own
@@ -229,41 +204,33 @@ def study(verdicts: int, n: int, batch: int = 1) -> Run:
     )
 
     def run() -> None:
-        for _ in range(verdicts // batch):
-            for query in live.ask(batch):
+        for _ in range(verdicts):
+            for query in live.ask():
                 live.tell(query.id, "first" if rng.random() < 0.5 else "second")
 
     return run
 
 
-def command(words: str, kept: bool = False, prompts: int = 12) -> Run:
+def command(words: str, kept: bool = False) -> Run:
     """A command or sweep in a process of its own.
 
     Args:
-      words: of the command; TABLES stands for the options for the tables of `jbt example`, NEW for
-        an empty folder.
-      kept: whether compiled programs are kept from a first run, with all tables.
-      prompts: how many of the tables' prompts are kept.
+      words: of the command; TABLES stands for a folder with the tables of `jbt example`, NEW for an
+        empty folder.
+      kept: whether compiled programs are kept from a first run.
     """
-    import pandas as pd
-
     folder = Path(tempfile.mkdtemp())
-    files = {name: folder / f"{name}.csv" for name in ("verdicts", "items", "anchors")}
-    tables = " ".join(f"--{name} {file}" for name, file in files.items())
-    tables += " --covariates words --transform log"
+    options: Any = {"check": True, "cwd": folder, "capture_output": True}
+    subprocess.run([sys.executable, "-m", "jbt", "example", "tables"], **options)
 
     def run() -> None:
-        cache = folder / "programs" if kept else tempfile.mkdtemp()
-        given = words.replace("TABLES", tables).replace("NEW", tempfile.mkdtemp()).split()
-        environment = os.environ | {"JBT_CACHE": str(cache)}
-        subprocess.run([sys.executable, "-m", *given], env=environment, check=True)
+        given = words.replace("TABLES", "tables").replace("NEW", tempfile.mkdtemp(dir=folder))
+        programs = folder / "programs" if kept else tempfile.mkdtemp(dir=folder)
+        environment = os.environ | {"JBT_CACHE": str(programs)}
+        subprocess.run([sys.executable, "-m", *given.split()], **options, env=environment)
 
-    subprocess.run([sys.executable, "-m", "jbt", "example", str(folder)], check=True)
     if kept:
         run()
-    for file in files.values():
-        table = pd.read_csv(file)
-        table[table["pool"] <= f"q{prompts}"].to_csv(file, index=False)
     return run
 
 
@@ -281,18 +248,3 @@ def programs(name: str, preset: str) -> Run:
             work.simulation(group).compile()  # once where groups share a program
 
     return run
-
-
-# --- what a device can do
-
-
-def triad(count: float, dtype: str = "float32") -> Run:
-    """a + 3 b for long arrays: `count` gigabytes are moved."""
-    size = int(count * 1e9 / 3 / np.dtype(dtype).itemsize)
-    return on_device(lambda a, b: a + 3 * b, *np.ones((2, size)), dtype=dtype)
-
-
-def product(count: float, dtype: str = "float32") -> Run:
-    """A product of square matrices: `count` times 10^12 operations."""
-    side = int((count * 1e12 / 2) ** (1 / 3))
-    return on_device(jnp.matmul, *np.ones((2, side, side)), dtype=dtype)

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.sparse import csr_matrix, diags_array, hstack
+from scipy.sparse import csr_matrix, hstack
 from scipy.special import entr, expit, log_expit
 
 from benchmarks.speed import problems
-from benchmarks.speed.problems import COVARIATES, LAM, LAM_B, MODELS, K, N
+from benchmarks.speed.problems import BUDGET, COVARIATES, LAM, LAM_B, MODELS, REFIT, K, N
 
 Run = Callable[[], Any]
 TIGHT = {"ftol": 1e-16, "gtol": 1e-9, "maxiter": 10_000, "maxfun": 20_000}
@@ -40,12 +40,11 @@ def rows_of(pools: problems.Pools) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def map_of_rows(
-    z: Any, y: np.ndarray, precision: np.ndarray, start: Any = None, tight: bool = False
+    z: Any, y: np.ndarray, precision: np.ndarray, start: Any = 0.0, tight: bool = False
 ) -> np.ndarray:
     """MAP of a logistic regression of y on z, dense or sparse, by SciPy's L-BFGS.
 
     Args:
-      start: default zeros.
       tight: to rounding, for answers that others are compared with.
     """
 
@@ -55,24 +54,15 @@ def map_of_rows(
         value += (precision * b * b).sum() / 2
         return value, precision * b - z.T @ (y - expit(logit))
 
-    start = np.zeros(len(precision)) if start is None else start
+    start = np.broadcast_to(start, len(precision))
     options = TIGHT if tight else {}
     return minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x
 
 
-def scipy_fit(count: int, naive: bool = False, tight: bool = False) -> Run:
-    """MAP of one pool after the other: theta, c and kappa; if `naive`, theta alone."""
-    pools, p = rows_of(problems.pools(count)), N if naive else N + 2
-    return lambda: [map_of_rows(z[:, :p], won, PRECISION[:p], tight=tight) for z, won in pools]
-
-
-def choix_fit(count: int) -> Run:
-    """choix without covariate and position. It penalises alpha sum(theta^2), hence lam / 2."""
-    import choix
-
-    won = problems.pools(count).wins[:, FIRST, SECOND, None]
-    pairs = np.where(won, np.c_[FIRST, SECOND], np.c_[SECOND, FIRST]).tolist()
-    return lambda: [choix.opt_pairwise(N, pool, alpha=LAM / 2) for pool in pairs]
+def scipy_fit(count: int, tight: bool = False) -> Run:
+    """MAP of one pool after the other: theta, c and kappa."""
+    pools = rows_of(problems.pools(count))
+    return lambda: [map_of_rows(z, won, PRECISION, tight=tight) for z, won in pools]
 
 
 def evalica_fit(count: int, **drawn: Any) -> Run:
@@ -113,100 +103,66 @@ def scipy_crossing(count: int) -> Run:
     return run
 
 
-def numpy_loop(
-    count: int, n: int = N, budget: int = problems.BUDGET, refit_every: int = problems.REFIT
-) -> Run:
+def numpy_loop(count: int, budget: int = BUDGET) -> Run:
     """The paper's active loop, one run after the other: recall of the top k."""
-    tasks = list(zip(*problems.tasks(count, n), strict=True))
-    return lambda: [active_run(*task, budget, refit_every, i) for i, task in enumerate(tasks)]
+    tasks = list(zip(*problems.tasks(count), strict=True))
+    return lambda: [active_run(*task, budget, number) for number, task in enumerate(tasks)]
 
 
 def active_run(
-    quality: np.ndarray, x: np.ndarray, answers: np.ndarray, budget: int, every: int, seed: int
+    quality: np.ndarray, x: np.ndarray, answers: np.ndarray, budget: int, seed: int
 ) -> float:
     """Recall after `budget` verdicts asked for by Eq. acq: L-BFGS on the list of verdicts with a
     warm start, an inverted Hessian, sorted draws for the membership, greedy picks."""
-    n = len(quality)
     rng = np.random.default_rng(seed)
-    precision = np.r_[np.full(n, LAM), LAM_B, LAM_B]
-    rows, won = np.zeros((budget, n + 2)), np.zeros(budget)
-    asked = np.eye(n, dtype=bool)
-    beta, covariance = np.zeros(n + 2), np.diag(1 / precision)
-    for begin in range(0, budget, every):
-        end = min(begin + every, budget)
-        theta, sigma = beta[:n], covariance[:n, :n]
+    rows, won = np.zeros((budget, N + 2)), np.zeros(budget)
+    asked = np.eye(N, dtype=bool)
+    beta, covariance = np.zeros(N + 2), np.diag(1 / PRECISION)
+    for begin in range(0, budget, REFIT):
+        end = min(begin + REFIT, budget)
+        theta, sigma = beta[:N], covariance[:N, :N]
         draws = rng.multivariate_normal(theta, sigma, COUNTED, method="cholesky")
         best = np.argpartition(-draws, K, axis=1)[:, :K]
-        membership = np.bincount(best.ravel(), minlength=n) / COUNTED
+        membership = np.bincount(best.ravel(), minlength=N) / COUNTED
         entropy = entr(membership) + entr(1 - membership)
-        phi = theta + beta[n] * x
-        p = expit(phi[:, None] - phi + beta[n + 1])
+        phi = theta + beta[N] * x
+        p = expit(phi[:, None] - phi + beta[N + 1])
         v = np.diag(sigma)
         score = p * (1 - p) * (v[:, None] + v - 2 * sigma) * (entropy[:, None] + entropy)
         score[asked] = -np.inf
         for t in range(begin, end):
-            i, j = divmod(int(score.argmax()), n)
+            i, j = divmod(int(score.argmax()), N)
             score[i, j], asked[i, j] = -np.inf, True
-            rows[t, i], rows[t, j], rows[t, n], rows[t, n + 1] = 1, -1, x[i] - x[j], 1
+            rows[t, i], rows[t, j], rows[t, N], rows[t, N + 1] = 1, -1, x[i] - x[j], 1
             won[t] = answers[i, j]
         z = rows[:end]
-        beta = map_of_rows(z, won[:end], precision, beta)
+        beta = map_of_rows(z, won[:end], PRECISION, beta)
         q = expit(z @ beta)
-        covariance = np.linalg.inv((z.T * (q * (1 - q))) @ z + np.diag(precision))
-    return len(top(beta[:n]) & top(quality)) / K
+        covariance = np.linalg.inv((z.T * (q * (1 - q))) @ z + np.diag(PRECISION))
+    return len(top(beta[:N]) & top(quality)) / K
 
 
 # --- a leaderboard
 
 
-def sparse_rows(
-    rows: int, lam: float = LAM, lam_b: float = LAM_B
-) -> tuple[Any, np.ndarray, np.ndarray]:
-    """The sparse matrix of the rows, who won, and the prior's precisions."""
+def scipy_leaderboard(
+    rows: int, lam: float = LAM, lam_b: float = LAM_B, tight: bool = False
+) -> Run:
+    """SciPy on a sparse matrix of the rows."""
     data = problems.leaderboard(rows)
     place = np.tile(np.arange(rows), 2), np.r_[data["first"], data["second"]]
     sides = csr_matrix((np.repeat([1.0, -1.0], rows), place), (rows, MODELS))
     z = hstack([sides, data["difference"]], format="csr")
-    return z, data["won"], np.repeat([float(lam), float(lam_b)], [MODELS, COVARIATES])
+    precision = np.repeat([float(lam), float(lam_b)], [MODELS, COVARIATES])
+    return lambda: [map_of_rows(z, data["won"], precision, tight=tight)]
 
 
-def scipy_leaderboard(tight: bool = False, **problem: Any) -> Run:
-    """SciPy on a sparse matrix of the rows; `problem`: arguments of `sparse_rows`."""
-    z, won, precision = sparse_rows(**problem)
-    return lambda: [map_of_rows(z, won, precision, tight=tight)]
-
-
-def sklearn_leaderboard(**problem: Any) -> Run:
-    """scikit-learn's newton-cg on the same matrix, at its default tolerance. It has one penalty for
-    all coefficients, so that columns are divided by the roots of theirs."""
-    from sklearn.linear_model import LogisticRegression  # type: ignore[reportMissingImports]
-
-    z, won, precision = sparse_rows(**problem)
-    z = (z @ diags_array(precision**-0.5)).tocsr()
-
-    def run() -> Any:
-        fit = LogisticRegression(C=1.0, solver="newton-cg", fit_intercept=False, max_iter=1000)
-        return fit.fit(z, won).coef_ * precision**-0.5
-
-    return run
-
-
-def glum_leaderboard(**problem: Any) -> Run:
-    """glum's iteratively reweighted least squares on the same matrix, at its default tolerance."""
-    from glum import GeneralizedLinearRegressor  # type: ignore[reportMissingImports]
-
-    z, won, precision = sparse_rows(**problem)
-    settings: Any = {"family": "binomial", "l1_ratio": 0, "fit_intercept": False}
-    settings |= {"alpha": 1 / len(won), "P2": precision}
-    return lambda: GeneralizedLinearRegressor(**settings).fit(z.tocsc(), won).coef_[None]
-
-
-def arena_rank(rows: int, reg: float, ftol: float, **prior: float) -> Run:
+def arena_rank(rows: int, reg: float, ftol: float) -> Run:
     """arena-rank 0.1.1, compiling included.
 
     It adds 0.5 reg sum(c^2) to a mean negative log-likelihood, and no prior on the ratings: on R
-    rows, the `prior` lam_b = R reg and lam = 0 of jbt. It stops when the mean changes by less than
-    `ftol` of itself, by default 1e-9. Its scaling of covariates and its weights are switched off.
+    rows, lam_b = R reg and lam = 0 of jbt. It stops when the mean changes by less than `ftol` of
+    itself, by default 1e-9. Its scaling of covariates and its weights are switched off.
     """
     import jax
     import jax.numpy as jnp

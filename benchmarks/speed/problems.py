@@ -59,9 +59,9 @@ def pools(
     return Pools(sd * z, x, wins & ~np.eye(n, dtype=bool))
 
 
-def tasks(count: int, n: int = N) -> Pools:
+def tasks(count: int) -> Pools:
     """Pools of the active loop: bias 1.5, position 0.35, a binary covariate, sd 1.25."""
-    return pools(count, n, sd=1.25, rho=0.0, bias=1.5, position=0.35, binary=True)
+    return pools(count, sd=1.25, rho=0.0, bias=1.5, position=0.35, binary=True)
 
 
 def leaderboard(rows: int) -> dict[str, np.ndarray]:

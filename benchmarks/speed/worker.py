@@ -6,12 +6,13 @@ import importlib
 import importlib.metadata
 import json
 import os
+import pickle
 import platform
 import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,47 +22,54 @@ LEAST_SECONDS = 0.2
 """A shorter run is repeated within its turn."""
 
 
-def main(side: str, answers: str) -> None:
-    """At the first line on stdin prepare the side and run it once; at each later one run it again.
-    After each, what it cost is written to stdout, a line of JSON.
+def main(side: str) -> None:
+    """At each line on stdin run the side once more, and write to stdout what that cost, pickled.
 
     Args:
       side: as in cases.toml, as JSON; `root` is the checkout whose jbt is imported.
-      answers: file for the answers of the first run, if there are any.
     """
-    out = os.fdopen(os.dup(1), "w", buffering=1)
+    out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print
-    options = json.loads(side)
-    root = options.pop("root", os.getcwd())
+    todo = turns(**json.loads(side))
+    for _ in sys.stdin:
+        try:
+            turn = next(todo)
+        except Exception as error:
+            turn = {"failed": repr(error)}
+        pickle.dump(turn, out)
+        out.flush()
+
+
+def turns(run: str, root: str, **arguments: Any) -> Iterator[dict[str, Any]]:
+    """Prepare a side, then yield what each run of it costs; with the first also its answers, what
+    was compiled until then, and the environment."""
     sys.path.insert(0, root)  # `benchmarks` is imported already, from this checkout
     os.environ["PYTHONPATH"] = root
-    module, function = options.pop("run").split(".")
-    input()
+    module, function = run.split(".")
     prepare = getattr(importlib.import_module(f"benchmarks.speed.{module}"), function)
     compiled: list[float] = []
     if jax := sys.modules.get("jax"):
         jax.monitoring.register_event_duration_secs_listener(
             lambda name, seconds, **_: compiled.append(seconds) if "backend_compile" in name else 0
         )
-    run = prepare(**options)
+    solve = prepare(**arguments)
     results: list[Any] = []
-    first = turn(lambda: results.append(run()), least=0)
-    if results[0] is not None:
-        np.save(answers, np.asarray(results[0], float))
+    first = timed(lambda: results.append(solve()), least=0)
+    answers = None if results[0] is None else np.asarray(results[0], float)
     first |= {"compile_seconds": sum(compiled), "programs": len(compiled)}
-    print(json.dumps(first | {"environment": environment(root)}), file=out)
-    for _ in sys.stdin:
-        print(json.dumps(turn(run)), file=out)
+    yield first | {"answers": answers, "environment": environment(root)}
+    while True:
+        yield timed(solve)
 
 
-def turn(run: Callable[[], Any], least: float = LEAST_SECONDS) -> dict[str, Any]:
+def timed(run: Callable[[], Any], least: float = LEAST_SECONDS) -> dict[str, Any]:
     """Seconds and CPU seconds of a run, and the most memory that this process or one it started
     has used so far. `least`: seconds for which the run is repeated."""
     begin, cpu, count = time.perf_counter(), cpu_seconds(), 0
     while not count or time.perf_counter() - begin < least:
         run()
         count += 1
-    used = (resource.getrusage(w).ru_maxrss for w in (resource.RUSAGE_SELF, CHILDREN))
+    used = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, CHILDREN))
     return {
         "seconds": (time.perf_counter() - begin) / count,
         "cpu_seconds": (cpu_seconds() - cpu) / count,

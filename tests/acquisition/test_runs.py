@@ -1,6 +1,7 @@
 """Whole runs of the active loop: a NumPy twin, a contract for all rules, reports, bad input."""
 
 import dataclasses
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -9,17 +10,12 @@ import pytest
 from numpy.testing import assert_array_equal
 from support import twin
 from support.active import (
-    BUDGET,
-    EVERY_RULE,
-    SCORES,
     K,
     N,
     R,
     binary_task,
-    run_by,
     switchboard,
 )
-from support.marks import heavy, nightly
 
 from jbt.acquisition import Loop, Task, rules, run
 from jbt.acquisition.runs import check
@@ -80,53 +76,46 @@ def test_the_twin_picks_the_same_pairs(x64, same_key_again):
                 assert [*found] == [query[:3] for query in expected], (name, i)
 
 
-def with_design(task, **changes):
-    return dataclasses.replace(task, design=dataclasses.replace(task.design, **changes))
-
-
-@pytest.mark.parametrize("fresh", [nightly(False), heavy(True)])
-def test_contract_of_a_run(fresh, same_key_again):
+@pytest.mark.heavy
+@pytest.mark.parametrize("rule", ["thompson", "entropy_reduction_fresh"])
+def test_contract_of_a_run(rule, same_key_again):
     """Never the diagonal nor padding, and with cached verdicts every pair once until all are
     asked; same key, same choice, whatever runs beside it."""
     n, real = 5, 4
-    names = [name for name, rule in EVERY_RULE.items() if rule.fresh == fresh]
 
-    def one(which, key, padded):
+    @jax.jit
+    @jax.vmap
+    def runs(key, items):
         task = binary_task(key, n)
-        mask = jnp.arange(n) < jnp.where(padded, real, n)
-        task = with_design(task, item_mask=mask)
-        scores = [EVERY_RULE[name].score for name in names]
-        settings = Loop(switchboard(scores, which, fresh), 2, 3, n_samples=100)
-        return run(key, task, settings, n * (n - 1))
+        design = dataclasses.replace(task.design, item_mask=jnp.arange(n) < items)
+        task = dataclasses.replace(task, design=design)
+        return run(key, task, Loop(rule, 2, 3, n_samples=100), n * (n - 1))
 
-    runs = jax.jit(jax.vmap(one, in_axes=(None, 0, 0)))
-    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(5), i))(jnp.arange(6))
-    padded = jnp.arange(6) >= 3
-    for which, name in enumerate(names):
-        trace = runs(which, keys, padded)
-        again = runs(which, keys[::-1], padded[::-1])
-        for i, items in enumerate(np.where(padded, real, n)):
-            first, second, won = (np.asarray(v[i]) for v in jax.tree.leaves(trace.queries))
-            pair, every = n * first + second, np.flatnonzero(np.eye(n) == 0)
-            every = every[(every // n < items) & (every % n < items)]
-            assert sorted(pair[: len(every)]) == every.tolist()
-            assert (first[len(every) :] == -1).all()
-            assert not won[len(every) :].any()
-        assert_array_equal(trace.queries.first, again.queries.first[::-1], name)
-        assert_array_equal(trace.queries.won, again.queries.won[::-1])
-        assert (np.asarray(trace.status) == 0).all()
+    keys, items = jax.random.split(jax.random.key(5), 6), jnp.repeat(jnp.array([n, real]), 3)
+    trace, again = runs(keys, items), runs(keys[::-1], items[::-1])
+    for i in range(6):
+        first, second, won = (np.asarray(v[i]) for v in jax.tree.leaves(trace.queries))
+        every = sorted(itertools.permutations(range(items[i]), 2))
+        assert sorted(zip(first, second, strict=True))[-len(every) :] == every
+        assert (first[len(every) :] == -1).all()
+        assert not won[len(every) :].any()
+    assert_array_equal(trace.queries.first, again.queries.first[::-1])
+    assert_array_equal(trace.queries.won, again.queries.won[::-1])
+    assert (np.asarray(trace.status) == 0).all()
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", SCORES)
-def test_a_score_that_is_not_finite_is_flagged_where_the_pair_is_available(name):
-    task = binary_task(jax.random.key(3))
-    # The trial problem has fewer verdicts.
-    check(task.design, Loop(SCORES[name], K, R), np.array([BUDGET]))
-    trace = run_by(name, jax.random.key(1), task)
-    bad = name != "masked"
-    assert trace.status.tolist() == [0] * 5 + [2 * bad] * 8
-    assert ((trace.queries.first == -1) == (np.arange(BUDGET) >= 22 if bad else False)).all()
+def test_a_score_that_is_not_finite_is_flagged_where_the_pair_is_available():
+    def turns_nan(view, key):
+        """NaN once more than 21 verdicts are in; -inf of every pair that is not available."""
+        score = jnp.where(view.shown.sum() > 21, jnp.nan, view.probability)
+        return jnp.where(view.available, score, -jnp.inf)
+
+    task, loop = binary_task(jax.random.key(3)), Loop(turns_nan, K, R, n_samples=50)
+    check(task.design, loop, np.array([52]))  # the trial problem has fewer verdicts
+    trace = jax.jit(lambda: run(jax.random.key(1), task, loop, 52))()
+    assert trace.status.tolist() == [0] * 5 + [2] * 8
+    assert_array_equal(trace.queries.first == -1, np.arange(52) >= 22)
 
 
 # --- bad input: before anything runs
@@ -158,7 +147,6 @@ def test_what_is_refused(same_key_again):
         (lambda: start(task, undefined), "undefined returned a score that is not finite"),
         (lambda: Task.build(pool, 2 * task.answers), "between 0 and 1"),
         (lambda: Task.build(pool, answers, price=[1.0, -2.0]), "price must be above 0, got"),
-        (lambda: Task.build(pool, answers, purse=np.nan), "purse must be above 0, got"),
         (
             lambda: Task.build(pool, answers, sharing=np.full((2, 2), np.nan)),
             "sharing must be finite",

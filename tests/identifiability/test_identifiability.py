@@ -8,7 +8,7 @@ from numpy.random import default_rng
 
 from jbt import identifiability
 from jbt.simulation import pools
-from jbt.types import Comparisons, Design, Status
+from jbt.types import Comparisons, Design, Panel, Status
 
 # One compiled shape for the tests on single pools: 16 items, room for 16 contents.
 one_estimate = jax.jit(identifiability.estimate_bias)
@@ -67,9 +67,6 @@ def test_directions_with_two_covariates_names_of_contents_and_padding(x64):
     part = pools.paired(jax.random.key(0), 4, n_twice=1).design
     assert identifiability.null_space(part, np.ones((8, 8)) - np.eye(8)).rank == 5
     assert jax.jit(identifiability.rank)(part, jnp.ones((8, 8)) - jnp.eye(8)) == 5
-
-
-# --- profile likelihood
 
 
 # --- the prior-free estimate
@@ -138,6 +135,10 @@ REFUSED = [
     (estimated(level=1.0), "level must lie"),
     (estimated(judge=1), r"judge must lie in 0..0, got 1"),
     (lambda c, d: identifiability.null_space(d, np.ones((5, 5))), r"shown must be \[4, 4\]"),
+    (
+        lambda c, d: identifiability.difference(Panel.build([c, c]), 0, 2),
+        "reference must lie in 0..1",
+    ),
     (single(profiled(np.zeros(1, np.float32))), "float64, got float32"),
     (single(estimated()), "float64, got float32"),
 ]

@@ -11,7 +11,6 @@ from scipy.stats import norm, ttest_1samp
 from jbt import runtime, stats
 from jbt.simulation import judges, pairs
 from jbt.types import Design, Judge, Pool
-from sweeps import crossing
 
 DRAWS = 20_000
 
@@ -100,11 +99,6 @@ def test_known_judges_are_the_conditions_of_an_experiment(x64, pool):
         assert_array_equal(found, judges.verdict_logits(one, judge))
     condition = {n: jnp.asarray(v[0]) for n, v in conditions.items() if n != "interaction"}
     assert judges.of_condition(condition).interaction == 0
-
-
-def test_the_noise_free_crossing_is_that_of_one_bias():
-    assert np.isfinite(crossing.Crossing().crossing_limit())
-    assert np.isnan(crossing.Crossing(interaction=0.5).crossing_limit())
 
 
 REFUSED = [

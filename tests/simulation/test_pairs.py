@@ -44,14 +44,6 @@ def test_choices_of_comparisons(same_key_again):
             assert (counts == np.round(counts)).all()
 
 
-def test_what_is_left_over_goes_to_every_pair_alike(pool):
-    keys = jax.random.split(jax.random.key(3), DRAWS)
-    every = pairs.every_pair(pool)
-    shown = jax.jit(jax.vmap(lambda k: pairs.spread_evenly(k, every, 8)))(keys)
-    mean = np.asarray(shown).mean(0)[np.asarray(every) > 0]
-    assert np.abs(mean - 8 / 6).max() < 4.5 * np.sqrt(2 / 9 / DRAWS)
-
-
 @pytest.mark.heavy
 def test_expected_showings_are_those_of_choose_on_average(x64):
     made = pools.paired(jax.random.key(0), 5, n_twice=2)

@@ -1,6 +1,5 @@
 """Answers made of statements, and covariates drawn again until they are balanced."""
 
-import importlib
 import math
 from functools import cache, partial
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import stats
-from support.marks import heavy, nightly
 
 from jbt.simulation import pools
 from sweeps import crossing
@@ -150,33 +148,3 @@ def test_a_sweep_refuses_a_bound_out_of_reach_before_it_runs():
         ValueError, match=r"= 0\.12 is out of reach at rho = 0\.75: 16 of 16 .* 1000"
     ):
         s.check()
-
-
-SWEEPS = {
-    "crossing": {"rho": (0.0, 0.1)},
-    "crossing_factors": {"rho": (0.0, 0.1)},
-    "gate": {"rho": (0.0,)},
-    "label_budget": {"rho": (0.0,)},
-    "two_judges": {"rho": (0.0, 0.1), "factor_rho": (0.0, 0.1)},
-    "escalation": {"rho": (0.0,)},
-    "acquisition": {},
-    "stochastic_judge": {},
-}
-
-
-@pytest.mark.parametrize("name", [*map(heavy, [*SWEEPS][:3]), *map(nightly, [*SWEEPS][3:])])
-def test_every_sweep_that_draws_pools_takes_kind_and_bound(name, monkeypatch, same_key_again):
-    swept = importlib.import_module(f"sweeps.{name}").SWEEP
-    asked = []
-
-    def recorded(*args, **options):
-        asked.append(options)
-        return pools.statement_bank(*args, **options)
-
-    monkeypatch.setitem(pools.POOLS, "recorded", recorded)
-    s = swept.at("smoke", pool="recorded", max_correlation=0.5, **SWEEPS[name]).decided()
-    for group in s.groups()[:2]:
-        condition = {k: jnp.asarray(np.ravel(v)[0]) for k, v in group.conditions.items()}
-        jax.eval_shape(group.experiment, jax.random.key(0), condition)
-        assert {o["max_correlation"] for o in asked} == {0.5}
-        assert all("k" in o for o in asked)

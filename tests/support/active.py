@@ -38,15 +38,6 @@ def score_by(name, view, key):
     return np.asarray(_score_by_number(jnp.array([*EVERY_RULE].index(name)), view, key))
 
 
-def switchboard(scores, which, fresh=False):
-    """One rule that scores by any of several, by a traced number: one compilation for all."""
-
-    def score(view, key):
-        return jax.lax.switch(which, scores, view, key)
-
-    return Rule(score, fresh)
-
-
 @functools.partial(jax.jit, static_argnames=("n", "frozen"))
 def binary_task(key, n=N, *, frozen=True, free=True):
     pool = pools.gaussian(stream(key, "pool"), n, sd=1.25, rho=jnp.asarray(0.0), covariate="binary")

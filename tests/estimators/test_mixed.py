@@ -177,7 +177,7 @@ def test_intervals_are_those_of_leaving_each_cluster_out():
 
 
 @pytest.mark.heavy
-def test_sds_are_recovered_and_order_of_rows_and_names_of_clusters_and_units_mean_nothing():
+def test_order_of_rows_and_names_of_clusters_and_units_mean_nothing():
     problem = verdicts(default_rng(4), 150, sd=1.0, sd_prompt=0.6, times=2)
     order = default_rng(5).permutation(len(problem.shown))
     shuffled = dataclasses.replace(
@@ -193,9 +193,6 @@ def test_sds_are_recovered_and_order_of_rows_and_names_of_clusters_and_units_mea
     assert one.status == other.status == Status.CONVERGED
     assert_allclose(one.beta, other.beta, atol=1e-6)
     assert one.sd == pytest.approx(other.sd, abs=1e-5)
-    # Twelve such studies scatter by 0.08 and 0.11: within four times that.
-    assert one.sd["quality"] == pytest.approx(1.0, abs=0.31)
-    assert one.sd["c"] == pytest.approx(0.6, abs=0.44)
 
 
 def test_clusters_may_be_taken_a_few_at_a_time(monkeypatch):

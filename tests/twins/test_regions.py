@@ -72,8 +72,7 @@ def test_statements_are_as_many_as_quality_says():
     assert held.shape == (30, 24)
     assert (held.sum(1) == 6).all()
     np.testing.assert_array_equal(held[:, :12].sum(1) - held[:, 12:].sum(1), pool.quality)
-    # Of each kind any may be held.
-    assert set(held.sum(0)) <= set(range(1, 30))
+    assert held.any(0).all()
 
 
 @pytest.mark.heavy

@@ -138,9 +138,10 @@ def test_reports_are_fits_of_the_verdicts_so_far():
     trace = runs_by("escalation", keys_of(8), tasks)
     assert trace.budget[0].tolist() == [4, 8, 10, 12, 16, 20, 24]
     first, second, judge = np.moveaxis(asked(trace), -1, 0)
-    pool = np.arange(POOLS)[:, None]
-    answers = np.asarray(tasks.answers)[pool, first, second, judge]
+    at = np.arange(POOLS)[:, None], first, second, judge
+    answers = np.asarray(tasks.answers)[at]
     assert_array_equal(trace.queries.won, answers)
+    assert_allclose(trace.cost, np.cumsum(np.take(PRICE, judge), 1)[:, trace.budget[0] - 1])
 
     @jax.jit
     @jax.vmap
@@ -151,11 +152,10 @@ def test_reports_are_fits_of_the_verdicts_so_far():
 
     for t, budget in enumerate(trace.budget[0]):
         shown, wins = np.zeros((2, POOLS, N, N, J))
-        at = pool, first[:, :budget], second[:, :budget], judge[:, :budget]
-        np.add.at(shown, at, 1)
-        np.add.at(wins, at, answers[:, :budget])
+        here = tuple(of[:, :budget] for of in at[1:])
+        np.add.at(shown, (at[0], *here), 1)
+        wins[(at[0], *here)] = answers[:, :budget]
         assert shown.max() == 1  # each pair of each judge once
-        assert_allclose(trace.cost[:, t], (shown.sum((1, 2)) * PRICE).sum(-1))
         theta, recall = fitted(shown, wins, tasks)
         assert_allclose(trace.recall[:, t], recall)
     assert_allclose(trace.parameters.theta, theta, atol=1e-9)

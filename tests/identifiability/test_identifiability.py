@@ -5,10 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.random import default_rng
+from support.panels import known, made, pairs_of
 
 from jbt import identifiability
 from jbt.simulation import pools
-from jbt.types import Comparisons, Design, Panel, Status
+from jbt.types import Comparisons, Design, Panel, Status, Variant
 
 # One compiled shape for the tests on single pools: 16 items, room for 16 contents.
 one_estimate = jax.jit(identifiability.estimate_bias)
@@ -23,8 +24,8 @@ def sixteen(x, content) -> Design:
 
 def names(x, content, shown, **options):
     design = Design.build(np.asarray(x, float), content)
-    space = identifiability.null_space(design, np.asarray(shown), **options)
-    z = identifiability.comparison_matrix(design, np.asarray(shown))
+    space = identifiability.null_space(design, shown, **options)
+    z = identifiability.comparison_matrix(design, shown)
     assert np.abs(z @ space.directions.T).max(initial=0) < 1e-12
     return space
 
@@ -67,6 +68,39 @@ def test_directions_with_two_covariates_names_of_contents_and_padding(x64):
     part = pools.paired(jax.random.key(0), 4, n_twice=1).design
     assert identifiability.null_space(part, np.ones((8, 8)) - np.eye(8)).rank == 5
     assert jax.jit(identifiability.rank)(part, jnp.ones((8, 8)) - jnp.eye(8)) == 5
+
+
+FULL = 1 - np.eye(4)
+X = np.array([0.0, 1.0, 3.0, 3.0])
+CONSTANT = "adding 1 to every quality"
+
+
+def test_names_of_directions_of_several_judges(x64):
+    trade = "trading quality against words in all judges at once: theta + delta x, "
+    words = {"covariates": ["words"]}
+    assert names(X, None, made(FULL, FULL, FULL), **words).names == (CONSTANT, trade + "c - delta")
+    unequal = made(FULL, FULL, discrimination=[1.0, 2.0])
+    assert names(X, None, unequal, **words).names == (CONSTANT, trade + "c_g - s_g delta")
+    # A reference that knows nothing of words.
+    alike = pairs_of(4, (2, 3))
+    of_reference = {"judges": ["cheap", "dear", "reference"], "variant": known(1, 3, (0, 2))}
+    assert names(X, None, made(FULL, FULL, alike), **of_reference).names == (
+        CONSTANT,
+        "trading quality against x1 in cheap and dear",
+    )
+    # Two judges who meet in nothing.
+    apart = made(pairs_of(4, (0, 1)), pairs_of(4, (1, 2)), pairs_of(4))
+    assert names(X, None, apart, position=False).names[2:] == (
+        "trading quality against x1 in judge 1",
+        "trading quality against x1 in judge 2",
+        "changing the coefficient of x1 in judge 3, none of whose comparisons differs in it",
+    )
+    one_order = np.triu(pairs_of(4, (0, 1)))
+    held = Variant(jnp.array([[False, True]]), jnp.ones(2, bool))
+    assert names(X, None, made(FULL, one_order), variant=held).names == (
+        CONSTANT,
+        "trading x1 in judge 2 against position in judge 2",
+    )
 
 
 # --- the prior-free estimate

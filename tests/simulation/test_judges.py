@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 from scipy.stats import norm, ttest_1samp
 
-from jbt import runtime, stats
+from jbt import stats
 from jbt.simulation import judges, pairs
 from jbt.types import Design, Judge, Pool
 
@@ -61,12 +61,10 @@ def test_draws_have_the_judge_s_frequencies(pool, same_key_again):
     fresh = draw(keys, jnp.asarray(p), jnp.array(2), jnp.array(1))
     assert within(np.asarray(fresh).mean(), p[2, 1])
     # So it makes no difference whether a frozen answer of 0 or 1 is drawn or taken.
-    for dtype in ("float32", "float64"):
-        with runtime.precision(dtype):
-            certain = jnp.array([[0.0, 1.0], [0.0, 1.0]])
-            for first in (0, 1):
-                found = draw(keys, certain, jnp.array(first), jnp.array(1 - first))
-                assert (found == 1 - first).all()
+    certain = jnp.array([[0.0, 1.0], [0.0, 1.0]])
+    for first in (0, 1):
+        found = draw(keys, certain, jnp.array(first), jnp.array(1 - first))
+        assert (found == 1 - first).all()
 
 
 def test_fresh_comparisons_are_binomial(pool):
@@ -137,5 +135,3 @@ def test_what_the_paper_says_of_its_table():
     # "10 for the locally served ..., 5 for ..., 3 for ..., 2 for ..., 1 for ...".
     assert sorted(j.pools for j in p) == [1, 1, 2, *[3] * 6, *[5] * 3, *[10] * 3]
     assert list(judges.GATED) == ["llama", "qwen", "gemini", "deepseek_chat", "gpt_4o_mini"]
-    of_gated = [(float(j.bias[0]), j.position, j.discrimination) for j in judges.GATED.values()]
-    assert of_gated[2:] == [(1.32, -1.30, 1.0), (1.00, -2.40, 1.0), (0.98, -0.84, 1.0)]

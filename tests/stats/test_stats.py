@@ -246,9 +246,7 @@ def test_a_clustered_share_of_single_units_is_wilsons_at_one_unit_less():
     share, low, high = stats.clustered_share(np.ones(9), np.full(9, 2.0))
     assert share == 0.5
     assert np.isnan([low, high]).all()
-    for seldom in (0.0, 5.0):
-        won = np.repeat([0.0, seldom], [9, 1])
-        assert 0.25 < stats.clustered_share(won, np.full(10, 50.0))[2] < 0.45
+    assert 0.25 < stats.clustered_share(np.zeros(10), np.full(10, 50.0))[2] < 0.45
 
 
 @pytest.mark.parametrize(

@@ -75,25 +75,16 @@ def estimate_interaction(comparisons: Verdicts, design: Design) -> InteractionFi
     return fit_interaction(comparisons, design, WEAK)
 
 
-def fit_interaction(
-    comparisons: Verdicts,
-    design: Design,
-    prior: Prior,
-    *,
-    max_steps: int = MAX_STEPS,
-    tolerance: float | None = None,
-) -> InteractionFit:
+def fit_interaction(comparisons: Verdicts, design: Design, prior: Prior) -> InteractionFit:
     """The optimum that Newton's method reaches from 0; where the objective is not convex, steps are
-    those of Fisher scoring. Steps that do not lower the objective are shortened.
+    those of Fisher scoring. Steps that do not lower the objective are shortened; the last is at most
+    1e-3 posterior standard deviations in float32, 1e-8 in float64.
 
     Args:
       comparisons: counts of one judge.
       design: the covariates as given, not centred: gamma is the bias that quality adds to an item
         at x = 1 beyond one at x = 0.
       prior: gamma has that of c.
-      max_steps: step limit.
-      tolerance: length of the last step in posterior standard deviations, default 1e-3 in float32,
-        1e-8 in float64.
 
     Raises:
       ValueError: a panel, or rows.
@@ -101,8 +92,7 @@ def fit_interaction(
     if not isinstance(comparisons, Comparisons):
         kind = type(comparisons).__name__
         raise ValueError(f"an interaction needs the counts of one judge, got {kind}")
-    if tolerance is None:
-        tolerance = 1e-3 if design.dtype == jnp.float32 else 1e-8
+    tolerance = 1e-3 if design.dtype == jnp.float32 else 1e-8
     problem = _Problem.of(comparisons, design, prior)
 
     def step(s: _State) -> _State:
@@ -122,7 +112,7 @@ def fit_interaction(
         )
 
     def going(s: _State) -> Bool[Array, ""]:
-        return ~s.done & (s.steps < max_steps) & jnp.isfinite(s.objective)
+        return ~s.done & (s.steps < MAX_STEPS) & jnp.isfinite(s.objective)
 
     zero, one = jnp.zeros((problem.size,), design.dtype), jnp.ones((), design.dtype)
     first = _State(zero, problem.objective(zero), one, jnp.array(False), jnp.array(0))

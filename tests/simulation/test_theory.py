@@ -3,13 +3,9 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
-from scipy.special import expit
 from scipy.stats import multivariate_normal, norm
 
-from jbt.kernel import model
-from jbt.kernel.fit import fit_map
 from jbt.simulation import theory
-from jbt.types import Comparisons, Design, Prior
 
 
 def test_uncentred_map_bias_moves_with_the_constant_of_phi(x64):
@@ -29,22 +25,6 @@ def test_uncentred_map_bias_moves_with_the_constant_of_phi(x64):
     ):
         found = compiled(phi + constant, x[:, None], lam, lam_b, centred=False)
         assert_allclose(found, [expected], rtol=1e-12)
-
-
-def expected_counts(phi, kappa, repeats):
-    shown = repeats * (1 - np.eye(len(phi)))
-    return Comparisons.build(shown, shown * expit(phi[:, None] - phi + kappa))
-
-
-def test_naive_fit_tends_to_its_estimand(x64):
-    rng = default_rng(2)
-    theta, x, c = rng.normal(size=10), rng.normal(size=(10, 2)), np.array([1.0, -0.5])
-    design = Design.build(x)
-    estimand = theta + x @ c - (theta + x @ c).mean()  # Prop. 1
-    naive = model.variant("naive", design)
-    compiled = jax.jit(fit_map)
-    fit = compiled(expected_counts(theta + x @ c, 0.0, 1e6), design, Prior(), naive)
-    assert_allclose(fit.parameters.theta, estimand, atol=1e-4)
 
 
 @pytest.mark.parametrize("r", [-0.6, 0.05, 0.8333, 10.0])

@@ -77,8 +77,8 @@ def estimate_interaction(comparisons: Verdicts, design: Design) -> InteractionFi
 
 def fit_interaction(comparisons: Verdicts, design: Design, prior: Prior) -> InteractionFit:
     """The optimum that Newton's method reaches from 0; where the objective is not convex, steps are
-    those of Fisher scoring. Steps that do not lower the objective are shortened; the last is at most
-    1e-3 posterior standard deviations in float32, 1e-8 in float64.
+    those of Fisher scoring. Steps that do not lower the objective are shortened; the last is at
+    most 1e-3 posterior standard deviations in float32, 1e-8 in float64.
 
     Args:
       comparisons: counts of one judge.

@@ -1,5 +1,3 @@
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -120,17 +118,13 @@ def test_reasons_why_there_is_no_estimate(x64):
         made = Comparisons.build(shown, wins)
         return Status(int(one_estimate(made, sixteen(x, content)).status)).name
 
-    assert status(full, split) == "CONVERGED"
-    assert status(full, split, content=np.arange(2 * m)) == "FLAT"
     # Verbose first always: c and kappa are one number, though the items are linked within contents.
     assert status(np.triu(within), np.triu(within) / 2) == "DISCONNECTED"
     verbose_wins = full * (x[:, None] > x) + full * (x[:, None] == x) / 2
-    assert status(full, verbose_wins) == "SEPARATED"
-    for far in (1e3, 1e6):  # a large mean is no information
+    for far in (0, 1e3, 1e6):  # a large mean is no information
         assert status(full, verbose_wins, x=x + far) == "SEPARATED"
         assert status(full, split, x=x + far, content=np.arange(2 * m)) == "FLAT"
     assert status(full, split, x=np.full(2 * m, 0.3)) == "COVARIATE_CONSTANT"
-    assert status(0 * full, 0 * full) == "NO_VERDICTS"
     poisoned = Comparisons(jnp.asarray(full), jnp.asarray(full * np.nan))
     assert one_estimate(poisoned, sixteen(x, content)).status == Status.NOT_FINITE
 
@@ -142,17 +136,6 @@ def small():
     """Full comparisons of four items, and their design."""
     full = 1 - np.eye(4)
     return Comparisons.build(full, full / 2), Design.build(np.array([0.0, 1.0, 3.0, 3.0]))
-
-
-def single(function):
-    """A call in float32."""
-
-    def call(comparisons, design):
-        as_single = jax.tree.map(lambda v: v.astype(jnp.float32), comparisons)
-        rough = dataclasses.replace(design, covariates=design.covariates.astype(jnp.float32))
-        return function(as_single, rough)
-
-    return call
 
 
 def profiled(grid, **options):
@@ -167,14 +150,11 @@ REFUSED = [
     (profiled([0.0, np.nan]), "grid must be finite"),
     (profiled([0.0], covariate=1), r"covariate must lie in 0..0, got 1"),
     (estimated(level=1.0), "level must lie"),
-    (estimated(judge=1), r"judge must lie in 0..0, got 1"),
     (lambda c, d: identifiability.null_space(d, np.ones((5, 5))), r"shown must be \[4, 4\]"),
     (
         lambda c, d: identifiability.difference(Panel.build([c, c]), 0, 2),
         "reference must lie in 0..1",
     ),
-    (single(profiled(np.zeros(1, np.float32))), "float64, got float32"),
-    (single(estimated()), "float64, got float32"),
 ]
 
 
@@ -182,3 +162,8 @@ REFUSED = [
 def test_what_is_refused(call, message, x64):
     with pytest.raises(ValueError, match=message):
         call(*small())
+
+
+def test_single_precision_is_refused():
+    with pytest.raises(ValueError, match="float64, got float32"):
+        identifiability.estimate_bias(*small())

@@ -38,9 +38,7 @@ def test_the_posterior_is_that_of_the_design_matrix_where_some_orders_are_unknow
     ("wrong", "message"),
     [
         ({"second": [-1, 0]}, "second must be integers from 0"),
-        ({"share": [0.5, 1.2]}, "share must lie between"),
         ({"difference": [[np.nan], [0]]}, "finite"),
-        ({"weight": -1.0}, "negative"),
         ({"ordered": 0.5}, "true or false"),
     ],
 )

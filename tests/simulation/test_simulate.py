@@ -145,7 +145,6 @@ def test_a_call_sees_what_its_experiment_refers_to_now():
     [
         ({"conditions": {"rho": np.zeros(2), "k": np.ones(3)}}, "one length"),
         ({"conditions": {"k": [2**40]}}, "condition k holds 1099511627776, which int32 does not"),
-        ({"data": {"a": np.array([2**40])}}, r"data\['a'\] holds 1099511627776"),
         ({"data": {"a": np.zeros(0)}}, "no data for pool 0: there are 0"),
         ({"pool_ids": np.array([0.0, 1.7])}, "pool ids must be a list of integers, got float64"),
         ({"seed": -1}, "seed"),

@@ -217,19 +217,6 @@ def test_bca_interval_is_scipys():
         assert_allclose(ends, theirs.confidence_interval, rtol=1e-12)
 
 
-def test_spearman_is_scipys():
-    rng = default_rng(11)
-    x = rng.integers(0, 5, 25).astype(float)  # with ties
-    y = x + rng.normal(0, 2, 25)
-    found, theirs = stats.spearman(x, y), scipy.stats.spearmanr(x, y)
-    assert_allclose([found.estimate, found.p], theirs, rtol=1e-12)
-    half = norm.ppf(0.975) * np.sqrt((1 + found.estimate**2 / 2) / (25 - 3))
-    ends = np.arctanh([found.low, found.high])
-    assert_allclose(ends - np.arctanh(found.estimate), [-half, half], rtol=1e-9)
-    assert stats.spearman(y, y)[:3] == (1, 1, 1)
-    assert np.isnan(stats.spearman(y, np.ones(25))).all()
-
-
 def test_a_clustered_share_of_single_units_is_wilsons_at_one_unit_less():
     """And copies of a unit, or a cluster without any, do not count."""
     n, p = 40, 0.3
@@ -249,13 +236,6 @@ def test_a_clustered_share_of_single_units_is_wilsons_at_one_unit_less():
     assert 0.25 < stats.clustered_share(np.zeros(10), np.full(10, 50.0))[2] < 0.45
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: stats.small_study_power(np.ones((1, 65)), size=13, seed=0), "at most 12"),
-        (lambda: stats.spearman(np.arange(5), np.full(5, np.nan)), "must be finite"),
-    ],
-)
-def test_what_is_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
+def test_what_is_refused():
+    with pytest.raises(ValueError, match="at most 12"):
+        stats.small_study_power(np.ones((1, 65)), size=13, seed=0)

@@ -115,13 +115,13 @@ def conditions(parameters: np.ndarray, unit: float | np.ndarray = 1.0) -> dict[s
     return {**values, "discrimination": one, "argmax": np.ones(len(one))}
 
 
-def unit(parameters: np.ndarray, *, n_pools: int = 64, seed: int = 0) -> np.ndarray:
+def unit(parameters: np.ndarray) -> np.ndarray:
     """Logits per statement [J] at which judges are as uncertain as the paper's open judge: a share
-    `twins.UNCERTAIN` of the ordered pairs has 0.2 < p < 0.8. Frozen verdicts leave it open.
+    `twins.UNCERTAIN` of the ordered pairs of 64 pools has 0.2 < p < 0.8. Frozen verdicts leave it
+    open.
 
     Args:
       parameters: [J, parameters of `BOUNDS`].
-      n_pools: pools that the share is taken over.
     """
     draw = paper_pool()
 
@@ -131,7 +131,7 @@ def unit(parameters: np.ndarray, *, n_pools: int = 64, seed: int = 0) -> np.ndar
         logits = judges.verdict_logits(pool, judge, errors(key, pool, condition))
         return {"size": jnp.abs(logits[jnp.nonzero(pairs.every_pair(pool), size=ORDERED)])}
 
-    out = simulate(one, conditions(parameters), range(n_pools), seed=seed)["size"]
+    out = simulate(one, conditions(parameters), range(64))["size"]
     sizes = out.swapaxes(0, 1).reshape(len(parameters), -1)
     return np.log(DOUBT[1] / DOUBT[0]) / np.quantile(sizes, UNCERTAIN, axis=1)
 

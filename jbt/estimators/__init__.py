@@ -11,14 +11,13 @@ from jbt.estimators.baselines import (
     with_bias,
 )
 from jbt.estimators.counting import borda, rank_centrality
-from jbt.estimators.interaction_fit import estimate_interaction, fit_interaction, interaction
+from jbt.estimators.interaction_fit import fit_interaction, interaction
 from jbt.estimators.near_the_top import local
 
 __all__ = [
     "ESTIMATORS",
     "bias_aware",
     "borda",
-    "estimate_interaction",
     "fit_interaction",
     "interaction",
     "local",

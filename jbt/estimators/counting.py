@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jbt.types import Comparisons, Design, check_positive
+from jbt.types import Comparisons, Design
 
 PRIOR_WINS = 0.5
 """Wins that `rank_centrality` adds to either side of every pair (count)."""
@@ -26,28 +26,21 @@ def borda(comparisons: Comparisons, design: Design) -> Float[Array, " N"]:
     return jnp.where(design.item_mask, share, 0)
 
 
-def rank_centrality(
-    comparisons: Comparisons, design: Design, prior_wins: float = PRIOR_WINS
-) -> Float[Array, " N"]:
+def rank_centrality(comparisons: Comparisons, design: Design) -> Float[Array, " N"]:
     """Score each item by the logarithm of its share of a random walk that steps from an item to
     another in proportion to how often the other won (Negahban, Oh and Shah, Operations Research
     2017). With ever more comparisons of every pair it is the quality of a Bradley-Terry judge, up
-    to a constant; centred here. All pairs weigh the same, however often they were compared.
+    to a constant; centred here. All pairs weigh the same, however often they were compared. Without
+    the wins added (`PRIOR_WINS`), items that never lost or were never compared have no share.
 
     Args:
       comparisons: counts [N, N] of one judge.
       design: real items come first, then padding, which gets 0.
-      prior_wins: added to the wins of either item of every pair; above 0, as without it items that
-        never lost or were never compared have no share.
-
-    Raises:
-      ValueError: `prior_wins` is not above 0.
     """
-    check_positive("prior_wins", prior_wins)
     shown, wins = comparisons.shown, comparisons.wins
     mask = design.item_mask
     won, met = wins + (shown - wins).T, shown + shown.T
-    share = (won + prior_wins) / (met + 2 * prior_wins)
+    share = (won + PRIOR_WINS) / (met + 2 * PRIOR_WINS)
     n = mask.shape[0]
     to = mask[:, None] & mask & ~jnp.eye(n, dtype=bool)
     log_share = jnp.log(_stationary(jnp.where(to, share.T, 0)))

@@ -36,10 +36,6 @@ MAX_STEPS = 100
 """Step limit, refused steps included."""
 
 
-WEAK = Prior(0.01, 0.001)
-"""Prior of `estimate_interaction`: quality of sd 10, coefficients of sd 32, logits."""
-
-
 @container
 class InteractionFit:
     """The maximum a posteriori with a bias that grows with quality."""
@@ -49,8 +45,6 @@ class InteractionFit:
     comparisons made do not identify c and gamma, so that the prior chooses them."""
     interaction: Float[Array, " D"]
     """gamma, logits per unit of the covariate and logit of quality."""
-    covariance: Float[Array, "Z Z"]
-    """Of (theta about its mean, c, kappa, gamma), by Laplace's approximation; 0 for padding."""
 
 
 def interaction(comparisons: Verdicts, design: Design, prior: Prior) -> Fit:
@@ -59,41 +53,16 @@ def interaction(comparisons: Verdicts, design: Design, prior: Prior) -> Fit:
     return fit_interaction(comparisons, design, prior).fit
 
 
-def estimate_interaction(comparisons: Verdicts, design: Design) -> InteractionFit:
-    """c and gamma from the verdicts alone, nearly: with `WEAK` priors, which matter only for
-    contents that always win or lose.
-
-    The usual prior shrinks the qualities, which multiply gamma, and so would make gamma too large
-    by as much. Of intervals estimate +- 1.96 sd, with the sd of `covariance`, 93 to 95 % hold gamma
-    and 92 to 94 % hold c, from 870 drawn verdicts on 30 contents in both forms; both estimates are
-    there some 5 to 13 % too far from 0 (`sweeps.varying_bias`). That takes verdicts for independent
-    draws: where a judge gives its likelier answer, or has an opinion of a pair that it repeats,
-    these are no intervals of its parameters.
-
-    Arguments and errors as in `fit_interaction`.
-    """
-    return fit_interaction(comparisons, design, WEAK)
-
-
-def fit_interaction(
-    comparisons: Verdicts,
-    design: Design,
-    prior: Prior,
-    *,
-    max_steps: int = MAX_STEPS,
-    tolerance: float | None = None,
-) -> InteractionFit:
+def fit_interaction(comparisons: Verdicts, design: Design, prior: Prior) -> InteractionFit:
     """The optimum that Newton's method reaches from 0; where the objective is not convex, steps are
-    those of Fisher scoring. Steps that do not lower the objective are shortened.
+    those of Fisher scoring. Steps that do not lower the objective are shortened; the last is at
+    most 1e-3 posterior standard deviations in float32, 1e-8 in float64.
 
     Args:
       comparisons: counts of one judge.
       design: the covariates as given, not centred: gamma is the bias that quality adds to an item
         at x = 1 beyond one at x = 0.
       prior: gamma has that of c.
-      max_steps: step limit.
-      tolerance: length of the last step in posterior standard deviations, default 1e-3 in float32,
-        1e-8 in float64.
 
     Raises:
       ValueError: a panel, or rows.
@@ -101,8 +70,7 @@ def fit_interaction(
     if not isinstance(comparisons, Comparisons):
         kind = type(comparisons).__name__
         raise ValueError(f"an interaction needs the counts of one judge, got {kind}")
-    if tolerance is None:
-        tolerance = 1e-3 if design.dtype == jnp.float32 else 1e-8
+    tolerance = 1e-3 if design.dtype == jnp.float32 else 1e-8
     problem = _Problem.of(comparisons, design, prior)
 
     def step(s: _State) -> _State:
@@ -122,7 +90,7 @@ def fit_interaction(
         )
 
     def going(s: _State) -> Bool[Array, ""]:
-        return ~s.done & (s.steps < max_steps) & jnp.isfinite(s.objective)
+        return ~s.done & (s.steps < MAX_STEPS) & jnp.isfinite(s.objective)
 
     zero, one = jnp.zeros((problem.size,), design.dtype), jnp.ones((), design.dtype)
     first = _State(zero, problem.objective(zero), one, jnp.array(False), jnp.array(0))
@@ -303,10 +271,7 @@ class _Problem:
         return jnp.linalg.eigvalsh(left).min() > least
 
     def result(self, end: _State) -> InteractionFit:
-        gradient, curvature = self.gradient_and_curvature(end.beta)
-        shown = jnp.ones(self.size, bool)
-        shown = shown.at[: self.design.n_contents].set(self.design.content_mask())
-        covariance = jnp.asarray(jnp.where(shown[:, None] & shown, jnp.linalg.inv(curvature), 0))
+        gradient, _, _ = self.derivatives(end.beta)
         finite = jnp.isfinite(end.beta).all() & jnp.isfinite(end.objective)
         finite &= (self.precision > 0).all()
         flat = jnp.where(self.identified(end.beta), Status.CONVERGED, Status.FLAT)
@@ -315,4 +280,4 @@ class _Problem:
         parameters, gamma = self.split(end.beta)
         norm = jnp.sqrt((gradient**2).sum())
         fit = Fit(parameters, status, end.steps, norm, end.objective)
-        return InteractionFit(fit, gamma, covariance)
+        return InteractionFit(fit, gamma)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -170,40 +170,3 @@ def effective_share(
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(spread / n + z**2 / (4 * n**2))
     return np.asarray(np.maximum(middle - half, 0)), np.asarray(np.minimum(middle + half, 1))
-
-
-class Tested(NamedTuple):
-    """An estimate with its interval, and the two-sided p-value of its being zero."""
-
-    estimate: float
-    low: float
-    high: float
-    p: float
-
-
-def spearman(x: np.ndarray, y: np.ndarray, *, level: float = 0.95) -> Tested:
-    """Spearman's rank correlation. The interval is Fisher's of its inverse hyperbolic tangent with
-    variance (1 + r^2 / 2) / (n - 3) (Bonett & Wright 2000), the p-value SciPy's, by Student's t.
-    A perfect correlation has no interval but itself.
-
-    Args:
-      x, y: [n] numbers; ties take mean ranks.
-
-    Raises:
-      ValueError: fewer than four numbers, unequal lengths, or a number that is not finite.
-    """
-    from scipy.stats import norm, spearmanr
-
-    x, y = np.asarray(x, float), np.asarray(y, float)
-    if x.shape != y.shape or x.ndim != 1 or len(x) < 4:
-        raise ValueError(f"x and y must be [n] with n at least 4, got {x.shape} and {y.shape}")
-    if not (np.isfinite(x).all() and np.isfinite(y).all()):
-        raise ValueError("x and y must be finite")
-    if np.ptp(x) == 0 or np.ptp(y) == 0:
-        return Tested(np.nan, np.nan, np.nan, np.nan)
-    result: Any = spearmanr(x, y)
-    r = float(np.clip(result.statistic, -1, 1))
-    half = norm.ppf((1 + level) / 2) * np.sqrt((1 + r**2 / 2) / (len(x) - 3))
-    with np.errstate(divide="ignore"):
-        low, high = np.tanh(np.arctanh(r) + np.array([-half, half]))
-    return Tested(r, float(low), float(high), float(result.pvalue))

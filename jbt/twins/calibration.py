@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -40,10 +39,6 @@ def calibrate(
     *,
     oracle: str | None = None,
     others: str = "uniform",
-    draw: Draw | None = None,
-    also: Mapping[str, Any] | None = None,
-    k: int = 5,
-    prior: Prior | None = None,
     n_pools: int = 512,
     rounds: int = 10,
     seed: int = 0,
@@ -56,11 +51,7 @@ def calibrate(
     Args:
       targets: the published judges; their c_hat, kappa_hat and naive_recall are the targets.
       oracle: one of `ORACLES`, default each judge's own.
-      others: that of the paper's pools, recorded in the twins; `draw`, if given, does not see it.
-      draw: (key, condition) -> Pool, default the paper's pools.
-      also: name -> one number a target, further conditions for `draw`.
-      k: size of the top set.
-      prior: prior of the fits, default the paper's.
+      others: that of the paper's pools.
       n_pools: pools in each mean; the standard error of a recall is about 0.15 / sqrt(n_pools).
       rounds: rounds of the search.
       seed: root of the draws.
@@ -82,8 +73,8 @@ def calibrate(
     argmax = np.array([(oracle or target.oracle) == "argmax" for target in targets])
     aims = np.array([aim_of(target) for target in targets])
     widths = np.array(list(TOLERANCE.values()))
-    draw, prior = draw or paper_pool(others), prior or Prior()
-    fixed = {"argmax": argmax * 1.0, "pair_noise": argmax * 1.0, **(also or {})}
+    draw = paper_pool(others)
+    fixed = {"argmax": argmax * 1.0, "pair_noise": argmax * 1.0}
     fixed = {name: np.repeat(np.asarray(v, float), len(STARTS)) for name, v in fixed.items()}
     simulation: Simulation | None = None
 
@@ -93,8 +84,7 @@ def calibrate(
         flat = points.reshape(-1, 3)
         moved = {"discrimination": np.exp(flat[:, 0]), "bias": flat[:, 1], "position": flat[:, 2]}
         if simulation is None:
-            experiment = _observed(draw, k, prior)
-            simulation = Simulation(experiment, moved | fixed, range(n_pools), seed=seed)
+            simulation = Simulation(_observed(draw), moved | fixed, range(n_pools), seed=seed)
         chunks = [out for _, out in simulation.under(moved | fixed).chunks()]
         return np.stack(
             [np.concatenate([c[name] for c in chunks]).mean(0) for name in OBSERVED], axis=-1
@@ -162,10 +152,10 @@ def aim_of(target: Published) -> tuple[float, float, float]:
     return target.c_hat, target.kappa_hat, min(target.naive_recall, PERFECT)
 
 
-def _observed(draw: Draw, k: int, prior: Prior) -> Experiment:
+def _observed(draw: Draw) -> Experiment:
     def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
         pool = draw(stream(key, "pool"), condition)
-        found = numbers(answers(key, pool, condition), pool, k, prior)
+        found = numbers(answers(key, pool, condition), pool, 5, Prior())
         return {name: found[name] for name in OBSERVED}
 
     return experiment

@@ -16,8 +16,9 @@ best.
 
 The region is a 95 % confidence set of the judge's parameters, if the real judge is in the family
 and T is near chi-squared (docs/calibration.md). What its members predict of another
-number is then an interval for it with at least that confidence, but for two limits: the region is
-explored by a search, which may miss corners, and it ends at `BOUNDS`.
+number is then an interval for it with at least that confidence, but for two limits: its members
+were found by a search (`region` of revision cd803212), which may miss corners, and it ends at
+`BOUNDS`. They are chosen to be as unlike each other as possible, and agreed on fresh pools.
 
 Where the paper prints a bias-aware recall of 1.00, all pools of the study were perfect, which a
 normal mean cannot say. T is then the worse of two, each at half of the 5 %: the distance of the
@@ -32,7 +33,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -40,11 +40,9 @@ import numpy as np
 from jaxtyping import Array, Key
 from scipy.special import chdtri
 
-from jbt import runtime
 from jbt.simulation import judges, pairs
-from jbt.simulation.judges import GATED, PUBLISHED, Published
-from jbt.simulation.simulate import Condition, Experiment, Simulation, simulate, stream
-from jbt.twins import simulated
+from jbt.simulation.judges import Published
+from jbt.simulation.simulate import Condition, Experiment, simulate, stream
 from jbt.twins.calibration import aim_of
 from jbt.twins.simulated import DOUBT, PERFECT, UNCERTAIN, answers, errors, numbers, paper_pool
 from jbt.types import Prior
@@ -117,13 +115,13 @@ def conditions(parameters: np.ndarray, unit: float | np.ndarray = 1.0) -> dict[s
     return {**values, "discrimination": one, "argmax": np.ones(len(one))}
 
 
-def unit(parameters: np.ndarray, *, n_pools: int = 64, seed: int = 0) -> np.ndarray:
+def unit(parameters: np.ndarray) -> np.ndarray:
     """Logits per statement [J] at which judges are as uncertain as the paper's open judge: a share
-    `twins.UNCERTAIN` of the ordered pairs has 0.2 < p < 0.8. Frozen verdicts leave it open.
+    `twins.UNCERTAIN` of the ordered pairs of 64 pools has 0.2 < p < 0.8. Frozen verdicts leave it
+    open.
 
     Args:
       parameters: [J, parameters of `BOUNDS`].
-      n_pools: pools that the share is taken over.
     """
     draw = paper_pool()
 
@@ -133,7 +131,7 @@ def unit(parameters: np.ndarray, *, n_pools: int = 64, seed: int = 0) -> np.ndar
         logits = judges.verdict_logits(pool, judge, errors(key, pool, condition))
         return {"size": jnp.abs(logits[jnp.nonzero(pairs.every_pair(pool), size=ORDERED)])}
 
-    out = simulate(one, conditions(parameters), range(n_pools), seed=seed)["size"]
+    out = simulate(one, conditions(parameters), range(64))["size"]
     sizes = out.swapaxes(0, 1).reshape(len(parameters), -1)
     return np.log(DOUBT[1] / DOUBT[0]) / np.quantile(sizes, UNCERTAIN, axis=1)
 
@@ -189,109 +187,6 @@ def _distances(pools: np.ndarray, aim: np.ndarray, n: int) -> np.ndarray:
     return (miss * np.linalg.solve(variance, miss[:, :, None])[:, :, 0]).sum(1)
 
 
-def region(
-    target: Published,
-    *,
-    least: dict[str, float] | None = None,
-    most: dict[str, float] | None = None,
-    n_members: int = 16,
-    n_pools: int = 96,
-    n_judges: int = 512,
-    rounds: int = 16,
-    seed: int = 0,
-    progress: Callable[[str], None] | None = None,
-) -> list[Member]:
-    """Members of a judge's region, chosen to be as unlike each other as possible.
-
-    The search is one of evolution: each round draws judges around the best found so far, at less
-    than their own spread, and once the region is found, around some of its judges, at more than
-    theirs, so that it is filled. Of all judges with T up to `LIMIT`, some are chosen: first that of
-    least T, then always the one farthest from those chosen, in standard deviations of the region.
-    They are simulated again on fresh pools, and those whose T is still within the limit are the
-    members.
-
-    Args:
-      target: a judge that answers with the likelier verdict.
-      least, most: other ends of `BOUNDS`, for example `most={"interaction": 0}`.
-      n_members: wanted; fewer where the region has fewer.
-      n_pools: pools in each mean.
-      n_judges: judges a round.
-      rounds: rounds of the search.
-      seed: root of the draws.
-      progress: is told of every round.
-
-    Raises:
-      ValueError: a judge whose verdicts are draws; bounds that are not of the family.
-    """
-    if target.oracle != "argmax":
-        raise ValueError(f"{target.name}: the family answers with the likelier verdict")
-    ends = np.array([*BOUNDS.values()]).T
-    for end, changes in zip(ends, (least or {}, most or {}), strict=True):
-        for name, value in changes.items():
-            if name not in BOUNDS:
-                raise ValueError(f"unknown parameter {name!r}: one of {', '.join(BOUNDS)}")
-            end[list(BOUNDS).index(name)] = value
-    low, high = ends
-    if (low > high).any():
-        raise ValueError("an upper end is below the lower one")
-    rng = np.random.default_rng(seed)
-    points = rng.uniform(low, high, (n_judges, len(low)))
-    simulation = Simulation(observed(), conditions(points), range(n_pools), seed=seed)
-
-    def simulate(points: np.ndarray) -> np.ndarray:
-        filled = np.resize(points, (n_judges, points.shape[1]))
-        chunks = [out["observed"] for _, out in simulation.under(conditions(filled)).chunks()]
-        return np.concatenate(chunks).swapaxes(0, 1)[: len(points)]
-
-    found, fit = np.empty((0, len(low))), np.empty(0)
-    for step in range(rounds):
-        pools = simulate(points)
-        found, fit = np.concatenate([found, points]), np.append(fit, misfits(pools, target))
-        within = fit <= LIMIT
-        parents = n_judges // 8
-        best, width = found[np.argsort(fit)[:parents]], 0.4
-        if within.sum() > parents:
-            best, width = found[within][rng.choice(within.sum(), parents, replace=False)], 2.0
-        if progress:
-            progress(f"{target.name}: round {step + 1}, {within.sum()} judges in the region")
-        spread = width * np.cov(best.T) + 1e-6 * np.diag((high - low) ** 2)
-        noise = rng.multivariate_normal(np.zeros(len(low)), spread, n_judges)
-        points = np.clip(best[rng.integers(len(best), size=n_judges)] + noise, low, high)
-    kept = fit <= LIMIT
-    chosen = found[kept][_unlike(found[kept], fit[kept], 3 * n_members)]
-    simulation = Simulation(observed(), conditions(points), range(n_pools, 4 * n_pools), seed=seed)
-    pools = simulate(chosen)
-    again = misfits(pools, target)
-    kept = again <= LIMIT
-    order = _unlike(chosen[kept], again[kept], n_members)
-    members = []
-    for number, at in enumerate(np.flatnonzero(kept)[order]):
-        values = dict(zip(BOUNDS, chosen[at].tolist(), strict=True))
-        means = dict(zip(OBSERVED, pools[at].mean(0).tolist(), strict=True))
-        fields = {"name": target.name, "member": number, "misfit": float(again[at])}
-        members.append(Member(**fields, **values, **means))
-    return members
-
-
-def _unlike(points: np.ndarray, fit: np.ndarray, n: int) -> np.ndarray:
-    """Numbers of at most n points as unlike each other as possible, the first of the best fit."""
-    if not len(points):
-        return np.empty(0, int)
-    scaled = points / np.maximum(points.std(0), 1e-9)
-    chosen = [int(fit.argmin())]
-    distance = np.linalg.norm(scaled - scaled[chosen[0]], axis=1)
-    while len(chosen) < min(n, len(points)):
-        chosen.append(int(distance.argmax()))
-        distance = np.minimum(distance, np.linalg.norm(scaled - scaled[chosen[-1]], axis=1))
-    return np.array(chosen)
-
-
-def write(members: Sequence[Member], path: Path = DATA) -> None:
-    """Write members as a table, five significant digits."""
-    names = [field.name for field in dataclasses.fields(Member)]
-    simulated.write(path, names, (dataclasses.astuple(member) for member in members))
-
-
 def read(path: Path = DATA) -> dict[str, list[Member]]:
     """Members by judge."""
     members: dict[str, list[Member]] = {}
@@ -301,13 +196,3 @@ def read(path: Path = DATA) -> dict[str, list[Member]]:
             values = {key: float(value) for key, value in row.items()}
             members.setdefault(name, []).append(Member(name=name, member=number, **values))
     return members
-
-
-def main() -> None:
-    """Search for the regions of the paper's five biased judges and write them to `DATA`."""
-    runtime.start()
-    write([m for name in GATED for m in region(PUBLISHED[name], progress=print)])
-
-
-if __name__ == "__main__":
-    main()

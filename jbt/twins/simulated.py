@@ -164,7 +164,7 @@ def read() -> dict[tuple[str, str, str], Twin]:
 
 
 def write(path: Path, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
-    """Write a table of twins or of members of regions, numbers with five significant digits."""
+    """Write a table of twins, numbers with five significant digits."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)

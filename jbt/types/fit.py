@@ -5,7 +5,6 @@ from __future__ import annotations
 from enum import IntEnum
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from jbt.types.containers import ArrayLike, ScalarLike, check_positive, container
@@ -63,10 +62,6 @@ class Parameters:
     def flat(self) -> Float[Array, "P ..."]:
         """theta, c, kappa in one vector."""
         return flat(self.theta, self.c, self.kappa)
-
-    def as_numpy(self) -> Float[np.ndarray, " P"]:
-        """`flat` of one problem in NumPy, which compiles nothing."""
-        return np.concatenate([self.theta, self.c, self.kappa], axis=None)
 
     @classmethod
     def unflat(

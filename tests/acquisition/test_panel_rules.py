@@ -1,6 +1,7 @@
 """The active loop with several judges and prices: which judge is asked about which pair."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -10,10 +11,9 @@ from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from support import twin
 
-from jbt.acquisition import PANEL_RULES, Loop, PanelRule, Rule, Task, rules, run
+from jbt.acquisition import Loop, PanelRule, Task, run
 from jbt.kernel import metrics
 from jbt.kernel.fit import fit_map
-from jbt.kernel.membership import sobol_normals
 from jbt.simulation import judges, pools
 from jbt.simulation.simulate import stream
 from jbt.types import Comparisons, Judge, Panel, Variant
@@ -31,25 +31,8 @@ def unlike(view, key):
     return view.informativeness() * view.difference_variance() * BUMP
 
 
-GAINS = ("top_k_aware", "entropy_reduction", "global_uncertainty")
-RANKS = ("lucb", "round_robin")
-SCORES = {name: rules.RULES[name].score for name in (*GAINS, *RANKS)} | {"unlike": unlike}
-
-
-def by_gain_for_price(name):
-    """A rule for several judges: the score of a single judge's rule over the price."""
-    score = SCORES[name]
-    return lambda panel, key: panel.each(lambda view: score(view, key)) / panel.price
-
-
-OF_PANEL = {name: rule.score for name, rule in PANEL_RULES.items()} | {
-    name: by_gain_for_price(name) for name in ("top_k_aware", "unlike")
-}
-
-
-def switch(functions, which):
-    """Any of several score functions, by a traced number: one compilation for all."""
-    return lambda view, key: jax.lax.switch(which, functions, view, key)
+def unlike_for_price(panel, key):
+    return panel.each(lambda view: unlike(view, key)) / panel.price
 
 
 def two_judges(key):
@@ -73,18 +56,11 @@ def keys_of(seed):
 tasks_of = jax.jit(jax.vmap(two_judges))
 
 
-@jax.jit
-def _runs(which, keys, tasks):
-    def one(key, task):
-        rule = PanelRule(switch([*OF_PANEL.values()], which))
-        return run(key, task, Loop(rule, K, R, n_samples=50), (10, BUDGET))
-
-    return jax.vmap(one)(keys, tasks)
-
-
-def runs_by(name, keys, tasks):
-    """Runs by one of `OF_PANEL`, with a report in the middle of a block; all share a program."""
-    return jax.device_get(_runs(jnp.array([*OF_PANEL].index(name)), keys, tasks))
+@functools.partial(jax.jit, static_argnames="rule")
+def runs_by(rule, keys, tasks):
+    """Runs with a report in the middle of a block."""
+    loop = Loop(rule, K, R, n_samples=50)
+    return jax.vmap(lambda key, task: run(key, task, loop, (10, BUDGET)))(keys, tasks)
 
 
 def on(tasks, **terms):
@@ -126,63 +102,35 @@ def mixed_tasks():
     )
 
 
-def by_rule(names, **options):
-    """Runs by single judges' rules, which share a program."""
-
-    @jax.jit
-    @jax.vmap
-    def one(which, key, task):
-        rule = Rule(switch([SCORES[name] for name in names], which), **options)
-        return run(key, task, Loop(rule, K, R, n_samples=50), BUDGET)
-
-    return lambda name, keys, tasks: one(jnp.full(POOLS, names.index(name)), keys, tasks)
-
-
-@pytest.mark.parametrize(
-    ("runs", "names", "fresh"),
-    [
-        (runs_by, ("escalation", "disputed", "top_k_aware"), False),
-        (by_rule(GAINS, fresh=True), GAINS, True),
-        (by_rule(RANKS, gain=False), RANKS, False),
-    ],
-)
-def test_the_twin_asks_the_same_of_the_same(runs, names, fresh):
-    keys, tasks = keys_of(5), mixed_tasks()
-    settings, host = Loop(k=K, refit_every=R, n_samples=50), jax.device_get(tasks)
-    states = twin.states_of(keys, tasks, settings, BUDGET)
-    table = np.concatenate(list(np.asarray(sobol_normals(50, N + 2 * J, "float64"))), 1).T
-    seen = np.zeros(J)
-    for name in names:
-        q = jax.device_get(runs(name, keys, tasks).queries)
-        for i in range(POOLS):
-            task = jax.tree.map(lambda v, i=i: v[i], host)
-            expected = twin.run(
-                name, fresh, "conditional", task, settings, BUDGET, table, states[i]
-            )
-            nothing = [(-1, -1, 0.0, -1)] * (BUDGET - len(expected))
-            found = zip(*(v[i].tolist() for v in (q.first, q.second, q.won, q.judge)), strict=True)
-            assert [*found] == expected + nothing, (name, i)
-            seen += np.bincount([g for *_, g in expected], minlength=J)
-    assert (seen > 20).all()
+def test_the_twin_asks_the_same_of_the_same():
+    """Rules of several judges, and those of one by gain, by gain with updates, and by rank."""
+    keys, tasks, seen = keys_of(5), mixed_tasks(), np.zeros(J + 1)
+    for rule in (
+        *("escalation", "disputed", "top_k_aware"),
+        *("top_k_aware_fresh", "entropy_reduction_fresh", "lucb", "round_robin"),
+    ):
+        queries = twin.check(keys, tasks, Loop(rule, K, R, n_samples=50), BUDGET)
+        seen += np.bincount(queries.judge.ravel() + 1, minlength=J + 1)
+    assert (seen[1:] > 20).all()
 
 
 # --- prices and the purse
 
 
-@pytest.mark.parametrize("name", ["unlike", "escalation"])
-def test_a_judge_that_cannot_be_asked_changes_nothing(name):
+@pytest.mark.parametrize("rule", [PanelRule(unlike_for_price), "escalation"])
+def test_a_judge_that_cannot_be_asked_changes_nothing(rule):
     """A judge that is too expensive, or has no answers."""
     keys, tasks = keys_of(4), tasks_of(keys_of(1))
     unanswered = changed(tasks, answers=tasks.answers.at[..., 1].set(jnp.nan))
-    trace = runs_by(name, keys, unanswered)
+    trace = runs_by(rule, keys, unanswered)
     assert not trace.queries.judge.any()
     assert_array_equal(trace.cost, trace.budget)
-    dear, never = (runs_by(name, keys, on(tasks, price=(1, price))) for price in (1e9, np.inf))
+    dear, never = (runs_by(rule, keys, on(tasks, price=(1, price))) for price in (1e9, np.inf))
     assert not dear.queries.judge.any()
-    for again in (never, dear) if name == "escalation" else (never,):
+    for again in (never, dear) if rule == "escalation" else (never,):
         assert_array_equal(asked(again), asked(trace))
         assert_array_equal(again.parameters.theta, trace.parameters.theta)
-    assert (runs_by(name, keys, on(tasks, price=(np.inf, 3))).queries.judge == 1).all()
+    assert (runs_by(rule, keys, on(tasks, price=(np.inf, 3))).queries.judge == 1).all()
 
 
 def test_reports_are_fits_of_the_verdicts_so_far():
@@ -190,9 +138,10 @@ def test_reports_are_fits_of_the_verdicts_so_far():
     trace = runs_by("escalation", keys_of(8), tasks)
     assert trace.budget[0].tolist() == [4, 8, 10, 12, 16, 20, 24]
     first, second, judge = np.moveaxis(asked(trace), -1, 0)
-    pool = np.arange(POOLS)[:, None]
-    answers = np.asarray(tasks.answers)[pool, first, second, judge]
+    at = np.arange(POOLS)[:, None], first, second, judge
+    answers = np.asarray(tasks.answers)[at]
     assert_array_equal(trace.queries.won, answers)
+    assert_allclose(trace.cost, np.cumsum(np.take(PRICE, judge), 1)[:, trace.budget[0] - 1])
 
     @jax.jit
     @jax.vmap
@@ -203,11 +152,10 @@ def test_reports_are_fits_of_the_verdicts_so_far():
 
     for t, budget in enumerate(trace.budget[0]):
         shown, wins = np.zeros((2, POOLS, N, N, J))
-        at = pool, first[:, :budget], second[:, :budget], judge[:, :budget]
-        np.add.at(shown, at, 1)
-        np.add.at(wins, at, answers[:, :budget])
+        here = tuple(of[:, :budget] for of in at[1:])
+        np.add.at(shown, (at[0], *here), 1)
+        wins[(at[0], *here)] = answers[:, :budget]
         assert shown.max() == 1  # each pair of each judge once
-        assert_allclose(trace.cost[:, t], (shown.sum((1, 2)) * PRICE).sum(-1))
         theta, recall = fitted(shown, wins, tasks)
         assert_allclose(trace.recall[:, t], recall)
     assert_allclose(trace.parameters.theta, theta, atol=1e-9)

@@ -1,7 +1,6 @@
 """Rules that others use, against independent implementations and on small problems."""
 
 import dataclasses
-import functools
 import itertools
 
 import jax
@@ -11,14 +10,13 @@ import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
-from scipy.special import ndtr
+from scipy.special import expit, ndtr
 from scipy.stats import norm
 from support.active import binary_task, score_by, view_of
 
-from jbt.acquisition import Loop, Rule, Task, peers, rules, run
+from jbt.acquisition import Loop, Rule, peers, rules, run
 from jbt.acquisition.picks import bought
 from jbt.kernel.fit import fit_map
-from jbt.types import Design, Pool
 
 KEY = jax.random.key(0)
 pytestmark = pytest.mark.usefixtures("x64", "same_key_again")
@@ -78,16 +76,6 @@ def naive_skills(games, n, rounds):
     return mean, 1 / precision
 
 
-def test_skills_are_those_of_message_passing_game_by_game():
-    rng = default_rng(0)
-    won = rng.integers(0, 3, (5, 5)) * (1 - np.eye(5, dtype=int))
-    games = [(i, j) for i, j in itertools.product(range(5), repeat=2) for _ in range(won[i, j])]
-    mean, variance = peers.true_skill(jnp.asarray(won, float), 4)
-    expected = naive_skills(games, 5, 4)
-    assert_allclose(mean, expected[0], rtol=1e-9, atol=1e-12)
-    assert_allclose(variance, expected[1], rtol=1e-9)
-
-
 def divergence(new, old):
     """Of normals with independent coordinates, new from old."""
     (m, v), (m_0, v_0) = new, old
@@ -114,29 +102,6 @@ def test_asap_is_the_expected_divergence_after_a_verdict():
             by_item += p * divergence((m, s), by_rounds[1])
         assert full[i, j] == pytest.approx(by_message, rel=1e-6)
         assert fast[i, j] == pytest.approx(by_item, rel=1e-6)
-
-
-@pytest.mark.nightly
-def test_asap_orders_all_answers_better_than_swiss_rounds_or_chance():
-    """As its authors report, who show curves and no numbers: on 128 pools of 16 answers with 360
-    fresh verdicts, by three standard errors."""
-
-    def pool_of(key):
-        quality_key, run_key = jax.random.split(key)
-        quality = 3 * jax.random.normal(quality_key, (16,))
-        pool = Pool(quality, Design(jnp.zeros((16, 1)), None, jnp.ones(16, bool), 16))
-        task = Task.build(pool, jax.nn.sigmoid(quality[:, None] - quality))
-
-        def agreement(rule):
-            found = run(run_key, task, Loop(rule, 4, 15, protocol="stochastic"), 360)
-            ranks = (a.argsort().argsort() for a in (found.parameters.theta, quality))
-            return jnp.corrcoef(*ranks)[0, 1]
-
-        asap = agreement("asap_fast")
-        return jnp.stack([asap - agreement(rule) for rule in ("swiss", "random")])
-
-    ahead = jax.jit(jax.vmap(pool_of))(jax.random.split(jax.random.key(1), 128))
-    assert (ahead.mean(0) > 3 * ahead.std(0) / 128**0.5).all()
 
 
 def test_expected_best_of_two_is_an_integral():
@@ -234,36 +199,7 @@ def test_counting_rules_ask_whom_their_formulas_name():
     assert score[:, 0].argmax() == (turns * np.maximum(rank, 2)).argmin()
 
 
-@pytest.mark.nightly
-def test_active_ranking_decides_rightly_what_the_judge_prefers():
-    """Of 60 runs, where an error of 0.1 is promised: at three standard errors 13 may be wrong. A
-    judge with a bias for the third item leads the rule to its own top 2, not to the best."""
-    quality = jnp.array([2.4, 1.0, -0.8, -1.0, -1.5, -2.0, -2.2])
-    pool = Pool(quality, Design(jnp.zeros((7, 2)), None, jnp.ones(7, bool), 7))
-    loop = Loop("active_ranking", 2, 512, protocol="stochastic")
-    view = dataclasses.replace(view_of(0, k=2), design=pool.design)
-
-    @jax.jit
-    @functools.partial(jax.vmap, in_axes=(0, None))
-    def ended(key, bias):
-        utility = quality + bias * (jnp.arange(7) == 2)
-        task = Task.build(pool, jax.nn.sigmoid(utility[:, None] - utility))
-        queries = run(key, task, loop, 28_672).queries
-        counts = bought(queries, queries.first >= 0, task)
-        seen = dataclasses.replace(view, **vars(counts))
-        return counts.wins.sum(1) / counts.shown.sum(1), peers.active_ranking(seen, KEY).max()
-
-    for bias, top, most_wrong in ((0.0, {0, 1}, 13), (3.5, {0, 2}, 0)):
-        share, undecided = ended(jax.random.split(jax.random.key(4), 60), jnp.asarray(bias))
-        assert (undecided == 0).all()
-        found = np.argsort(-np.asarray(share), axis=1)[:, :2]
-        assert sum({*map(int, pair)} != top for pair in found) <= most_wrong
-
-
 # --- a tournament that prunes
-
-compiled_better = jax.jit(peers.shown_better)
-compiled_settled = jax.jit(peers.settled, static_argnames="k")
 
 
 def naive_better(won, real):
@@ -308,18 +244,14 @@ def naive_pruned_tournament(won, real, k):
     return score
 
 
-def wins_by(quality, shown, rng):
-    """How often the first item won, after so many verdicts of each ordered pair."""
-    return rng.binomial(shown, 1 / (1 + np.exp(quality - quality[:, None])))
-
-
 def test_a_pruned_tournament_is_its_definition_pair_by_pair():
     rng, n_settled = default_rng(0), []
     for seed in range(40):
         real = range(5 if seed % 2 else 7)
         there = (np.arange(7) < len(real)) & ~np.eye(7, dtype=bool) & (np.c_[:7] < len(real))
         shown = there * rng.integers(0, 40, (7, 7))
-        wins = wins_by(2 * rng.standard_normal(7), shown, rng)
+        quality = 2 * rng.standard_normal(7)
+        wins = rng.binomial(shown, expit(quality[:, None] - quality))
         ties = there * rng.integers(0, 4, (7, 7))
         view = view_with(shown + ties, wins + ties / 2)
         design = dataclasses.replace(view.design, item_mask=jnp.arange(7) < len(real))
@@ -331,55 +263,6 @@ def test_a_pruned_tournament_is_its_definition_pair_by_pair():
         n_settled.append(len(set.union(*naive_settled(naive_better(won, real), real, 2))))
     assert min(n_settled) == 0
     assert max(n_settled) == 7
-
-
-def test_a_pruned_tournament_asks_no_more_about_sure_items():
-    """Item 6 is surely beaten by three, where three are sought; item 0 surely beats four; the pair
-    of 4 and 5 is decided and leaves both open. All of these have played less than the others."""
-    won = np.zeros((7, 7))
-    won[1:4, 1:6] = won[4:6, 1:4] = 100
-    np.fill_diagonal(won, 0)
-    won[0, 3:] = won[1:3, 6] = won[4, 5] = 40
-    rng = default_rng(0)
-    for _ in range(60):
-        pair = {*asked(score_by("pruned_tournament", after_games(won, k=3), KEY))}
-        assert pair <= {1, 2, 3, 4, 5}
-        assert pair != {4, 5}
-        i, j = rng.permutation(sorted(pair))
-        won[i, j] += 1
-
-
-def test_a_pruned_tournament_ends_when_the_items_left_are_compared():
-    """Some decisions follow one order; then all pairs of those whom they leave open are decided,
-    too. Every item is then settled, and scores are equal."""
-    rng, everybody = default_rng(0), np.ones(7, bool)
-    for _ in range(50):
-        place = rng.permutation(7)
-        above = np.less.outer(place, place)
-        better = above & (rng.random((7, 7)) < 0.6)
-        left = ~np.logical_or(*map(np.asarray, compiled_settled(better, everybody, k=3)))
-        outside, inside = compiled_settled(better | (above & left[:, None] & left), everybody, k=3)
-        np.testing.assert_array_equal(inside, place < 3)
-        np.testing.assert_array_equal(outside, place >= 3)
-    score = score_by("pruned_tournament", after_games(99 * above), KEY)
-    assert (score == score[0, 1]).all()
-
-
-def test_a_pruned_tournament_seldom_loses_one_of_the_best():
-    """In 200 runs of six close items, looked at 40 times: whether one of the true top 2 was ever
-    placed outside. Ten per cent is promised, here with three standard errors."""
-    rng, quality = default_rng(0), np.array([0.8, 0.7, 0.6, 0.0, -0.1, -2.0])
-    shown = rng.integers(0, 2, (200, 40, 6, 6)) * ~np.eye(6, dtype=bool)
-    wins = wins_by(quality, shown, rng)
-    won = jnp.asarray((wins + (shown - wins).swapaxes(2, 3)).cumsum(1), float)
-    everybody = jnp.ones(6, bool)
-    better = jax.vmap(jax.vmap(compiled_better, (0, None)), (0, None))(won, everybody)
-    looks = jax.vmap(jax.vmap(lambda better: peers.settled(better, everybody, 2)))(better)
-    outside, inside = (np.asarray(items.any(1)) for items in looks)
-    most = 200 * peers.ERROR + 3 * (200 * peers.ERROR * (1 - peers.ERROR)) ** 0.5
-    assert outside[:, :2].any(1).sum() <= most
-    assert inside[:, 2:].any(1).sum() <= most
-    assert outside[:, 5].mean() > 0.9  # it does prune
 
 
 # --- rules around rules

@@ -1,6 +1,7 @@
 """Whole runs of the active loop: a NumPy twin, a contract for all rules, reports, bad input."""
 
 import dataclasses
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -9,124 +10,81 @@ import pytest
 from numpy.testing import assert_array_equal
 from support import twin
 from support.active import (
-    BUDGET,
-    EVERY_RULE,
-    SCORES,
     K,
-    N,
     R,
     binary_task,
-    run_by,
-    switchboard,
 )
-from support.marks import heavy, nightly
 
-from jbt.acquisition import Loop, Task, rules, run
+from jbt.acquisition import Loop, Task, run
 from jbt.acquisition.runs import check
-from jbt.kernel.membership import antithetic_normals, sobol_normals
 from jbt.types import Pool
-
-DETERMINISTIC = (
-    "top_k_aware",
-    "global_uncertainty",
-    "no_variance",
-    "no_informativeness",
-    "entropy_only",
-    "lucb",
-    "round_robin",
-    "entropy_reduction",
-)
-FRESH = ("top_k_aware", "entropy_reduction")
-TWIN_BUDGET = 22
 
 
 @pytest.mark.heavy
 def test_the_twin_picks_the_same_pairs(x64, same_key_again):
     """Every deterministic rule on frozen pools, naive and bias-aware inside, with either estimate
     of the membership; some of the pools with ties and graded verdicts."""
-    samples, n_pools = 200, 12
+    n_pools = 12
     keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(1), i))(jnp.arange(n_pools))
-    naive = np.arange(n_pools) % 4 == 0
-    tasks = jax.vmap(lambda key, free: binary_task(key, free=free))(keys, jnp.asarray(~naive))
+    aware = jnp.arange(n_pools) % 4 > 0
+    tasks = jax.vmap(lambda key, free: binary_task(key, free=free))(keys, aware)
     graded = np.random.default_rng(2).integers(0, 5, tasks.answers.shape) / 4
     graded[:, 2] = np.nan  # no answer, never asked
     answers = jnp.where((np.arange(n_pools) % 3 == 0)[:, None, None], graded, tasks.answers)
     tasks = jax.vmap(lambda t, a: dataclasses.replace(t, answers=a))(tasks, answers)
-    tables = {"conditional": sobol_normals, "counted": antithetic_normals}
-    settings = Loop(k=K, refit_every=R, n_samples=samples)
-    states, host = twin.states_of(keys, tasks, settings, TWIN_BUDGET), jax.device_get(tasks)
-    for fresh, names, estimate in (
-        (False, DETERMINISTIC, "conditional"),
-        (True, FRESH, "counted"),
+    for rule, membership in (
+        *((name, "conditional") for name in DETERMINISTIC),
+        *((f"{name}_fresh", "counted") for name in ("top_k_aware", "entropy_reduction")),
     ):
-        normals = np.asarray(tables[estimate](samples, N + 2, "float64"))
-        table = np.concatenate(list(normals), 1).T
-
-        @jax.jit
-        def runs(which, names=names, fresh=fresh, estimate=estimate):
-            scores = [rules.RULES[name].score for name in names]
-            rule = switchboard(scores, which, fresh)
-            loop = Loop(rule, K, R, n_samples=samples, membership=estimate)
-            return jax.vmap(lambda key, t: run(key, t, loop, TWIN_BUDGET))(keys, tasks).queries
-
-        for which, name in enumerate(names):
-            queries = jax.device_get(runs(which))
-            for i in range(n_pools):
-                task = jax.tree.map(lambda v, i=i: v[i], host)
-                expected = twin.run(
-                    name, fresh, estimate, task, settings, TWIN_BUDGET, table, states[i]
-                )
-                found = zip(queries.first[i], queries.second[i], queries.won[i], strict=True)
-                assert [*found] == [query[:3] for query in expected], (name, i)
+        twin.check(keys, tasks, Loop(rule, K, R, n_samples=200, membership=membership), 22)
 
 
-def with_design(task, **changes):
-    return dataclasses.replace(task, design=dataclasses.replace(task.design, **changes))
-
-
-@pytest.mark.parametrize("fresh", [nightly(False), heavy(True)])
-def test_contract_of_a_run(fresh, same_key_again):
-    """Never the diagonal nor padding, and with cached verdicts every pair once until all are
-    asked; same key, same choice, whatever runs beside it."""
-    n, real = 5, 4
-    names = [name for name, rule in EVERY_RULE.items() if rule.fresh == fresh]
-
-    def one(which, key, padded):
-        task = binary_task(key, n)
-        mask = jnp.arange(n) < jnp.where(padded, real, n)
-        task = with_design(task, item_mask=mask)
-        scores = [EVERY_RULE[name].score for name in names]
-        settings = Loop(switchboard(scores, which, fresh), 2, 3, n_samples=100)
-        return run(key, task, settings, n * (n - 1))
-
-    runs = jax.jit(jax.vmap(one, in_axes=(None, 0, 0)))
-    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(5), i))(jnp.arange(6))
-    padded = jnp.arange(6) >= 3
-    for which, name in enumerate(names):
-        trace = runs(which, keys, padded)
-        again = runs(which, keys[::-1], padded[::-1])
-        for i, items in enumerate(np.where(padded, real, n)):
-            first, second, won = (np.asarray(v[i]) for v in jax.tree.leaves(trace.queries))
-            pair, every = n * first + second, np.flatnonzero(np.eye(n) == 0)
-            every = every[(every // n < items) & (every % n < items)]
-            assert sorted(pair[: len(every)]) == every.tolist()
-            assert (first[len(every) :] == -1).all()
-            assert not won[len(every) :].any()
-        assert_array_equal(trace.queries.first, again.queries.first[::-1], name)
-        assert_array_equal(trace.queries.won, again.queries.won[::-1])
-        assert (np.asarray(trace.status) == 0).all()
+DETERMINISTIC = (
+    *("top_k_aware", "global_uncertainty", "no_variance", "no_informativeness"),
+    *("entropy_only", "lucb", "round_robin", "entropy_reduction"),
+)
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", SCORES)
-def test_a_score_that_is_not_finite_is_flagged_where_the_pair_is_available(name):
-    task = binary_task(jax.random.key(3))
-    # The trial problem has fewer verdicts.
-    check(task.design, Loop(SCORES[name], K, R), np.array([BUDGET]))
-    trace = run_by(name, jax.random.key(1), task)
-    bad = name != "masked"
-    assert trace.status.tolist() == [0] * 5 + [2 * bad] * 8
-    assert ((trace.queries.first == -1) == (np.arange(BUDGET) >= 22 if bad else False)).all()
+@pytest.mark.parametrize("rule", ["thompson", "entropy_reduction_fresh"])
+def test_contract_of_a_run(rule, same_key_again):
+    """Never the diagonal nor padding, and with cached verdicts every pair once until all are
+    asked; same key, same choice, whatever runs beside it."""
+    n, real = 5, 4
+
+    @jax.jit
+    @jax.vmap
+    def runs(key, items):
+        task = binary_task(key, n)
+        design = dataclasses.replace(task.design, item_mask=jnp.arange(n) < items)
+        task = dataclasses.replace(task, design=design)
+        return run(key, task, Loop(rule, 2, 3, n_samples=100), n * (n - 1))
+
+    keys, items = jax.random.split(jax.random.key(5), 6), jnp.repeat(jnp.array([n, real]), 3)
+    trace, again = runs(keys, items), runs(keys[::-1], items[::-1])
+    for i in range(6):
+        first, second, won = (np.asarray(v[i]) for v in jax.tree.leaves(trace.queries))
+        every = sorted(itertools.permutations(range(items[i]), 2))
+        assert sorted(zip(first, second, strict=True))[-len(every) :] == every
+        assert (first[len(every) :] == -1).all()
+        assert not won[len(every) :].any()
+    assert_array_equal(trace.queries.first, again.queries.first[::-1])
+    assert_array_equal(trace.queries.won, again.queries.won[::-1])
+    assert (np.asarray(trace.status) == 0).all()
+
+
+@pytest.mark.heavy
+def test_a_score_that_is_not_finite_is_flagged_where_the_pair_is_available():
+    def turns_nan(view, key):
+        """NaN once more than 21 verdicts are in; -inf of every pair that is not available."""
+        score = jnp.where(view.shown.sum() > 21, jnp.nan, view.probability)
+        return jnp.where(view.available, score, -jnp.inf)
+
+    task, loop = binary_task(jax.random.key(3)), Loop(turns_nan, K, R, n_samples=50)
+    check(task.design, loop, np.array([52]))  # the trial problem has fewer verdicts
+    trace = jax.jit(lambda: run(jax.random.key(1), task, loop, 52))()
+    assert trace.status.tolist() == [0] * 5 + [2] * 8
+    assert_array_equal(trace.queries.first == -1, np.arange(52) >= 22)
 
 
 # --- bad input: before anything runs
@@ -158,7 +116,6 @@ def test_what_is_refused(same_key_again):
         (lambda: start(task, undefined), "undefined returned a score that is not finite"),
         (lambda: Task.build(pool, 2 * task.answers), "between 0 and 1"),
         (lambda: Task.build(pool, answers, price=[1.0, -2.0]), "price must be above 0, got"),
-        (lambda: Task.build(pool, answers, purse=np.nan), "purse must be above 0, got"),
         (
             lambda: Task.build(pool, answers, sharing=np.full((2, 2), np.nan)),
             "sharing must be finite",

@@ -1,8 +1,6 @@
 """The jackknife over clusters: against a dense twin and explicit refits, and by
 what their intervals cover."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +8,6 @@ import pytest
 from scipy.special import expit
 
 from jbt.kernel.fit import fit_map
-from jbt.kernel.laplace import laplace
 from jbt.kernel.listed import Listed
 from jbt.stats import row_jackknife
 from jbt.stats.row_jackknife import Groups
@@ -92,24 +89,18 @@ def test_the_jackknife_equals_a_loop_over_clusters(x64):
     np.testing.assert_allclose(inverse, bread, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(found.covariance, expected, rtol=1e-8, atol=1e-12)
     np.testing.assert_allclose(found.covariance[:M, :M].sum(0), 0, atol=1e-12)  # mean 0
-    posterior = laplace(mode, rows, design, PRIOR, variant).covariance()
-    np.testing.assert_allclose(inverse, posterior, rtol=1e-9, atol=1e-12)
     # Each has the share of the prior that is left of its information.
     part = row_jackknife.prior_part(inverse, np.full(M + D + 1, 0.05))
     np.testing.assert_allclose(inverse - part, bread @ (hessian - 0.05 * np.eye(M + D + 1)) @ bread)
 
-    # Degrees of freedom, of the coefficients: the bound, and the exact ones of Bell and McCaffrey.
+    # Degrees of freedom, of the coefficients.
     for at in range(M, M + D + 1):
         along = left_out[:, :, at]
         pushed = np.einsum("gpq,gq->gp", informations, along)
         part = (pushed * along).sum(1)
-        taken = pushed @ bread @ pushed.T
-        kept = part - np.diagonal(taken)
+        kept = part - np.diagonal(pushed @ bread @ pushed.T)
         planned = kept.sum() ** 2 / (part * kept).sum()
         assert found.planned[at] == pytest.approx(planned, rel=1e-8)
-        covariance = np.diag(part) - taken
-        exact = np.trace(covariance) ** 2 / (covariance**2).sum()
-        assert 0 < planned < 1.02 * exact
         assert 0 < found.df[at] <= 1.001 * planned
 
 
@@ -129,22 +120,3 @@ def test_one_cluster_tells_nothing(x64):
     mode = Parameters(jnp.zeros(M), jnp.zeros(D), jnp.zeros(()))
     with pytest.raises(ValueError, match="needs 2 clusters, got 1"):
         jackknife(mode, rows, np.zeros(2 * EACH, int))
-
-
-@pytest.mark.heavy
-def test_one_step_equals_refits_without_each_cluster(x64):
-    rows, cluster = draw(4, 60)
-    cluster = np.minimum(cluster, 50)  # a sixth of all verdicts in one cluster
-    design, variant = design_and_variant()
-    mode = fit(rows, design, PRIOR, variant).parameters
-    names = np.unique(cluster)
-    kept = jnp.asarray(cluster != names[:, None], float)
-    without = jax.vmap(
-        lambda w: dataclasses.replace(rows, shown=rows.shown * w, wins=rows.wins * w)
-    )
-    refits = jax.jit(jax.vmap(lambda r: fit_map(r, design, PRIOR, variant).parameters.flat()))
-    moved = np.asarray(refits(without(kept))) - np.asarray(mode.flat())
-    n = len(names)
-    refitted = np.sqrt(np.diagonal((n - 1) / n * moved.T @ moved))
-    found = np.sqrt(np.diagonal(jackknife(mode, rows, cluster)[1].covariance))
-    np.testing.assert_allclose(found, refitted, rtol=0.03)

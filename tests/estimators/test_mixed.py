@@ -122,28 +122,6 @@ def test_the_prior_is_of_each_sd_or_of_the_mean_of_those_that_are_alike():
     assert_allclose(information, expected, atol=1e-5)
 
 
-def test_one_prior_of_sds_that_are_alike_keeps_them_less_from_0():
-    """Where nothing varies, one prior of their mean inflates the sds and c less than one of each. A
-    sd that stands out is found all the same."""
-
-    def found(sd):
-        problem = verdicts(default_rng(7), 100, sd=np.array(sd), between=False)
-        of_model = [np.where(problem.units["quality"] == m, m, -1) for m in range(MODELS)]
-        units = {f"quality of {m}": one for m, one in enumerate(of_model)}
-        each = dataclasses.replace(problem, units=units)
-        for problem in (each, dataclasses.replace(each, alike=list(units))):
-            fit = mixed.fit(problem)
-            yield np.array([fit.sd[name] for name in units]), fit.beta[MODELS]
-
-    (each, c), (alike, less) = found([0.0, 0, 0, 0])
-    assert (alike < each).all()
-    assert alike.mean() < 0.85 * each.mean()
-    assert 0 < less < c
-    (each, _), (alike, _) = found([0.0, 2, 0, 0])
-    assert alike[1] == pytest.approx(each[1], rel=0.1)
-    assert alike[1] > 2 * alike[[0, 2, 3]].max()
-
-
 def test_sds_that_are_alike_are_dropped_together():
     problem = verdicts(default_rng(7), 100, between=False)
     of_model = [np.where(problem.units["quality"] == m, m, -1) for m in range(MODELS)]
@@ -199,7 +177,7 @@ def test_intervals_are_those_of_leaving_each_cluster_out():
 
 
 @pytest.mark.heavy
-def test_sds_are_recovered_and_order_of_rows_and_names_of_clusters_and_units_mean_nothing():
+def test_order_of_rows_and_names_of_clusters_and_units_mean_nothing():
     problem = verdicts(default_rng(4), 150, sd=1.0, sd_prompt=0.6, times=2)
     order = default_rng(5).permutation(len(problem.shown))
     shuffled = dataclasses.replace(
@@ -215,9 +193,6 @@ def test_sds_are_recovered_and_order_of_rows_and_names_of_clusters_and_units_mea
     assert one.status == other.status == Status.CONVERGED
     assert_allclose(one.beta, other.beta, atol=1e-6)
     assert one.sd == pytest.approx(other.sd, abs=1e-5)
-    # Twelve such studies scatter by 0.08 and 0.11: within four times that.
-    assert one.sd["quality"] == pytest.approx(1.0, abs=0.31)
-    assert one.sd["c"] == pytest.approx(0.6, abs=0.44)
 
 
 def test_clusters_may_be_taken_a_few_at_a_time(monkeypatch):

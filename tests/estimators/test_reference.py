@@ -1,5 +1,6 @@
 """Which pairs a reference is shown, and the joint fit with a cheap judge."""
 
+import dataclasses
 import itertools
 
 import jax
@@ -10,17 +11,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from support import panels, problems
 from support.panels import J
 
-from jbt import estimators
 from jbt.estimators import reference
-from jbt.simulation import judges, pairs, pools
-from jbt.types import Design, Judge, Pool, Prior, Status
+from jbt.types import Design, Pool, Status
 
 N, K = 12, 3
 
 # Compiled once, as each operation would be otherwise.
-joint, correlated = jax.jit(reference.joint), jax.jit(reference.correlated)
-correlated_each = jax.jit(jax.vmap(reference.correlated))
-bias_aware = jax.jit(estimators.bias_aware)
+joint_each, correlated_each = (
+    jax.jit(jax.vmap(estimate)) for estimate in (reference.joint, reference.correlated)
+)
 
 
 def rankings(naive, aware, content=None, mask=None):
@@ -71,38 +70,6 @@ def test_asked_pairs_are_nested_and_none_twice():
     assert all(v.max(initial=0) <= 1 for v in each)
 
 
-@pytest.fixture(scope="module")
-def judged():
-    """A pool whose quality goes with the covariate, on all of whose pairs both judges answered."""
-    key = jax.random.key(1)
-    one, two, three = jax.random.split(key, 3)
-    pool = pools.gaussian(one, N, rho=jnp.asarray(0.7))
-    every = pairs.every_pair(pool)
-    cheap, trusted = (
-        judges.reveal(judges.frozen_draw(k, pool, judge), every)
-        for k, judge in (
-            (two, Judge(jnp.full(1, 1.5), 0.3)),
-            (three, Judge(jnp.zeros(1), 0.0, 2.0)),
-        )
-    )
-    return pool, cheap, trusted
-
-
-@pytest.mark.heavy
-def test_without_reference_verdicts_joint_is_the_bias_aware_model(judged):
-    pool, cheap, trusted = judged
-    nothing = jax.tree.map(jnp.zeros_like, trusted)
-    both = joint(reference.beside(cheap, nothing, 2.0), pool.design, Prior())
-    alone = bias_aware(cheap, pool.design, Prior())
-    assert both.status == Status.CONVERGED
-    assert_allclose(both.parameters.theta, alone.parameters.theta, atol=2e-4)
-    assert_allclose(both.parameters.c[:, 0], alone.parameters.c, atol=2e-4)
-    assert not np.asarray(both.parameters.c[:, 1]).any()
-    assert both.parameters.kappa[1] == 0
-    mixed = reference.mixed(cheap, nothing)
-    assert_array_equal(mixed.wins, cheap.wins)
-
-
 def written_out(q):
     """theta = x b + residual, on the explicit design matrix: the optimum in terms of quality and
     biases [m + (d + 1) J], and the covariance of both."""
@@ -123,7 +90,8 @@ def written_out(q):
 
 @pytest.mark.heavy
 def test_correlated_quality_is_the_model_written_out(x64):
-    """Two cheap judges and a reference, up to three covariates, pools smaller than their shape."""
+    """Two cheap judges and a reference, up to three covariates, pools smaller than their shape. So
+    is the joint fit, in which quality does not go with the covariates."""
     qs = [panels.random_panel(seed, shared=False) for seed in range(12)]
     assert {q.items.d for q in qs} == set(range(panels.D + 1))
     assert {q.items.n < panels.N for q in qs} == {True, False}
@@ -131,10 +99,14 @@ def test_correlated_quality_is_the_model_written_out(x64):
     fit, covariance = jax.device_get(correlated_each(made, design, prior))
     assert (fit.status == Status.CONVERGED).all()
     betas = problems.flat(fit.parameters)
+    of_joint = problems.flat(joint_each(made, design, prior).parameters)
     for i, q in enumerate(qs):
         exact, spread = written_out(q)
         at, expected = panels.places(q), np.zeros(panels.M + (panels.D + 1) * J)
         expected[at] = exact  # 0 for padding
         assert_allclose(betas[i], expected, atol=1e-8)
+        free = np.ones((q.items.d + 1, J), bool) & (np.arange(J) < J - 1)
+        expected[at], *_ = problems.reference(dataclasses.replace(q, free_biases=free))
+        assert_allclose(of_joint[i], expected, atol=1e-8)
         scale = np.abs(spread).max()
         assert_allclose(covariance[i][np.ix_(at, at)], spread, atol=1e-8 * scale)

@@ -1,59 +1,29 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from numpy.testing import assert_array_equal
 
 from jbt.kernel import batching
 from jbt.kernel.batching import batch_last
 
 
-def recorded():
-    """A function with the batch last, the shapes it was given, and its twin of one problem."""
-    shapes = []
+def test_nested_vmaps_become_one_last_axis():
+    shapes, rng = [], np.random.default_rng(0)
 
-    def product(matrix, vector, scale):
-        shapes.append((matrix.shape, vector.shape, scale.shape))
-        return {"y": (matrix * vector).sum(1) * scale, "n": (vector**2).sum(0)}
+    @batch_last
+    def product(matrix, vector):
+        shapes.append((matrix.shape, vector.shape))
+        return (matrix * vector).sum(1)
 
-    def twin(matrix, vector, scale):
-        return {"y": matrix @ vector * scale, "n": vector @ vector}
-
-    return batch_last(product), shapes, twin
-
-
-def arguments(*leading):
-    rng = np.random.default_rng(0)
-    return (
-        rng.normal(size=(*leading[0], 3, 4)),
-        rng.normal(size=(*leading[1], 4)),
-        rng.normal(size=leading[2]),
-    )
-
-
-@pytest.mark.parametrize(
-    ("axes", "leading"),
-    [
-        ((), ((), (), ())),
-        (((0, None, None),), ((5,), (), ())),  # what all problems share is not copied
-        (((1, -1, None), (None, None, 0)), ((5,), (5,), (2,))),  # axes elsewhere than in front
-        (((0, None, 0), (None, 0, 0)), ((5,), (2,), (5, 2))),
-        (((0, 0, 0), (0, None, 0), (None, 0, None)), ((5, 2), (5, 6), (5, 2))),
-    ],
-)
-def test_nested_vmaps_become_one_last_axis(axes, leading):
-    function, shapes, twin = recorded()
-    given = list(arguments(*leading))
-    if axes and axes[0][0] == 1:
-        given[:2] = np.moveaxis(given[0], 0, 1), given[1].T
-    expected = twin
-    for a in reversed(axes):
-        function, expected = (jax.vmap(f, in_axes=a) for f in (function, expected))
-    out, wanted = jax.jit(function)(*given), expected(*given)
-    for name, value in wanted.items():
-        np.testing.assert_allclose(out[name], value, rtol=2e-5, atol=1e-6)
-    shared = [all(a[i] is None for a in axes) for i in range(3)]
-    assert [shape[-1] for shape in shapes[-1]] == [1 if s else out["y"].size // 3 for s in shared]
+    matrix, vector = rng.normal(size=(2, 5, 3, 4)), rng.normal(size=(4, 5))
+    nested = jax.vmap(jax.vmap(product, (0, 1)), (0, None))
+    expected = np.einsum("abij,jb->abi", matrix, vector)
+    np.testing.assert_allclose(jax.jit(nested)(matrix, vector), expected, rtol=2e-5, atol=1e-6)
+    assert shapes[-1] == ((3, 4, 10), (4, 10))
+    # What all problems share is not copied.
+    found = jax.vmap(product, (0, None))(matrix[0], vector[:, 0])
+    np.testing.assert_allclose(found, matrix[0] @ vector[:, 0], rtol=2e-5, atol=1e-6)
+    assert shapes[-1] == ((3, 4, 5), (4, 1))
 
 
 def test_what_all_problems_share_and_what_is_no_array_of_floats():

@@ -17,24 +17,14 @@ def path(request, monkeypatch):
     return request.param
 
 
-def problems():
-    """Matrices [P, P, B] with junk above the diagonal, which is not to be read; right sides."""
+def test_solutions_and_factors_are_numpys(path, x64):
+    """Of matrices with junk above the diagonal, which is not to be read."""
     rng = np.random.default_rng(0)
-    a = rng.normal(size=(B, P, P + 2))
+    a, right = rng.normal(size=(B, P, P + 2)), rng.normal(size=(B, P))
     matrices = a @ a.transpose(0, 2, 1)
     junk = np.where(np.triu(np.ones((P, P)), 1) > 0, np.nan, matrices)
-    right = rng.normal(size=(B, P))
-    return (
-        matrices,
-        right,
-        jnp.asarray(np.moveaxis(junk, 0, -1)),
-        jnp.asarray(right.T),
-    )
-
-
-def test_solutions_and_factors_are_numpys(path, x64):
-    matrices, right, last, right_last = problems()
-    x, half = jax.jit(cholesky.solve)(last, right_last)
+    last = jnp.asarray(np.moveaxis(junk, 0, -1))
+    x, half = jax.jit(cholesky.solve)(last, jnp.asarray(right.T))
     expected = np.linalg.solve(matrices, right[..., None])[..., 0]
     assert_allclose(x.T, expected, rtol=1e-9)
     assert_allclose((half**2).sum(0), (right * expected).sum(1), rtol=1e-9)

@@ -12,21 +12,30 @@ from support.problems import D, M
 from jbt import runtime
 from jbt.kernel import model
 from jbt.kernel.fit import fit_map, fit_mle
+from jbt.kernel.laplace import laplace
+from jbt.simulation import theory
 from jbt.types import Comparisons, Design, Parameters, Prior, Status
 
 SEEDS = range(60)
 
 # Compiled once for all problems of one shape.
 fit_once = jax.jit(fit_map, static_argnames=("solver", "max_steps"))
-fit_each = jax.jit(jax.vmap(fit_map))
 mle_once = jax.jit(fit_mle)
+
+
+@jax.jit
+@jax.vmap
+def fit_each(*problem):
+    """The fit, and the covariance around it."""
+    fit = fit_map(*problem)
+    return fit, laplace(fit.parameters, *problem).covariance()
 
 
 def fit_batch(kind, shared: bool, dtype: str, seeds: range):
     qs = [kind.any_problem(s, shared) for s in seeds]
     with runtime.precision(dtype):
-        fit = fit_each(*kind.as_batch(qs, shared=shared, dtype=dtype))
-        return qs, jax.device_get(fit), problems.flat(fit.parameters)
+        fit, covariance = jax.device_get(fit_each(*kind.as_batch(qs, shared=shared, dtype=dtype)))
+        return qs, fit, problems.flat(fit.parameters), covariance
 
 
 @functools.cache
@@ -38,26 +47,31 @@ def optimum(kind, shared: bool, seed: int):
     ("kind", "shared"),
     [(problems, False), (problems, True), (panels, True)],
 )
-def test_map_is_the_optimum_of_the_explicit_design_matrix(kind, shared):
-    qs, fit, betas = fit_batch(kind, shared, "float64", SEEDS)
+def test_map_is_the_optimum_of_the_explicit_design_matrix(kind, shared, x64):
+    qs, fit, betas, covariances = fit_batch(kind, shared, "float64", SEEDS)
     assert (fit.status == Status.CONVERGED).all()
     assert fit.grad_norm.max() < 1e-6
     assert {q.items.kind for q in qs} == set(problems.KINDS)
     for i, q in enumerate(qs):
         expected = np.zeros(betas.shape[1])  # padding and fixed parameters stay at zero
-        expected[kind.places(q)], _, objective = optimum(kind, shared, i)
+        at = kind.places(q)
+        expected[at], hessian, objective = optimum(kind, shared, i)
         assert_allclose(betas[i], expected, atol=1e-8, err_msg=f"{i} {q.items.kind}")
         assert fit.objective[i] == pytest.approx(objective, rel=1e-12)
+        around, at = np.zeros_like(covariances[i]), at[q.free()]
+        around[np.ix_(at, at)] = np.linalg.inv(hessian)
+        assert_allclose(covariances[i], around, atol=1e-7 * np.abs(around).max())
         if kind is problems and not shared:  # Eq. 3
-            x = q.x[: q.n, : q.d] - q.x[: q.n, : q.d].mean(0)
-            phi = betas[i, : q.n] + x @ betas[i, M : M + q.d]
-            c = np.linalg.solve(q.lam * x.T @ x + q.lam_b * np.eye(q.d), q.lam * x.T @ phi)
-            assert_allclose(betas[i, M : M + q.d], c, atol=1e-8)
+            x, c = q.x[: q.n, : q.d], betas[i, M : M + q.d]
+            phi = 1 + betas[i, : q.n] + x @ c  # any constant does
+            assert_allclose(
+                theory.map_bias(*map(jnp.asarray, (phi, x)), q.lam, q.lam_b), c, atol=1e-7
+            )
 
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_float32_is_close_to_float64(shared):
-    qs, fit, betas = fit_batch(problems, shared, "float32", SEEDS)
+    qs, fit, betas, _ = fit_batch(problems, shared, "float32", SEEDS)
     assert (fit.status == Status.CONVERGED).all()
     assert betas.dtype == np.float32
     for i, q in enumerate(qs):
@@ -76,7 +90,7 @@ def test_no_fit_holds_a_nan_without_a_flag(dtype):
     failed = 0
     for first in range(0, 100_000, 10_000):
         seeds = range(10**6 + first, 10**6 + first + 10_000)
-        _, fit, betas = fit_batch(problems, first % 20_000 == 0, dtype, seeds)
+        _, fit, betas, _ = fit_batch(problems, first % 20_000 == 0, dtype, seeds)
         converged = fit.status == Status.CONVERGED
         assert np.isfinite(betas[converged]).all()
         assert np.isfinite(fit.grad_norm[converged]).all()

@@ -9,7 +9,6 @@ from support.problems import random_rows
 from jbt import identifiability
 from jbt.kernel import fit
 from jbt.kernel.listed import Listed
-from jbt.own.leaderboards.problem import Problem, places
 from jbt.types import Design, Prior, Status, Variant
 
 M, D, R = 6, 2, 300
@@ -46,28 +45,6 @@ def test_the_posterior_is_largest_where_the_kernel_finds_it(scale, lam, decided,
         assert top.status == Status.CONVERGED
         np.testing.assert_allclose(top.beta, expected, rtol=0, atol=1e-12 * (1 + 9 / lam**0.5))
         np.testing.assert_allclose(top.logits, listed.logits(top.beta), atol=1e-9)
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("decided", [False, True])
-def test_the_profile_falls_as_by_its_definition(decided, x64):
-    """From its largest value over the interval, between two points of the grid, to the lower of its
-    ends; where the likelihood rises to infinity, too."""
-    rows = drawn(1, decided=decided)
-    listed, at = Listed.of(rows, M), places(theta=(M,), c=(D, 1), kappa=(1,))
-    problem = Problem.of(listed, [True] * 3, Prior(1.0, 0.1), at, np.arange(R) // 5)
-    found = problem.fit()
-    design, variant = design_of(rows)
-    for d in range(D):
-        centre, inside = found.beta[M + d], found.supremum.beta[M + d]
-        assert abs(inside - centre) < 0.3
-        grid = jnp.append(identifiability.grid_around(jnp.asarray(centre)), inside)
-        curve = identifiability.profile(rows, design, grid, covariate=d, variant=variant)
-        assert curve.log_likelihood.argmax() == len(grid) - 1
-        assert found.profile_range(M + d) == pytest.approx(float(curve.range()), abs=1e-8)
-    constant = drawn(2, scale=0.0)
-    same = Problem.of(Listed.of(constant, M), [True] * 3, Prior(), at, np.arange(R)).fit()
-    assert same.profile_range(M) == pytest.approx(0, abs=1e-9)
 
 
 def test_the_supremum_is_that_of_the_kernel(x64):

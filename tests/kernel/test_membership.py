@@ -92,7 +92,7 @@ def test_padding_is_in_no_top_set_and_what_is_not_finite_has_none(estimate, tabl
     free = jnp.array([True, True, False, True, True])
     mask, normals = jnp.array([True, True, False, True]), table(2000, 5, "float32")
     post = laplace.gaussian(parameters, jnp.eye(5), free)
-    for k, tolerance in ((1, 5e-3), (2, 5e-3), (3, 1e-5)):
+    for k, tolerance in ((1, 5e-3), (3, 1e-5)):
         p = estimate(post, k, mask, normals)
         assert p[2] == 0
         assert float(p.sum()) == pytest.approx(k, abs=tolerance)

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
-from scipy.stats import norm, ttest_1samp
+from scipy.stats import norm, spearmanr, ttest_1samp
 
-from jbt import runtime, stats
 from jbt.simulation import judges, pairs
 from jbt.types import Design, Judge, Pool
-from sweeps import crossing
 
 DRAWS = 20_000
 
@@ -62,12 +60,10 @@ def test_draws_have_the_judge_s_frequencies(pool, same_key_again):
     fresh = draw(keys, jnp.asarray(p), jnp.array(2), jnp.array(1))
     assert within(np.asarray(fresh).mean(), p[2, 1])
     # So it makes no difference whether a frozen answer of 0 or 1 is drawn or taken.
-    for dtype in ("float32", "float64"):
-        with runtime.precision(dtype):
-            certain = jnp.array([[0.0, 1.0], [0.0, 1.0]])
-            for first in (0, 1):
-                found = draw(keys, certain, jnp.array(first), jnp.array(1 - first))
-                assert (found == 1 - first).all()
+    certain = jnp.array([[0.0, 1.0], [0.0, 1.0]])
+    for first in (0, 1):
+        found = draw(keys, certain, jnp.array(first), jnp.array(1 - first))
+        assert (found == 1 - first).all()
 
 
 def test_fresh_comparisons_are_binomial(pool):
@@ -102,11 +98,6 @@ def test_known_judges_are_the_conditions_of_an_experiment(x64, pool):
     assert judges.of_condition(condition).interaction == 0
 
 
-def test_the_noise_free_crossing_is_that_of_one_bias():
-    assert np.isfinite(crossing.Crossing().crossing_limit())
-    assert np.isnan(crossing.Crossing(interaction=0.5).crossing_limit())
-
-
 REFUSED = [
     (lambda p: judges.verdict_probability(p, Judge(jnp.ones(1), 0.0)), r"bias must be \[2\]"),
     (lambda _: judges.conditions([JUDGE]), "a condition holds one bias, got 2"),
@@ -129,38 +120,17 @@ def test_what_the_paper_says_of_its_table():
         assert j.gain == pytest.approx(j.bias_aware_recall - j.naive_recall, abs=0.0151)
     competent = [j for j in p if j.group != "weak"]
     naive, c, gain = np.array([[j.naive_recall, j.c_hat, j.gain] for j in competent]).T
-    competence = stats.spearman(naive, gain)
-    assert competence.estimate == pytest.approx(-0.838, abs=0.0005)  # printed: -0.84
-    assert competence.p < 1e-3
-    assert stats.spearman(c, gain).estimate == pytest.approx(0.86, abs=0.005)
+    competence = spearmanr(naive, gain)
+    assert competence.statistic == pytest.approx(-0.838, abs=0.0005)  # printed: -0.84
+    assert competence.pvalue < 1e-3
+    assert spearmanr(c, gain).statistic == pytest.approx(0.86, abs=0.005)
     gains = [j.gain for j in p if j.group == "biased"]
     assert np.mean(gains) == pytest.approx(0.24, abs=0.005)
     assert ttest_1samp(gains, 0).pvalue == pytest.approx(0.00049, abs=5e-6)  # printed: .0005
-
-
-def test_the_published_judges_are_the_paper_s_table():
-    """Against numbers copied from its table a second time, and what it says of the whole."""
-    p = judges.PUBLISHED
-    by_hand = {
-        "llama": ("Llama-3.1-8B", 1.78, 0.35, 0.50, 0.82, 0.32, 10),
-        "deepseek_chat": ("DeepSeek-chat", 1.00, -2.40, 0.80, 1.00, 0.20, 5),
-        "deepseek_v4_pro": ("DeepSeek-V4-pro", 0.44, 0.01, 1.00, 1.00, 0.00, 2),
-        "claude_haiku": ("Claude-Haiku-4.5", -0.50, 0.05, 0.93, 0.87, -0.07, 3),
-        "coder": ("DeepSeek-Coder-6.7B", -0.98, 1.74, 0.12, 0.08, -0.04, 5),
-    }
-    names = "model c_hat kappa_hat naive_recall bias_aware_recall gain pools source"
-    for name, numbers in by_hand.items():
-        assert tuple(getattr(p[name], n) for n in names.split()) == (*numbers, "Table 1")
-    groups = [j.group for j in p.values()]
-    assert [groups.count(g) for g in ("biased", "neutral", "weak")] == [5, 9, 1]
-    for j in p.values():  # rounded to hundredths each
-        assert j.gain == pytest.approx(j.bias_aware_recall - j.naive_recall, abs=0.0151)
-    # In the table every group is sorted by c_hat.
-    for group in ("biased", "neutral"):
-        c = [j.c_hat for j in p.values() if j.group == group]
+    for group, count in (("biased", 5), ("neutral", 9), ("weak", 1)):
+        c = [j.c_hat for j in p if j.group == group]
+        assert len(c) == count
         assert c == sorted(c, reverse=True)
     # "10 for the locally served ..., 5 for ..., 3 for ..., 2 for ..., 1 for ...".
-    assert sorted(j.pools for j in p.values()) == [1, 1, 2, *[3] * 6, *[5] * 3, *[10] * 3]
+    assert sorted(j.pools for j in p) == [1, 1, 2, *[3] * 6, *[5] * 3, *[10] * 3]
     assert list(judges.GATED) == ["llama", "qwen", "gemini", "deepseek_chat", "gpt_4o_mini"]
-    of_gated = [(float(j.bias[0]), j.position, j.discrimination) for j in judges.GATED.values()]
-    assert of_gated[2:] == [(1.32, -1.30, 1.0), (1.00, -2.40, 1.0), (0.98, -0.84, 1.0)]

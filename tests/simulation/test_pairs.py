@@ -44,27 +44,16 @@ def test_choices_of_comparisons(same_key_again):
             assert (counts == np.round(counts)).all()
 
 
-def test_what_is_left_over_goes_to_every_pair_alike(pool):
-    keys = jax.random.split(jax.random.key(3), DRAWS)
-    every = pairs.every_pair(pool)
-    shown = jax.jit(jax.vmap(lambda k: pairs.spread_evenly(k, every, 8)))(keys)
-    mean = np.asarray(shown).mean(0)[np.asarray(every) > 0]
-    assert np.abs(mean - 8 / 6).max() < 4.5 * np.sqrt(2 / 9 / DRAWS)
-
-
-@pytest.mark.heavy
 def test_expected_showings_are_those_of_choose_on_average(x64):
     made = pools.paired(jax.random.key(0), 5, n_twice=2)
-    keys = jax.random.split(jax.random.key(1), 4000)
-    drawn = jax.jit(jax.vmap(lambda k: pairs.choose(k, made, 100, 0.25)))(keys)
+    within, across = pairs.within_contents(made), pairs.across_contents(made)
     expected = pairs.expected(made, 100, 0.25, jnp.inf)
-    assert np.abs(drawn.mean(0) - expected).max() < 4.5 * np.sqrt(0.25 / 4000)
+    assert_allclose(expected, 25 / 4 * within + 75 / 38 * across)
     limited = np.asarray(pairs.expected(made, 100, 0.25, 1))
     assert_array_equal(limited, pairs.every_pair(made))
     natural = pairs.expected(made, 42, pairs.NATURAL, jnp.inf)
     assert_allclose(natural, pairs.every_pair(made))
-    within = pairs.expected(made, 100, 1.0, 3)
-    assert_array_equal(within, 3 * pairs.within_contents(made))
+    assert_array_equal(pairs.expected(made, 100, 1.0, 3), 3 * within)
 
 
 def test_verdicts_are_missing_at_random_with_all_their_showings(same_key_again):

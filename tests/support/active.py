@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jbt.acquisition import Loop, Rule, Task, init, rules, run
+from jbt.acquisition import Rule, Task, init, rules
 from jbt.acquisition.loop import look
 from jbt.kernel import model
 from jbt.kernel.fit import fit_map
@@ -16,7 +16,6 @@ from jbt.simulation.simulate import stream
 from jbt.types import Comparisons, Design, Judge, Pool, Prior, Variant
 
 N, K, R = 8, 3, 4
-BUDGET = 52
 compiled_init = jax.jit(init, static_argnames="loop")
 compiled_look = jax.jit(look, static_argnames="loop")
 
@@ -37,39 +36,6 @@ def _score_by_number(which, view, key):
 def score_by(name, view, key):
     """Scores [N, N] of one of `EVERY_RULE`, which share a compilation."""
     return np.asarray(_score_by_number(jnp.array([*EVERY_RULE].index(name)), view, key))
-
-
-def switchboard(scores, which, fresh=False):
-    """One rule that scores by any of several, by a traced number: one compilation for all."""
-
-    def score(view, key):
-        return jax.lax.switch(which, scores, view, key)
-
-    return Rule(score, fresh)
-
-
-def turns_nan(view, key):
-    """A rule whose score is NaN once more than 21 verdicts are in."""
-    return jnp.where(view.shown.sum() > 21, jnp.nan, 1.0) * jnp.ones_like(view.shown)
-
-
-def masked(view, key):
-    """A rule that says -inf of every pair that is not available."""
-    return jnp.where(view.available, view.probability, -jnp.inf)
-
-
-SCORES = {"turns nan": turns_nan, "masked": masked}
-
-
-@jax.jit
-def _run_by_number(which, key, task):
-    settings = Loop(switchboard([*SCORES.values()], which), K, R, n_samples=50)
-    return run(key, task, settings, BUDGET)
-
-
-def run_by(name, key, task):
-    """A run of `BUDGET` verdicts by one of `SCORES`, which share a compilation."""
-    return jax.device_get(_run_by_number(jnp.array([*SCORES].index(name)), key, task))
 
 
 @functools.partial(jax.jit, static_argnames=("n", "frozen"))

@@ -132,10 +132,10 @@ def as_rows(panel: Panel, design: Design) -> tuple[Panel, Design]:
     return Panel.build([rows for rows, _ in each], **terms), each[0][1]
 
 
-def made(*shown, discrimination: Any = 1.0, sharing=None):
+def made(*shown, discrimination: Any = 1.0):
     """A panel whose judges were shown these pairs; every verdict a tie."""
     each = [Comparisons.build(np.asarray(v, float), np.asarray(v) / 2) for v in shown]
-    return Panel.build(each, discrimination=discrimination, sharing=sharing)
+    return Panel.build(each, discrimination=discrimination)
 
 
 def pairs_of(n, *pairs):

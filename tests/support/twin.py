@@ -14,7 +14,8 @@ from scipy.special import entr, expit
 from scipy.stats import norm
 from support.problems import minimum
 
-from jbt.acquisition import init
+from jbt import acquisition
+from jbt.kernel import membership
 
 
 def states_of(keys, tasks, loop, budget):
@@ -22,7 +23,7 @@ def states_of(keys, tasks, loop, budget):
     what breaks its ties."""
 
     def state(key, task):
-        at, times = init(key, task, loop), jnp.arange(budget)
+        at, times = acquisition.init(key, task, loop), jnp.arange(budget)
         for_ties = jax.vmap(lambda t: jax.random.split(jax.random.fold_in(key, t), 3)[2])(times)
         salts = jax.vmap(lambda k: jax.random.bits(k, (), jnp.uint32))(for_ties)
         return at.shuffle, at.signs, at.priority, salts
@@ -127,12 +128,32 @@ RANKS = ("lucb", "round_robin")
 """Rules whose scores only rank pairs."""
 
 
-def run(rule, fresh, estimate, task, loop, budget, table, state, *, lam=1.0, lam_b=0.1):
+NORMALS = {"conditional": membership.sobol_normals, "counted": membership.antithetic_normals}
+
+
+def check(keys, tasks, loop, budget):
+    """That runs by a named rule ask what the twin asks; returns their queries."""
+    states, host = states_of(keys, tasks, loop, budget), jax.device_get(tasks)
+    normals = NORMALS[loop.membership](loop.n_samples, len(states[0].shuffle), "float64")
+    table = np.concatenate(list(np.asarray(normals)), 1).T
+    runs = jax.jit(jax.vmap(lambda key, task: acquisition.run(key, task, loop, budget).queries))
+    found = jax.device_get(runs(keys, tasks))
+    for i, state in enumerate(states):
+        expected = run(jax.tree.map(lambda v, i=i: v[i], host), loop, budget, table, state)
+        expected += [(-1, -1, 0.0, -1)] * (budget - len(expected))
+        # One judge has no number.
+        for field, its in zip(jax.tree.leaves(found), np.transpose(expected), strict=False):
+            np.testing.assert_array_equal(field[i], its, f"{loop.rule} {i}")
+    return found
+
+
+def run(task, loop, budget, table, state, *, lam=1.0, lam_b=0.1):
     """Queries [(first, second, share won by the first, judge)] of one pool, frozen protocol.
 
     `task` is a `Task` of one judge, who is number 0 then, or of several; `table` [draws, P] of
     normals; `state` from `states_of`.
     """
+    rule, fresh = loop.rule.removesuffix("_fresh"), loop.rule.endswith("_fresh")
     x, answers = np.asarray(task.design.covariates)[:, 0], np.asarray(task.answers)
     n, k, refit_every = len(x), loop.k, loop.refit_every
     s, sharing, price, purse = np.ones(1), np.eye(1), np.ones(1), np.inf
@@ -159,7 +180,7 @@ def run(rule, fresh, estimate, task, loop, budget, table, state, *, lam=1.0, lam
         full = np.where(free, root, 0)
         covariance = full.T @ full
         d = table @ (full[state.shuffle] * state.signs[:, None])
-        if estimate == "counted":
+        if loop.membership == "counted":
             p = counted(beta[:n], d[:, :n], k)
         else:
             p = conditional(beta[:n], d[:, free], k, h)

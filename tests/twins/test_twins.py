@@ -10,8 +10,7 @@ from jbt import twins
 from jbt.simulation import judges, pools
 from jbt.simulation.judges import PUBLISHED
 from jbt.simulation.simulate import Simulation
-from jbt.twins import Twin, calibration, regions
-from jbt.types import Prior
+from jbt.twins import calibration
 
 
 def test_every_judge_has_its_twins():
@@ -75,12 +74,9 @@ def test_an_argmax_judge_says_what_is_likelier_whatever_its_unit(answered):
 
 
 def test_a_judge_who_draws_has_no_pair_noise(answered):
-    pool, every, verdicts, probability = answered
+    pool, every, _, probability = answered
     own = judges.verdict_probability(pool, every[2].judge)
     assert_allclose(probability[2], own, rtol=1e-5)
-    agree = (verdicts[2] == (probability[2] > 0.5)).mean()
-    expected = np.maximum(probability[2], 1 - probability[2]).mean()
-    assert agree == pytest.approx(expected, abs=4 * 0.5 / 30)
 
 
 def test_an_open_judge_is_uncertain_of_as_many_pairs_as_the_paper_s(answered):
@@ -92,28 +88,16 @@ def test_an_open_judge_is_uncertain_of_as_many_pairs_as_the_paper_s(answered):
 @pytest.mark.heavy
 def test_calibration_finds_a_judge_again():
     """Targets made by a judge of our own, on the very pools: its coefficients are found."""
-    true = Twin(
-        name="made",
-        oracle="draws",
-        others="uniform",
-        discrimination=0.3,
-        bias=1.2,
-        position=-0.7,
-        pair_noise=0.0,
-        c_hat=np.nan,
-        kappa_hat=np.nan,
-        naive_recall=np.nan,
-        bias_aware_recall=np.nan,
-    )
-    experiment = calibration._observed(twins.paper_pool(), 5, Prior())
+    own = {"discrimination": 0.3, "bias": 1.2, "position": -0.7}
+    true = dataclasses.replace(twins.twin("llama", oracle="draws"), **own)
+    experiment = calibration._observed(twins.paper_pool())
     one = Simulation(experiment, twins.conditions([true]), range(64))
     means = {k: float(v.mean()) for k, v in next(one.chunks())[1].items()}
     target = dataclasses.replace(PUBLISHED["llama"], oracle="draws", **means)
     (found,) = twins.calibrate([target], n_pools=64, rounds=6)
     assert found.misses(target) == []
-    assert found.discrimination == pytest.approx(0.3, rel=0.15)
-    assert found.bias == pytest.approx(1.2, abs=0.05)
-    assert found.position == pytest.approx(-0.7, abs=0.05)
+    for name, tolerance in (("discrimination", 0.045), ("bias", 0.05), ("position", 0.05)):
+        assert getattr(found, name) == pytest.approx(own[name], abs=tolerance)
     assert found.bias_aware_recall == pytest.approx(means["bias_aware_recall"], abs=0.03)
 
 
@@ -126,10 +110,6 @@ LLAMA = PUBLISHED["llama"]
 REFUSED = [
     (calibrated(c_hat=np.nan), "llama: c_hat must be finite, got nan"),
     (calibrated(naive_recall=1.5), r"llama: naive_recall must lie in 0\.\.1, got 1\.5"),
-    (
-        lambda: regions.region(dataclasses.replace(LLAMA, oracle="draws")),
-        "answers with the likelier verdict",
-    ),
 ]
 
 

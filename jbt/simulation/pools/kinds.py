@@ -20,7 +20,7 @@ from jbt.simulation.pools.covariates import (
     places,
     with_covariates,
 )
-from jbt.types import Pool, ScalarLike, check_count, check_positive
+from jbt.types import Pool, ScalarLike, check_positive
 
 
 def gaussian(
@@ -71,6 +71,11 @@ def gaussian(
     return with_covariates(key_e, quality, z, rho=rho, **options)
 
 
+N_STATEMENTS = 6
+"""Statements of an item."""
+N_TRUE = N_FALSE = 12
+"""True and false statements of the bank."""
+
 OTHERS = ("uniform", "drawn")
 """Number of false statements of an item that is not fully correct: all numbers equally likely, or
 as if its statements were drawn from the bank."""
@@ -81,9 +86,6 @@ def statement_bank(
     n_items: int,
     k: int | Int[Array, ""] = 5,
     *,
-    n_statements: int = 6,
-    n_true: int = 12,
-    n_false: int = 12,
     others: str = "uniform",
     sd: ScalarLike | None = None,
     rho: ScalarLike | Float[Array, " D"] = 0.0,
@@ -94,20 +96,21 @@ def statement_bank(
     """A pool of answers made of true and false statements, like the paper's (Section 5, "Controlled
     benchmark"; appendix, "Item construction").
 
-    An item is C statements from a bank; its quality is the number of true ones minus that of false
-    ones. Exactly k items, at random places, are fully correct (quality C). The others have f >= 1
-    false statements instead of true ones (quality C - 2 f), so that the top k is unique and ahead
-    by at least 2. The statements themselves are not drawn here; see `statements`.
+    An item is 6 statements from a bank of 12 true and 12 false ones; its quality is the number of
+    true ones minus that of false ones. Exactly k items, at random places, are fully correct
+    (quality 6). The others have f >= 1 false statements instead of true ones (quality 6 - 2 f), so
+    that the top k is unique and ahead by at least 2. The statements themselves are not drawn here;
+    see `statements`.
 
     The paper does not say how many false statements the other items have. With `others` "uniform",
-    all numbers from 1 to min(C, F) are equally likely. With "drawn", C of the T + F statements are
-    drawn without replacement, and drawn again if all are true.
+    all numbers from 1 to 6 are equally likely. With "drawn", 6 of the 24 statements are drawn
+    without replacement, and drawn again if all are true.
 
     The elaboration is binary and balanced, 1 for floor(n/2) items, and at rho = 0 independent of
     quality, as in the paper. Another rho, which the paper's pools do not have, correlates the
     latent of the elaboration with the quality standardised within the pool. As quality is not
-    Gaussian, the correlation is then near rho, not equal to it: with the default bank 0.31 at 0.3
-    and 0.66 at 0.6; `realised_correlation` computes it.
+    Gaussian, the correlation is then near rho, not equal to it: 0.31 at 0.3 and 0.66 at 0.6;
+    `realised_correlation` computes it.
 
     The same key gives the same qualities for any sd, rho and max_correlation; a larger k makes more
     items fully correct and leaves the others as they are.
@@ -116,12 +119,10 @@ def statement_bank(
       key: PRNG key, consumed.
       n_items: N, padding included.
       k: fully correct items, 1..N-1; may be traced.
-      n_statements: C, statements of an item.
-      n_true, n_false: T and F, true and false statements of the bank.
       others: "uniform" or "drawn", see above.
       sd: standard deviation of quality over pools, logits, to which the numbers of statements are
-        scaled; default None: quality is the unscaled number, with standard deviation 4.07 for the
-        default bank and 5 of 30 items.
+        scaled; default None: quality is the unscaled number, with standard deviation 4.07 for 5 of
+        30 items.
       rho: correlation of quality and each covariate, a number (D = 1) or [D], nearly; within
         +-0.95, binary within +-0.798.
       covariate: "binary", or "continuous" for the latent itself.
@@ -130,20 +131,22 @@ def statement_bank(
       item_mask: [N], False for padding; default no padding.
 
     Raises:
-      ValueError: a bank that cannot make k different fully correct items and n_items - k different
-        others; counts below 1, k or rho out of reach, sd not above 0, an unknown `others`,
+      ValueError: fewer than two items, k or rho out of reach, sd not above 0, an unknown `others`,
         max_correlation outside (0, 1]. Traced values are not checked.
     """
-    _check_bank(n_items, k, n_statements, n_true, n_false)
+    if n_items < 2:
+        raise ValueError(f"n_items must be at least 2, got {n_items}")
+    if not isinstance(k, Tracer) and not 1 <= int(k) < n_items:
+        raise ValueError(f"k must lie in 1..{n_items - 1}, got {k}")
     check_rho(rho, covariate)
     check_max_correlation(max_correlation)
     if sd is not None:
         check_positive("sd", sd)
-    false = np.arange(1, min(n_statements, n_false) + 1)
+    false = np.arange(1, N_STATEMENTS + 1)
     if others == "uniform":
         chances = np.ones(len(false))
     elif others == "drawn":
-        ways = [math.comb(n_false, f) * math.comb(n_true, n_statements - f) for f in false.tolist()]
+        ways = [math.comb(N_FALSE, f) * math.comb(N_TRUE, N_STATEMENTS - f) for f in false.tolist()]
         chances = np.array(ways, float)
     else:
         raise ValueError(f"unknown others {others!r}: one of {', '.join(OTHERS)}")
@@ -154,7 +157,7 @@ def statement_bank(
     correct = places(jax.random.uniform(key_k, (n_items, 1), dtype), mask)[:, 0] < k
     u = jax.random.uniform(key_f, (n_items, 1), dtype)
     n_wrong = 1 + (u >= jnp.asarray(np.cumsum(chances)[:-1], dtype)).sum(1)
-    quality = (n_statements - 2 * jnp.where(correct, 0, n_wrong)).astype(dtype)
+    quality = (N_STATEMENTS - 2 * jnp.where(correct, 0, n_wrong)).astype(dtype)
     if sd is not None:
         mean, square = chances @ (2 * false), chances @ (2 * false) ** 2  # behind a correct one
         share = 1 - k / mask.sum()
@@ -166,67 +169,30 @@ def statement_bank(
     return with_covariates(key_e, quality, score, rho=rho, **options)
 
 
-def statements(
-    key: Key[Array, ""],
-    pool: Pool,
-    *,
-    n_statements: int = 6,
-    n_true: int = 12,
-    n_false: int = 12,
-) -> Bool[Array, "N S"]:
+def statements(key: Key[Array, ""], pool: Pool) -> Bool[Array, "N S"]:
     """Which of the bank's statements, the true ones first, each item of a `statement_bank` holds:
     any of the right number of true and of false ones, all sets equally likely.
 
     Args:
       key: PRNG key, consumed.
-      pool: of `statement_bank` with these counts and without `sd`: quality is a number of
-        statements.
+      pool: of `statement_bank` without `sd`: quality is a number of statements.
 
     Raises:
       ValueError: qualities that are no such numbers. Traced values are not checked.
     """
-    false = (n_statements - pool.design.of_items(pool.quality)) / 2
+    false = (N_STATEMENTS - pool.design.of_items(pool.quality)) / 2
     if not isinstance(false, Tracer):
-        most = min(n_statements, n_false)
-        if not bool(((false >= 0) & (false <= most) & (false == jnp.round(false))).all()):
+        whole = (false >= 0) & (false <= N_STATEMENTS) & (false == jnp.round(false))
+        if not bool(whole.all()):
             raise ValueError("statements needs a pool of statement_bank, without sd")
     keys = jax.random.split(key)
-    parts = zip(keys, (n_statements - false, false), (n_true, n_false), strict=True)
+    parts = zip(keys, (N_STATEMENTS - false, false), (N_TRUE, N_FALSE), strict=True)
 
     def any_of(key: Key[Array, ""], held: Array, size: int) -> Array:
         order = jnp.argsort(jax.random.uniform(key, (len(held), size)), axis=1)
         return order < held[:, None]
 
     return jnp.concatenate([any_of(*part) for part in parts], axis=1)
-
-
-def _check_bank(n_items: int, k: Any, n_statements: int, n_true: int, n_false: int) -> None:
-    if n_items < 2:
-        raise ValueError(f"n_items must be at least 2, got {n_items}")
-    counts = {"n_statements": n_statements, "n_true": n_true, "n_false": n_false}
-    for name, count in counts.items():
-        check_count(name, count)
-    if n_statements > n_true:
-        raise ValueError(
-            f"a fully correct item takes {n_statements} true statements, but the bank has "
-            f"{n_true}: n_statements must be at most {n_true}"
-        )
-    if isinstance(k, Tracer):
-        return
-    if not 1 <= int(k) < n_items:
-        raise ValueError(f"k must lie in 1..{n_items - 1}, got {k}")
-    most_correct = math.comb(n_true, n_statements)
-    if k > most_correct:
-        raise ValueError(
-            f"{n_true} true statements, {n_statements} at a time, make {most_correct} different "
-            f"items: k must be at most {most_correct}, got {k}"
-        )
-    most_others = math.comb(n_true + n_false, n_statements) - most_correct
-    if n_items - k > most_others:
-        raise ValueError(
-            f"the bank makes {most_others} different items with a false statement: n_items must be "
-            f"at most k + {most_others}, got {n_items}"
-        )
 
 
 def _number(*given: Any) -> Any:

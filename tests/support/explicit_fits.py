@@ -10,10 +10,10 @@ import pandas as pd
 SHARE = {"first": 1.0, "second": 0.0, "tie": 0.5}
 
 
-def designs(paths: list[Path], owner: str, *, merged: bool = False) -> Iterator[SimpleNamespace]:
-    """Yield for each pool (or all merged) and judge: z, a row for each row of the verdicts with the
-    columns qualities, log(words) standardised, and position where some pair was shown in both
-    orders; wins and count of each row; quality, the column of each item's.
+def designs(paths: list[Path], owner: str) -> Iterator[SimpleNamespace]:
+    """Yield for each pool and judge: z, a row for each row of the verdicts with the columns
+    qualities, log(words) standardised (`at_c`), and position where some pair was shown in both
+    orders; wins and count of each row.
 
     Args:
       paths: verdicts and items.
@@ -24,15 +24,12 @@ def designs(paths: list[Path], owner: str, *, merged: bool = False) -> Iterator[
     items = items.assign(x=(words - words.mean()) / words.std(ddof=0), key=items[owner])
     rows = items.set_index(["pool", "item"])
     verdicts = verdicts[verdicts["winner"].isin(SHARE)]
-    verdicts = verdicts.assign(
-        **{name: verdicts.get(name, 1) for name in ("judge", "count")},
-        group="all" if merged else verdicts["pool"],
-    )
-    for (pool, judge), of in verdicts.groupby(["group", "judge"], sort=False):
+    verdicts = verdicts.assign(**{name: verdicts.get(name, 1) for name in ("judge", "count")})
+    for (pool, _), of in verdicts.groupby(["pool", "judge"], sort=False):
         first, second = (
             rows.loc[pd.MultiIndex.from_frame(of[["pool", side]])] for side in ("first", "second")
         )
-        mine = items if merged else items[items["pool"] == pool]
+        mine = items[items["pool"] == pool]
         names = list(dict.fromkeys(mine["key"]))
         pairs = set(zip(first["key"], second["key"], strict=True))
         position = any((b, a) in pairs for a, b in pairs if a != b)
@@ -42,6 +39,4 @@ def designs(paths: list[Path], owner: str, *, merged: bool = False) -> Iterator[
         z = np.column_stack([z, x, *[np.ones(len(z))] * position])
         count = of["count"].to_numpy(float)
         wins = count * of["winner"].map(SHARE).to_numpy()
-        quality = [names.index(key) for key in mine["key"]]
-        facts = {"pool": pool, "judge": judge, "quality": quality, "at_c": len(names)}
-        yield SimpleNamespace(z=z, wins=wins, count=count, position=position, **facts)
+        yield SimpleNamespace(pool=pool, z=z, wins=wins, count=count, at_c=len(names))

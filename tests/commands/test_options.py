@@ -3,16 +3,13 @@
 import json
 import re
 
-import pandas as pd
 import pytest
 from support.marks import heavy, nightly
 
 from jbt.own.tables.example import example
 
-TABLES = {"doctor": [], "judge": [], "identify": [], "fit": [], "leaderboard": []}
-TABLES |= {"plan prompts": [], "replay": ["--rules", "round_robin", "--seeds", "1"]}
-TABLES |= {"gate": ["--anchors", "anchors.csv"], "fit --joint": []}
-EACH_TIME = ("doctor", "fit", "leaderboard")
+COMMANDS = ["doctor", "fit", "leaderboard"]
+COMMANDS += ["judge", "identify", "plan prompts", "gate --anchors anchors.csv"]
 
 NAMES = [
     "=1+cmd|' /C calc'!A0",
@@ -84,26 +81,17 @@ def check_report(folder):
 
 @pytest.mark.parametrize(
     "command",
-    [*map(heavy, EACH_TIME), *(nightly(name) for name in TABLES if name not in EACH_TIME)],
+    [*map(heavy, COMMANDS[:3]), *map(nightly, COMMANDS[3:])],
 )
 def test_a_name_is_nothing_but_a_name(command, folder, jbt):
     """Nothing is executed, and nothing written elsewhere."""
     before = written(folder)
     tables = ["--verdicts", "verdicts.csv", "--items", "items.csv", "--covariates", COVARIATE]
     outputs = ["--out", "report", "--json", "found.json"]
-    printed = jbt(*command.split(), *tables, *outputs, *TABLES[command])
+    printed = jbt(*command.split(), *tables, *outputs)
     more = ["pairs.csv", "pairs.png"] * (command == "leaderboard")
     reports = REPORTS | {f"report/{name}" for name in more}
     assert new(folder, before) == {"found.json", *reports}
     check_report(folder / "report")
     json.loads((folder / "found.json").read_text(), parse_constant=no_json)
     check_plain(printed)
-
-
-def test_names_are_imported_as_they_are(folder, jbt):
-    before = written(folder)
-    jbt("import verdicts.csv --out in --json found.json")
-    assert new(folder, before) == {"in/verdicts.csv", "in/items.csv", "in/jbt.toml", "found.json"}
-    one, other = (pd.read_csv(path / "verdicts.csv", dtype=str) for path in (folder, folder / "in"))
-    names = ["pool", "judge", "first", "second"]
-    assert other[names].drop_duplicates().equals(one[names].drop_duplicates())

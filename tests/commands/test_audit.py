@@ -14,7 +14,6 @@ from jbt import own
 from jbt.border import plots
 from jbt.border.page import Chapter, page
 from jbt.border.report import Report, Section
-from jbt.own.tables.folder import as_toml, settings_of
 
 
 class Tags(HTMLParser):
@@ -107,21 +106,6 @@ def test_a_folder_stands_for_its_options(folder, jbt):
     assert "> jbt leaderboard ex --transform none\n" in printed
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ("colour = 1\nverdicts = 'v.csv'", "no option 'colour'; allowed: verdicts, items"),
-        ("verdicts = ", "jbt.toml: Invalid value"),
-        ("", "has neither verdicts.csv nor a jbt.toml"),
-    ],
-)
-def test_a_wrong_folder_is_explained(settings, message, folder, refused):
-    (folder / "jbt.toml").write_text(settings)
-    assert message in refused("doctor .")
-
-
-def test_settings_survive_being_written(tmp_path):
-    settings = {"verdicts": 'a "quoted" é\\.csv', "covariates": ["x y", "é"], "standardise": False}
-    (tmp_path / "jbt.toml").write_text(as_toml(settings), encoding="utf-8")
-    folder = str(tmp_path / settings["verdicts"])
-    assert settings_of(tmp_path) == {**settings, "verdicts": folder}
+def test_a_wrong_folder_is_explained(folder, refused):
+    (folder / "jbt.toml").write_text("colour = 1\nverdicts = 'v.csv'")
+    assert "no option 'colour'; allowed: verdicts, items" in refused("doctor .")

@@ -11,7 +11,6 @@ from support.example_tables import ITEMS, VERDICTS
 
 BAD = {
     "missing column": (VERDICTS.replace("winner", "win"), ITEMS, "no column 'winner'"),
-    "unknown item": (VERDICTS.replace("p,b,x,y", "p,b,x,w"), ITEMS, "line 6: item 'w' of pool 'p'"),
     "blank lines": ("\n" + VERDICTS.replace("q,a,u,v,f", "\n,,,,,\nq,a,u,u,f"), ITEMS, "line 10:"),
     "huge covariate": (VERDICTS, ITEMS.replace("50", "1e308"), "line 4: words is '1e308'"),
     "constant covariate": (
@@ -19,7 +18,6 @@ BAD = {
         "pool,item,words\n" + "".join(f"{r.rsplit(',', 2)[0]},7\n" for r in ITEMS.splitlines()[1:]),
         "words is the same for all items",
     ),
-    "one item": (VERDICTS, ITEMS + "s,x,1,1\n", "pool 's' has 1 item"),
 }
 
 
@@ -106,7 +104,6 @@ def test_small_commands(jbt):
 @pytest.mark.parametrize(
     ("typed", "completed"),
     [
-        (["le"], "leaderboard"),
         (["plan", "gate", "--alp"], "--alpha"),
         (["sweep", "crossing_c"], "crossing_choices"),
     ],

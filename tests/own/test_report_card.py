@@ -128,18 +128,15 @@ def test_a_coin_that_ties_is_as_consistent_as_the_card_says():
     )
     (measure,) = own.report_card(own.read(verdicts)).measure("consistency").itertuples()
     assert measure.coin == pytest.approx((1 + 0.3**2) / 2, abs=0.01)
-    error = 0.5 / pairs**0.5
-    assert measure.share == pytest.approx(measure.coin, abs=4 * error)
     assert measure.low < measure.coin < measure.high
 
 
 def test_the_report_names_the_best_judge_first_and_what_is_missing():
     tables = random_tables(2)
     cards = own.report_card(own.read(*tables, covariates=["words"]), ["words"])
-    right, preferred = cards.report("Cards", []).answer
     accuracy = cards.measure("accuracy").set_index("judge").share
-    assert right.startswith(f"Right on labelled pairs: {accuracy.idxmax()} ")
-    assert preferred.startswith("The longer won: ann ")
+    right = f"Right on labelled pairs: {accuracy.idxmax()} "
+    assert cards.report("Cards", []).answer[0].startswith(right)
     few = tables[0][tables[0].pool.isin([f"q{i}" for i in range(9)])]
     cards = own.report_card(own.read(few))
     assert cards.table.low.isna().all()

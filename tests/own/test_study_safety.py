@@ -210,16 +210,6 @@ def test_a_full_disk_leaves_what_was_told(copy, monkeypatch):
     assert own.Study.open(copy).n_told == 4
 
 
-def test_a_read_only_folder(copy, monkeypatch):
-    def refuse(*_, **__):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(ValueError, match="Permission denied"):
-        own.Study.open(copy).tell(5, "first")
-    assert own.Study.open(copy).summary().n_verdicts == 3  # reading needs no lock
-
-
 def test_a_journal_without_checksums_is_read_and_goes_on_with_them(copy):
     before = known(copy)
     records = map(json.loads, lines(copy))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
 from jbt import own
-from jbt.own.tables import decoding, limits
+from jbt.own.tables import limits
 from jbt.own.tables.names import alike, for_spreadsheet, from_spreadsheet, joined
 
 
@@ -47,13 +47,9 @@ def test_names_are_text_as_it_stands(tables):
     assert found.verdicts[columns].to_numpy().tolist() == [[0, 1, 1, 2], [1, 0, 0.5, 4]]
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "parquet"])
+@pytest.mark.parametrize("library", ["pandas", "polars", "parquet"])
 def test_frames_are_read_as_csv_is(library, tables):
-    if library in ("polars", "pyarrow"):
-        module = pytest.importorskip(library)
-        make = module.from_pandas if library == "polars" else module.Table.from_pandas
-    elif library == "parquet":
-        pytest.importorskip("pyarrow")
+    module = pytest.importorskip({"parquet": "pyarrow"}.get(library, library))
     paths, sources = tables(), []
     for path in paths:
         frame = pd.read_csv(path)
@@ -61,7 +57,7 @@ def test_frames_are_read_as_csv_is(library, tables):
             sources.append(path.with_suffix(".parquet"))
             frame.to_parquet(sources[-1])
         else:
-            sources.append(frame if library == "pandas" else make(frame))
+            sources.append(frame if library == "pandas" else module.from_pandas(frame))
     same(*(own.read(*files, covariates=["words"]) for files in (paths, sources)))
 
 
@@ -88,41 +84,6 @@ def test_damaged_parquet_is_named_in_one_line(tables):
             messages.append(str(error))
     assert len(messages) > len(turned) / 2
     assert all(line.startswith(str(path)) and "\n" not in line for line in messages)
-
-
-PLAIN = "pool,first,second\np, NA,007 \n\u2028q,x y,\x85\n"
-
-
-def both_readers(text: str):
-    """What pandas and the csv module make of a text, each cells by line, and what the latter has to
-    say against other lines."""
-    header, separator = decoding.find_header(text)
-    return decoding.quick(text, separator, len(header)), *decoding.careful(
-        text, separator, len(header)
-    )
-
-
-@pytest.mark.parametrize("text", [PLAIN[:-1], PLAIN.replace("\n", "\r\n")])
-def test_the_quick_reader_takes_plain_tables(text):
-    quick, *_ = both_readers(text)
-    assert quick is not None
-    assert quick[1].tolist() == [" NA", "x y"]
-
-
-FRAGMENTS = st.lists(
-    st.sampled_from(
-        ["a", "b ", ",", ",", "\n", '\n"', '",', '"', "\r", "\0", "\ufeff", " ", ";", '""']
-    )
-)
-
-
-@settings(max_examples=500)
-@given(FRAGMENTS)
-def test_both_readers_agree_on_any_text(fragments):
-    quick, careful, wrong = both_readers("a,b\n" + "".join(fragments))
-    if quick is not None:
-        assert not wrong
-        assert_frame_equal(quick, careful, check_index_type=False)
 
 
 def test_a_column_of_winners_or_of_shares(tables):

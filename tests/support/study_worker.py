@@ -1,6 +1,5 @@
 """A worker on a study, in a process of its own, which notes what it asked and what `tell` took: a
-line of JSON each, on the disk before it goes on; and what it is at now, for the one who kills it.
-"""
+line of JSON each, on the disk before it goes on."""
 
 import json
 import os
@@ -18,37 +17,33 @@ def work(folder: str, notes: str, lease: float, patience: float, reopen: bool = 
 
     runtime.start()
     noted = os.open(notes, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    now = os.open(f"{notes}.now", os.O_WRONLY | os.O_CREAT)
     study, idle = own.Study.open(folder), 0.0
 
     def note(**what: object) -> None:
         os.write(noted, (json.dumps(what) + "\n").encode())
         os.fsync(noted)
 
-    def at(letter: bytes) -> own.Study:
-        """Within an ask (a), a tell (t) or a look at the status (s), else between them (-)."""
-        os.pwrite(now, letter, 0)
+    def opened() -> own.Study:
         return own.Study.open(folder) if reopen else study
 
     while idle < patience:
         called = time.time()
-        queries = at(b"a").ask(2, lease=lease)
+        queries = opened().ask(2, lease=lease)
         returned = time.time()
         for query in queries:
             pair = query.first, query.second
             note(asked=query.id, pair=pair, until=called + lease, at=returned)
         for query in queries:
             try:
-                at(b"t").tell(query.id, "first", cost=0.5)
+                opened().tell(query.id, "first", cost=0.5)
                 note(told=query.id)
             except ValueError as error:
                 if "told before" not in str(error):  # its lease had ended
                     raise
         if not queries or queries[0].id % 5 == 0:
-            stopped = at(b"s").summary().stopped
+            stopped = opened().summary().stopped
             if stopped and not queries:
                 return
-        os.pwrite(now, b"-", 0)
         if not queries:
             time.sleep(0.02)
             idle += 0.02

@@ -77,12 +77,9 @@ def test_fit_reports_everything(folder, outcome):
     options = "--covariates words lists --per-pool --verbose --out out --json fit.json"
     text, notes = outcome(f"fit {TABLES} {options}")
     content = json.loads((folder / "fit.json").read_text())
-    statuses = {(r["pool"], r["judge"]): r["status"] for r in content["pools"]}
-    assert statuses[("p", "a")] == "converged"
-    assert statuses[("q", "a")] == "covariate_constant"
-    assert statuses[("r", "a")] == "no_verdicts"
-    for phrase in ("kappa > 0 favours the first shown", "p / a: theta (prior-selected)"):
-        assert phrase in text, phrase
+    statuses = [r["status"] for r in content["pools"] if r["judge"] == "a"]
+    assert statuses == ["converged", "covariate_constant", "no_verdicts"]
+    assert "p / a: theta (prior-selected)" in text
     assert notes.startswith("fitting 7 verdicts ...\n")
     one, _ = content["judges"]
     assert (one["c"][0]["low"], one["c"][0]["profile_range"]) == (None, 0)

@@ -34,20 +34,21 @@ def test_from_items_to_a_spent_budget(folder, asked, jbt, outcome):
     assert outcome("tell run told.csv") == ("2 answers told\n", status)
     # The failed one is asked again; two more are awaited.
     jbt("ask run --n 9 --out again.jsonl")
-    (again,) = map(json.loads, (folder / "again.jsonl").read_text().splitlines())
+    again = json.loads((folder / "again.jsonl").read_text())
     assert (again["first"], again["attempt"]) == (asked["first"][1], 2)
     jbt("ask run --n 9", code=5)
-    rest = [{"id": i, "winner": "tie", "cost": 0.5} for i in asked.id[2:].tolist()]
-    rest += [{"id": again["id"], "p_first": 0.75}]
-    (folder / "rest.jsonl").write_text("".join(json.dumps(line) + "\n" for line in rest))
-    jbt("tell run rest.jsonl", code=4)
+    rest = asked[2:].assign(winner="tie", cost=0.5)
+    rest.to_csv("rest.csv", index=False)
+    jbt("tell run rest.csv")
+    (folder / "last.jsonl").write_text(json.dumps({"id": again["id"], "p_first": 0.75}))
+    jbt("tell run last.jsonl", code=4)
     jbt("ask run", code=4)
-    assert jbt("status run --json status.json", code=4).startswith("top 1: ")
+    jbt("status run --json status.json", code=4)
     record = json.loads((folder / "status.json").read_text())
     assert (record["n_verdicts"], record["n_errors"], record["cost"]) == (4, 1, 3.0)
     # What was told is a table of verdicts for every other command.
     jbt("import run/journal.jsonl --out tables")
-    assert pd.read_csv("tables/verdicts.csv").p_first.isna().tolist().count(True) == 1
+    assert pd.read_csv("tables/verdicts.csv").p_first.isna().sum() == 1
 
 
 @pytest.mark.parametrize(

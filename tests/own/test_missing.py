@@ -11,7 +11,6 @@ from scipy.stats import t as student
 from support.boards import PRIOR, written
 
 from jbt import own
-from jbt.own.fits.judges import Judges
 from jbt.own.tables import missing
 
 
@@ -125,12 +124,6 @@ def test_both_ends_of_a_leaderboard_are_those_of_tables_filled_by_hand():
         ranks = other.models.set_index("model")["rank"]
         assert row.n_changed == (ranks[theta.index] != theta).sum()
     assert "had all been won by the longer: +" in boards.report("", []).text()
-    tables = read(pd.concat([verdicts.assign(judge=judge) for judge in "ab"]), items)
-    joint = own.leaderboard(
-        tables, ["words"], prior=PRIOR, missing="bounds", together=(tables, Judges.of(tables))
-    )
-    for of_judge in joint[:2]:
-        pd.testing.assert_frame_equal(of_judge.missing, board.missing)
 
 
 def test_where_c_is_not_identified_there_are_no_bounds():

@@ -34,13 +34,3 @@ def test_fits_are_tables(batch):
     for name in ("judge", "quantity", "status", "estimate"):
         assert coefficients[name].tolist() == alone[name].tolist()
     assert (whole.quantity == "theta").sum() == len(theta)
-
-
-@pytest.mark.heavy
-def test_a_joint_fit_is_a_table(batch):
-    judges = own.Judges.of(batch.tables, reference="fair")
-    fit = own.fit_panel(batch, judges, k=2)
-    rows = fit.to_frame().set_index(["quantity", "judge"])
-    assert rows.loc[("c_joint", "long"), "estimate"] == fit.shared.of("c")["estimate"].item()
-    assert ("c_joint", "fair") not in rows.index  # known, not estimated
-    assert len(rows.loc[("theta", "joint")]) == 8

@@ -11,7 +11,6 @@ import pytest
 from support.example_tables import ITEMS, VERDICTS
 
 from jbt import own
-from jbt.own.gates.labelling import labelling
 from jbt.types import Prior
 
 ANCHORS = "pool,better,worse\np,y,x\np,z,x\n"
@@ -41,7 +40,6 @@ def calls(files):
         "batch": partial(own.Batch.of, read, ["words"]),
         "leaderboard": partial(own.leaderboard, read, ["words"]),
         "fit": partial(own.fit, batch),
-        "labelling": partial(labelling, read, batch),
         "replay": partial(own.replay, read, batch),
         "prior": Prior,
     }
@@ -54,7 +52,7 @@ WRONG = [
     ("batch leaderboard", "standardise", [None], "True, False"),
     ("replay", "model", ["aware"], "one of naive, bias_aware"),
     # 1.5 was taken for 1 in one place and for 2 in another.
-    ("labelling replay", "k", [1.5, "1", np.float64(1)], "an integer"),
+    ("replay", "k", [1.5, "1", np.float64(1)], "an integer"),
     ("fit", "k", [1.5, "1", np.float64(1)], "must lie in 1.."),
     ("prior", "lam", ["1", None, True, 1j], "a number above 0"),
 ]

@@ -31,10 +31,7 @@ def test_the_number_is_the_smallest_with_the_power_wanted():
     more = int(planning.more_prompts(*numbers, wanted=0.8))
     assert planning.power(more, *numbers, 0.975) >= 0.8
     assert planning.power(more - 1, *numbers, 0.975) < 0.8
-    # All numbers up to the limit are looked at, and none may be enough, or none needed.
-    more = [planning.more_prompts(1.0, 1.0, v, 8.0, 12) for v in np.geomspace(5, 40, 40)]
-    assert 1024 < max(m for m in more if np.isfinite(m)) <= 100 * 12
-    assert np.isinf(more[-1])
+    # None may be enough, or none needed.
     for d, truth, expected in ((0.4, -0.1, np.inf), (0.001, 0.001, np.inf), (2.0, 2.0, 0)):
         assert planning.more_prompts(truth, d, 0.08, 30.0, 30) == expected
 

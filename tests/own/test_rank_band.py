@@ -76,11 +76,19 @@ def test_a_leaderboard_whose_c_is_open_has_ranks_over_rho():
     assert "corr(theta, words) from -0.3 to +0.6 over the models (--rho)" in text
 
 
+def apart():
+    """A and B are never compared with C and D."""
+    verdicts, items = written(words=lambda rng, shape: np.array([2.0, 4.0, 5.0, 3.0]))
+    of_both = verdicts[["first", "second"]].isin(["A", "B"]).sum(axis=1) == 1
+    return own.read(verdicts[~of_both], items, covariates=["words"])
+
+
 @pytest.mark.parametrize(
     "tables",
     [
         lambda: own.read(*written(), covariates=["words"]),  # measured
         lambda: owned((2.0, 4.0), theta={"A": 0.4, "B": -0.4}),  # two models
+        apart,
     ],
 )
 def test_nothing_is_said_where_c_is_measured_or_rho_says_nothing(tables):

@@ -68,7 +68,7 @@ def test_three_writers_killed_at_random_moments(tmp_path, processes, kills, n_it
 
     def start(i):
         notes[i].touch()
-        arguments = str(folder), str(notes[i]), LEASE, 60.0, i > 0
+        arguments = str(folder), str(notes[i]), LEASE, i > 0
         worker = processes.Process(target=work, args=arguments)
         worker.start()
         return worker
@@ -92,20 +92,3 @@ def test_three_writers_killed_at_random_moments(tmp_path, processes, kills, n_it
     assert check(folder, notes)
     records = whole_lines(folder / "journal.jsonl")
     assert own.Study.open(folder).n_told == sum(r["event"] == "tell" for r in records)
-
-
-def test_four_workers_share_a_study_to_its_end(tmp_path, processes):
-    folder, n = begin(tmp_path / "study", 9), 9
-    notes = [tmp_path / f"notes{i}" for i in range(4)]
-    arguments = [(str(folder), str(note), 60.0, 60.0) for note in notes]
-    workers = [processes.Process(target=work, args=each) for each in arguments]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
-    told = check(folder, notes)
-    assert len(told) == len({*told}) == n * (n - 1)
-    study = own.Study.open(folder)
-    assert study.stopped == "nothing left to ask"
-    assert study.cost == pytest.approx(0.5 * n * (n - 1))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
 from jbt import own
-from jbt.own.tables import limits
+from jbt.own.tables import decoding, limits
 from jbt.own.tables.names import alike, for_spreadsheet, from_spreadsheet, joined
 
 
@@ -79,6 +79,25 @@ def test_damaged_parquet_is_named_in_one_line(tables):
             messages.append(str(error))
     assert len(messages) > 10
     assert all(line.startswith(str(path)) and "\n" not in line for line in messages)
+
+
+FRAGMENTS = st.lists(
+    st.sampled_from(
+        ["a", "b ", ",", ",", "\n", '\n"', '",', '"', "\r", "\0", "\ufeff", " ", ";", '""']
+    )
+)
+
+
+@settings(max_examples=500)
+@given(FRAGMENTS)
+def test_both_readers_agree_on_any_text(fragments):
+    text = "a,b\n" + "".join(fragments)
+    header, separator = decoding.find_header(text)
+    table = text, separator, len(header)
+    quick, (careful, wrong) = decoding.quick(*table), decoding.careful(*table)
+    if quick is not None:
+        assert not wrong
+        assert_frame_equal(quick, careful, check_index_type=False)
 
 
 def test_a_column_of_winners_or_of_shares(tables):

@@ -69,10 +69,6 @@ def test_half_width_beside_a_reference_is_that_of_the_explicit_design(x64):
 
 
 def test_what_is_enough():
-    half_width = {"half_width": np.array([np.inf, 0.3, 0.2])}
-    for wanted, place in ((0.3, 1), (0.1, None)):
-        plan = planning.PairingPlan(n_twice=(1, 3, 9), half_width=wanted)
-        assert plan.enough(half_width) == place
     low = np.array([0.4, 0.81, 0.78, 0.85])
     assert [lasting(low >= power) for power in (0.8, 0.9)] == [3, None]
     columns = {

@@ -6,9 +6,8 @@ import os
 import time
 
 
-def work(folder: str, notes: str, lease: float, patience: float, reopen: bool = False) -> None:
-    """Ask, tell, and look at the status, until nothing is left, or for so many seconds without a
-    query.
+def work(folder: str, notes: str, lease: float, reopen: bool) -> None:
+    """Ask, tell, and look at the status, until it is killed.
 
     Args:
       reopen: whether the study is opened again every time, as the commands do.
@@ -17,7 +16,7 @@ def work(folder: str, notes: str, lease: float, patience: float, reopen: bool = 
 
     runtime.start()
     noted = os.open(notes, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    study, idle = own.Study.open(folder), 0.0
+    study = own.Study.open(folder)
 
     def note(**what: object) -> None:
         os.write(noted, (json.dumps(what) + "\n").encode())
@@ -26,7 +25,7 @@ def work(folder: str, notes: str, lease: float, patience: float, reopen: bool = 
     def opened() -> own.Study:
         return own.Study.open(folder) if reopen else study
 
-    while idle < patience:
+    while True:
         called = time.time()
         queries = opened().ask(2, lease=lease)
         returned = time.time()
@@ -40,10 +39,5 @@ def work(folder: str, notes: str, lease: float, patience: float, reopen: bool = 
             except ValueError as error:
                 if "told before" not in str(error):  # its lease had ended
                     raise
-        if not queries or queries[0].id % 5 == 0:
-            stopped = opened().summary().stopped
-            if stopped and not queries:
-                return
-        if not queries:
-            time.sleep(0.02)
-            idle += 0.02
+        if queries and queries[0].id % 5 == 0:
+            opened().summary()

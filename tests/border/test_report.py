@@ -48,3 +48,22 @@ def test_names_are_no_tex_and_lacking_glyphs_are_one_line(tmp_path, capsys):
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
     assert not any(label.get_parse_math() for label in ax.get_yticklabels())
     assert "the font lacks 2 characters of the names;" in capsys.readouterr().err
+
+
+NAMES = [
+    "$(touch done) `touch done`",
+    "<script>alert(1)</script>\\|[a](b)",
+    "\x1b[2J\x1b]0;title\x07\x9b31mred",
+    "a\u2028b\x85c\x0bd\u202ee",
+]
+"""Names that mean something to a shell, Markdown, HTML or a terminal."""
+
+
+def test_in_markdown_no_name_is_more_than_text():
+    table = pd.DataFrame({"$w_{$|<b>=\x1b[1m": NAMES, "theta": 1.0})
+    text = Report(NAMES[1], NAMES, [Section(NAMES[1], NAMES, table)], NAMES).markdown("figure.png")
+    assert not re.search(r"[^\n -~\u00a1-\U0010ffff]|[\u2028\u202e]", text)
+    bare = re.sub(r"\\[\\`*_<>|\[\]#]", "", text).replace("](figure.png)", "")
+    assert not re.search(r"[`<]|\]\(", bare)
+    (block,) = re.findall(r"(?:^\|.*\n)+", bare, re.MULTILINE)
+    assert len({line.count("|") for line in block.splitlines()}) == 1

@@ -131,13 +131,8 @@ def test_a_coin_that_ties_is_as_consistent_as_the_card_says():
     assert measure.low < measure.coin < measure.high
 
 
-def test_the_report_names_the_best_judge_first_and_what_is_missing():
-    tables = random_tables(2)
-    cards = own.report_card(own.read(*tables, covariates=["words"]), ["words"])
-    accuracy = cards.measure("accuracy").set_index("judge").share
-    right = f"Right on labelled pairs: {accuracy.idxmax()} "
-    assert cards.report("Cards", []).answer[0].startswith(right)
-    few = tables[0][tables[0].pool.isin([f"q{i}" for i in range(9)])]
-    cards = own.report_card(own.read(few))
+def test_the_report_says_what_is_missing():
+    verdicts, *_ = random_tables(2)
+    cards = own.report_card(own.read(verdicts[verdicts.pool.isin([f"q{i}" for i in range(9)])]))
     assert cards.table.low.isna().all()
     assert "not known without labelled pairs" in cards.report("Cards", []).answer[0]

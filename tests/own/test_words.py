@@ -39,7 +39,6 @@ def calls(files):
         "read": lambda **given: own.read(*files, **{"covariates": ["words"], **given}),
         "batch": partial(own.Batch.of, read, ["words"]),
         "leaderboard": partial(own.leaderboard, read, ["words"]),
-        "fit": partial(own.fit, batch),
         "replay": partial(own.replay, read, batch),
         "prior": Prior,
     }
@@ -53,7 +52,6 @@ WRONG = [
     ("replay", "model", ["aware"], "one of naive, bias_aware"),
     # 1.5 was taken for 1 in one place and for 2 in another.
     ("replay", "k", [1.5, "1", np.float64(1)], "an integer"),
-    ("fit", "k", [1.5, "1", np.float64(1)], "must lie in 1.."),
     ("prior", "lam", ["1", None, True, 1j], "a number above 0"),
 ]
 """Functions, an argument, wrong values of it, and what is allowed."""

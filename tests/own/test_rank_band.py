@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from support.boards import PRIOR, written
 
 from jbt import own
@@ -69,8 +69,6 @@ def test_a_leaderboard_whose_c_is_open_has_ranks_over_rho():
     for at, rho in zip(band.c, (0.6, -0.3), strict=True):
         moved = theta - (at - c.estimate) * z
         assert np.corrcoef(moved, z)[0, 1] == pytest.approx(rho, abs=1e-6)
-        # The verdicts fit as well: what moved is a constant of the likelihood.
-        assert_allclose(moved + at * z, theta + c.estimate * z)
     assert (band.ranks["least"] < band.ranks["largest"]).any()
     text = boards.report("", []).text()
     assert "corr(theta, words) from -0.3 to +0.6 over the models (--rho)" in text

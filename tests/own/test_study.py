@@ -236,9 +236,9 @@ def test_of_contents_within_the_zone_either_is_right(tmp_path):
 
 
 def test_no_more_to_gain(tmp_path):
-    study = told_by(opened(tmp_path, least_gain=0.9), np.zeros(N))
+    study = told_by(opened(tmp_path, least_gain=0.3), np.zeros(N))
     assert study.stopped == "no more to gain"
-    assert study.n_told < N * (N - 1)
+    assert 0 < study.n_told < N * (N - 1)
 
 
 @pytest.mark.heavy

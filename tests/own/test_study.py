@@ -121,6 +121,7 @@ def test_every_pair_once_in_both_orders_or_in_one_drawn_at_random(tmp_path):
     asked = [(q.first, q.second) for q in study.ask(100)]
     assert len(asked) == len({frozenset(pair) for pair in asked}) == 28
     assert 0 < sum(a < b for a, b in asked) < 28
+    assert (study.ask(), study.stopped) == ([], None)
 
 
 def test_what_is_awaited_counts_against_budget_and_purse(tmp_path):

@@ -1,5 +1,5 @@
-"""Every command that the documents print can be given, its options with these values, and those of
-`jbt` run. That what they print is right is shown elsewhere (`test_documents.py`)."""
+"""Every command that the documents print can be given, its options with these values. That what
+they print is right is shown elsewhere (`test_documents.py`)."""
 
 import importlib
 import json
@@ -8,15 +8,7 @@ import shlex
 
 import pytest
 import tyro
-from support.marks import heavy, nightly
-from support.pages import (
-    DOCS,
-    NOTEBOOKS,
-    REMOVED,
-    ROOT,
-    outputs,
-    readers_folder,  # noqa: F401
-)
+from support.pages import DOCS, NOTEBOOKS, REMOVED, ROOT
 
 from jbt import cli
 from jbt.acquisition import RULES, Rule
@@ -101,38 +93,3 @@ def parse(monkeypatch, tmp_path):
 def test_commands_in_the_documents_can_be_given(parse, capsys):
     assert len(EVERY) > 30
     assert {command: capsys.readouterr().err for command in EVERY if parse(command)} == {}
-
-
-def test_commands_are_found_and_wrong_ones_seen(parse, tmp_path):
-    page = tmp_path / "page.md"
-    block = "X=1 .venv/bin/jbt fit \\\n  --k 2 > out  # says it\njbt example DIR\n"
-    page.write_text(f"```sh\n{block}```\n`jbt gate` `python -m sweeps.cost --pool 8`\n")
-    fit, cost = commands(page)
-    assert " ".join(fit.split()) == ".venv/bin/jbt fit --k 2"
-    assert cost == "python -m sweeps.cost --pool 8"
-    assert parse(cost) == 2
-
-
-def commands_to_run():
-    """Those of jbt that no other test runs, a plan with fewer pools."""
-    own = [OURS.fullmatch(command).groups() for command in EVERY]
-    own = {words for module, words in own if module is None and words != "example example"}
-    own -= {words for page in PAGES if page.suffix == ".md" for words, _ in outputs(page)}
-    elsewhere = ("ask", "tell", "status")  # in the order of their page
-    return sorted(
-        re.sub(r"--pools \d+", "", words) + " --pools 50" * words.startswith("plan")
-        for words in own
-        if not words.startswith(elsewhere)
-    )
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        # Every rule is compiled, or every placement.
-        (nightly if words.startswith(("replay", "plan reference")) else heavy)(words)
-        for words in commands_to_run()
-    ],
-)
-def test_a_command_in_the_documents_runs(words, data, readers_folder, capsys):  # noqa: F811
-    assert cli.main(shlex.split(words)) == 0, capsys.readouterr().err

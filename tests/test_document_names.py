@@ -57,13 +57,6 @@ def test_what_is_named_exists():
     assert len(found) > 150
 
 
-def test_names_that_are_gone_are_seen(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("`jbt.model.logits` jbt.kernel.model.logits jbt/model.py jbt/kernel/model.py")
-    there = dict.fromkeys(["jbt.kernel.model.logits", "jbt/kernel/model.py"], True)
-    assert named(page) == there | dict.fromkeys(["jbt.model.logits", "jbt/model.py"], False)
-
-
 def test_the_guide_lists_every_experiment():
     guide = (ROOT / "docs" / "guide.md").read_text()
     section = guide.partition("## The experiments")[2].partition("\n#")[0]

@@ -7,14 +7,13 @@ import numpy as np
 
 ROOT = Path(__file__).parent.parent
 EXPLORER = runpy.run_path(str(ROOT / "docs" / "explorer.py"), run_name="explorer")
-CONTROLS = {"bias": (0.0, 1.0, 2.0), "sd": (0.6, 1.2), "k": (1, 5, 10), "interaction": (0.0, 1.0)}
+CONTROLS = {"bias": (0.0, 1.0, 2.0), "sd": (0.6, 1.2), "k": (1, 5, 10)}
 
 
 def test_places_of_the_sliders_lead_to_their_row():
     sizes = [len(values) for values in CONTROLS.values()]
     rows = [np.dot(at, EXPLORER["strides"](CONTROLS)) for at in np.ndindex(*sizes)]
     assert rows == list(range(np.prod(sizes)))
-    assert len(EXPLORER["limits"](CONTROLS)) == np.prod(sizes)
 
 
 def test_the_kept_grid_is_that_of_the_controls():

@@ -43,18 +43,12 @@ def run(home: Path, *, problems: int = 0, **environment: str) -> dict[str, float
     return json.loads(done.stdout)
 
 
-def programs(home: Path) -> list[Path]:
-    return sorted(home.rglob("*-cache"))
-
-
 @pytest.mark.heavy
 def test_programs_are_found_again_unless_switched_off(tmp_path):
     first = run(tmp_path)
-    assert first["hits"] == 0 < first["misses"] == len(programs(tmp_path))
+    assert first["hits"] == 0 < first["misses"] == len([*tmp_path.rglob("*-cache")])
     assert run(tmp_path) == {**first, "hits": first["misses"], "misses": 0}
     assert run(tmp_path, JBT_CACHE="off")["hits"] == 0
-    assert run(tmp_path, JBT_CACHE=str(tmp_path / "elsewhere"))["hits"] == 0
-    assert programs(tmp_path / "elsewhere")
     (tmp_path / "file").write_text("not a folder")
     unkept = run(tmp_path, JBT_CACHE=str(tmp_path / "file"), problems=1)
     assert unkept["total"] == first["total"]
@@ -82,14 +76,9 @@ def test_unused_folders_go_only_if_jbt_made_them(tmp_path, keep, monkeypatch):
         return folder
 
     old = copy("jaxlib-0.4.30+cuda12.cudnn91-0123456789ab")
-    others = [copy("jaxlib-fork"), copy("jaxlib-0.2-0123456789ab", without=".*")]
+    other = copy("jaxlib-0.2-0123456789ab", without=".*")
     keep(root)
-    assert not old.exists()
-    assert all(folder.exists() for folder in (*others, made))
-
-
-def a_mode(mode):
-    return lambda folder: folder.chmod(mode)
+    assert (old.exists(), other.exists(), made.exists()) == (False, True, True)
 
 
 def a_link(folder):
@@ -104,38 +93,24 @@ def unmarked(folder):
 
 
 @pytest.mark.parametrize(
-    ("of_root", "change", "problem"),
+    ("change", "problem"),
     [
-        (False, a_mode(0o720), "can be written by others (mode 0720)"),
-        (False, a_mode(0o1777), "can be written by others (mode 1777)"),
-        (False, a_link, "is a link"),
-        (False, unmarked, "has files, but not the mark"),
-        (True, a_mode(0o775), "can be written by others (mode 0775)"),
-        (True, a_mode(0o1777), None),
-        (True, a_link, None),
+        (lambda folder: folder.chmod(0o720), "can be written by others (mode 0720)"),
+        (a_link, "is a link"),
+        (unmarked, "has files, but not the mark"),
     ],
 )
-def test_only_a_folder_that_nobody_else_can_change_is_used(
-    tmp_path, keep, capsys, of_root, change, problem
-):
-    root = tmp_path / "root"
-    programs = keep(root)
-    folder = root if of_root else programs
+def test_only_a_folder_that_nobody_else_can_change_is_used(tmp_path, keep, capsys, change, problem):
+    folder = keep(tmp_path)
     change(folder)
-    again = keep(root)
-    said = capsys.readouterr().err
-    assert (again is None) == (problem is not None) == bool(said)
-    assert problem is None or f"{folder} {problem}" in said
+    assert keep(tmp_path) is None
+    assert f"{folder} {problem}" in capsys.readouterr().err
 
 
 def test_another_users_folder_is_not_used(tmp_path, keep, capsys, monkeypatch):
     monkeypatch.delenv("JBT_CACHE")
     monkeypatch.setattr(program_cache, "user_folder", lambda: tmp_path / "jbt" / "programs")
     assert keep() is not None
-    (tmp_path / "jbt").chmod(0o777)
-    assert keep() is None
-    assert f"{tmp_path / 'jbt'} can be written" in capsys.readouterr().err
-    (tmp_path / "jbt").chmod(0o700)
     user = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: user + 1)
     assert keep() is None
@@ -144,19 +119,14 @@ def test_another_users_folder_is_not_used(tmp_path, keep, capsys, monkeypatch):
 
 def test_an_entry_is_read_only_as_it_was_written_and_under_its_name(tmp_path):
     kept = program_cache.Programs(tmp_path)
-    assert kept.get("key") is None
     kept.put("key", b"a program")
     file = tmp_path / "key-cache"
     entry = file.read_bytes()
     (tmp_path / "other-cache").write_bytes(entry)
     assert kept.get("key") == b"a program"
     assert kept.get("other") is None
-    flipped = [
-        entry[:place] + bytes([entry[place] ^ 1]) + entry[place + 1 :]
-        for place in range(len(entry))
-    ]
-    for wrong in (*flipped, entry[:32], entry[:-1], entry + b"\0"):
-        file.write_bytes(wrong)
+    for place in range(len(entry)):
+        file.write_bytes(entry[:place] + bytes([entry[place] ^ 1]) + entry[place + 1 :])
         assert kept.get("key") is None
     kept.put("key", b"a program")  # in place of the damaged one
     assert kept.get("key") == b"a program"
@@ -175,13 +145,3 @@ def test_the_least_recently_used_programs_go(tmp_path, keep, monkeypatch):
     keep(tmp_path)
     names = {file.name for file in folder.iterdir() if file.name[0] != "."}
     assert names == {"new-cache", "middle-cache", "notes.txt"}
-
-
-def test_what_is_made_is_closed_to_others_whatever_the_umask(tmp_path, keep):
-    before = os.umask(0)
-    try:
-        programs = keep(tmp_path / "a" / "b")
-    finally:
-        os.umask(before)
-    for folder in (programs, programs.parent, programs.parent.parent):
-        assert folder.stat().st_mode & 0o777 == 0o700

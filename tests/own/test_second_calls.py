@@ -12,12 +12,10 @@ from support.boards import written
 from jbt import own
 from jbt.own.shared_coefficients.arrays import in_chunks
 
-THETA = {"a": 0.8, "b": 0.4, "c": 0.1, "d": -0.2, "e": -0.4, "f": -0.7}
-
 
 def tables_of(n_pools, models):
-    verdicts, items = written(n_pools, theta={m: THETA[m] for m in models}, seed=n_pools)
-    return own.read(verdicts, items, covariates=["words"])
+    theta = dict(zip(models, np.linspace(0.8, -0.7, len(models)), strict=True))
+    return own.read(*written(n_pools, theta=theta, seed=n_pools), covariates=["words"])
 
 
 CALLS = {

@@ -15,9 +15,8 @@ from numpy.testing import assert_allclose
 
 from jbt import own, runtime
 from jbt.acquisition import Task, anytime, run
-from jbt.acquisition.picks import Queries, pick_keys
+from jbt.acquisition.picks import Queries
 from jbt.kernel.fit import fit_map
-from jbt.simulation import judges
 from jbt.types import Comparisons, Panel, Pool, Prior, Status
 
 N, K, R, BUDGET, PURSE = 8, 2, 4, 24, 8.0
@@ -44,33 +43,20 @@ def places(query):
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(
-    ("rule", "repeats", "prices"),
-    [
-        ("entropy_reduction_fresh", "never", {}),
-        ("entropy_reduction_fresh", "fresh", {}),
-        ("escalation", "never", PRICES),
-    ],
+    ("rule", "prices"), [("entropy_reduction_fresh", {}), ("escalation", PRICES)]
 )
-def test_a_study_is_the_simulators_run(tmp_path, rule, repeats, prices):
-    """Of a frozen or a stochastic judge, of one or of two with prices: the same pairs, the same
-    fit, the same cost."""
+def test_a_study_is_the_simulators_run(tmp_path, rule, prices):
+    """Of one judge or of two with prices: the same pairs, the same fit, the same cost."""
     limit = {"judges": prices, "purse": PURSE} if prices else {"budget": BUDGET}
-    study = opened(tmp_path, rule=rule, repeats=repeats, **limit)
+    study = opened(tmp_path, rule=rule, **limit)
     shape = (N, N, 2) if prices else (N, N)
-    chances = default_rng(2).uniform(0.1, 0.9, shape)
-    table = chances if repeats == "fresh" else (chances < 0.6).astype(float)
+    table = (default_rng(2).random(shape) < 0.6).astype(float)
     engine, queries = study.engine, []
-
-    @jax.jit
-    def drawn(time, *at):
-        return judges.fresh_verdict(pick_keys(engine.keys[0], time)[1], jnp.asarray(table), *at)
-
     with runtime.precision("float64"):
         while batch := study.ask():
             (query,) = batch
             at = (*places(query), *[[*prices].index(query.judge) for _ in shape[2:]])
-            share = float(drawn(len(queries), *at)) if repeats == "fresh" else table[at]
-            study.tell(query.id, p_first=share)
+            study.tell(query.id, p_first=table[at])
             queries.append(query)
         task = engine.tasks[0]
         pool = Pool(jnp.arange(task.design.n_contents, dtype=float), task.design)
@@ -116,7 +102,6 @@ def test_anchors_and_a_reference_enter_as_in_a_panel(tmp_path):
     look = study.look()
     assert_allclose(look.parameters.theta, expected.theta, atol=1e-6)
     assert_allclose(look.parameters.c, expected.c, atol=1e-6)
-    assert np.asarray(look.parameters.c)[0, 1:].tolist() == [0, 0]
     assert look.status == Status.CONVERGED
 
 
@@ -134,7 +119,7 @@ def test_every_pair_once_in_both_orders_or_in_one_drawn_at_random(tmp_path):
     assert study.stopped == "nothing left to ask"
     study = opened(tmp_path / "random", orders="random")
     asked = [(q.first, q.second) for q in study.ask(100)]
-    assert len(asked) == len({frozenset(pair) for pair in asked}) == study.waiting == 28
+    assert len(asked) == len({frozenset(pair) for pair in asked}) == 28
     assert 0 < sum(a < b for a, b in asked) < 28
     assert (study.ask(), study.stopped) == ([], None)
 
@@ -142,16 +127,15 @@ def test_every_pair_once_in_both_orders_or_in_one_drawn_at_random(tmp_path):
 def test_what_is_awaited_counts_against_budget_and_purse(tmp_path):
     budget = opened(tmp_path / "budget", budget=3)
     asked = budget.ask(10)
-    assert len({(q.first, q.second) for q in asked}) == 3
-    assert (budget.ask(10), budget.stopped, budget.waiting) == ([], None, 3)
+    assert (len(asked), budget.ask(10), budget.stopped) == (3, [], None)
     budget.tell_all([{"id": query.id, "winner": "first"} for query in asked])
-    assert (budget.ask(10), budget.stopped, budget.waiting) == ([], "budget spent", 0)
+    assert (budget.ask(10), budget.stopped) == ([], "budget spent")
     purse = opened(tmp_path / "purse", judges={"one": 0.5}, purse=1.6)
     (first, *rest) = purse.ask(10)
     assert len(rest) == 2
     purse.tell(first.id, error="free of charge")
     assert len(purse.ask(10)) == 1
-    for query in purse.ask(10, lease=1e-3) or rest:
+    for query in rest:
         purse.tell(query.id, "tie", cost=0.1)
     assert len(purse.ask(10)) == 1  # cheaper than its price: 0.2 + 0.5 + 0.5 + ... <= 1.6
 
@@ -207,10 +191,9 @@ def test_a_callback_judge_and_its_exceptions(tmp_path):
         return {"winner": query.texts[0], "tokens": 7} if query.first < query.second else 0.25
 
     study.run(judge, at_once=4)
-    assert (study.n_told, study.n_errors) == (54, 2)
     table = study.verdicts()
-    assert set(table.error.dropna()) == {"TimeoutError: no answer"}
-    assert set(table.tokens.dropna()) == {7}
+    assert table.error.value_counts().to_dict() == {"TimeoutError: no answer": 2}
+    assert table.tokens.value_counts().to_dict() == {7: 27}
     assert table.p_first.value_counts().to_dict() == {1.0: 27, 0.25: 27}
 
 
@@ -232,15 +215,11 @@ def test_it_stops_when_sure(tmp_path):
     begun = opened(tmp_path, level=0.9, covariates=[], orders="both")
     study = told_by(begun, np.r_[3.0, 3.0, np.full(N - 2, -3.0)])
     assert study.stopped == "sure"
-    assert study.sure()
     assert not study.sure(1.0)
-    assert study.n_told < N * (N - 1)
     summary = study.summary()
     assert set(summary.ranking.content[:K]) == {"m0", "m1"}
     assert "stopped: sure" in summary.report("t").text()
     assert summary.curve.certainty.iloc[-1] == pytest.approx(study.look().certainty)
-    ranks = summary.ranking[["best", "rank", "worst"]].to_numpy()
-    assert (np.diff(ranks) >= 0).all()
     json.dumps(summary.record(), allow_nan=False)
 
 
@@ -249,22 +228,18 @@ def test_of_contents_within_the_zone_either_is_right(tmp_path):
     """The second and the third are equal: a study that is indifferent stops earlier."""
     told = {}
     for zone in (0.0, 0.5):
-        rest = {"k": 2, "covariates": [], "orders": "both", "indifferent": zone}
-        begun = opened(tmp_path / f"{zone}", level=0.9, repeats="fresh", budget=80, **rest)
+        rest = {"covariates": [], "orders": "both", "repeats": "fresh", "budget": 80}
+        begun = opened(tmp_path / f"{zone}", level=0.9, indifferent=zone, **rest)
         told[zone] = told_by(begun, np.r_[4.0, 2.0, 2.0, np.full(N - 3, -3.0)])
     assert told[0.5].stopped == "sure"
     assert told[0.5].n_told < told[0.0].n_told
-    near = told[0.5].look().near
     assert told[0.0].look().near == pytest.approx(1 - told[0.0].look().certainty)
-    assert 1 - told[0.5].look().certainty < near < 1
-    said = told[0.5].summary().report("t").answer[0]
-    assert f"% up to 0.5 logits, P(gap < 0.5) = {100 * near:.3g} %, on average over" in said
 
 
 def test_no_more_to_gain(tmp_path):
-    study = told_by(opened(tmp_path, least_gain=0.9), np.zeros(N))
+    study = told_by(opened(tmp_path, least_gain=0.3), np.zeros(N))
     assert study.stopped == "no more to gain"
-    assert study.n_told < N * (N - 1)
+    assert 0 < study.n_told < N * (N - 1)
 
 
 @pytest.mark.heavy
@@ -275,15 +250,13 @@ def test_what_is_identified_is_so_by_the_verdicts_of_each_pool(tmp_path):
     pools = [
         items(pool="apart", content=rendered, other=number**2),
         items(pool="shared", content=rendered, other=number // 2),
-        items(pool="single", content=NAMES, other=number),
     ]
-    settings = {"covariates": ["words", "other"], "judges": ["one", "two"], "orders": "both"}
-    study = opened(tmp_path, pd.concat(pools), budget=90, rule="round_robin", **settings)
+    settings = {"covariates": ["words", "other"], "orders": "both", "rule": "round_robin"}
+    study = opened(tmp_path, pd.concat(pools), budget=60, **settings)
     summary = told_by(study, number / 2).summary()
-    identified = summary.biases.set_index(["pool", "judge", "name"]).identified
-    assert identified["apart", "one"].to_dict() == {"words": True, "other": True, "kappa": True}
-    assert identified["shared", "one"].to_dict() == {"words": True, "other": False, "kappa": True}
-    assert identified["single", "one"].to_dict() == {"words": False, "other": False, "kappa": True}
+    identified = summary.biases.set_index(["pool", "name"]).identified
+    assert identified["apart"].to_dict() == {"words": True, "other": True, "kappa": True}
+    assert identified["shared"].to_dict() == {"words": True, "other": False, "kappa": True}
     for pool, ranking in summary.ranking.groupby("pool"):
         assert ranking.best.isna().all() == (pool != "apart")
 
@@ -304,22 +277,14 @@ def test_the_tables_of_a_study_serve_every_other_analysis(tmp_path):
 ANYTIME = {"stop": "anytime", "repeats": "fresh", "budget": 400, "indifferent": 0.5}
 WRONG = [
     ({"kk": 1}, "unknown setting 'kk'"),
-    ({"rule": "best"}, "unknown rule 'best'"),
     ({"rule": "escalation"}, "chooses among several judges"),
-    ({"level": 1.5}, "level must be above 0"),
     ({"repeats": "fresh"}, "give a budget or a purse"),
-    ({"indifferent": -0.1}, "indifferent must be at least 0 and finite, got -0.1"),
     ({"judges": ["a", "A"], "seed": -1}, "seed must be.*\njudge 'A' is named twice"),
-    ({"price": [1.0, 2.0]}, "price needs a number for each of 1 judges"),
-    ({"judges": ["a", "b"], "reference": "c"}, "no judge 'c'"),
     ({"covariates": ["same"]}, "same is the same for all items"),
     # Of an anytime stop, whatever would break its promise.
     (ANYTIME | {"repeats": "never"}, "needs repeats = fresh"),
-    (ANYTIME | {"orders": "rule"}, "needs orders = both"),
     (ANYTIME | {"level": 1.0}, "a level below 1"),
     (ANYTIME | {"covariates": ["words"]}, "no covariates"),
-    (ANYTIME | {"judges": ["a", "b"]}, "one judge"),
-    (ANYTIME | {"least_gain": 0.1}, "no least_gain"),
     (ANYTIME | {"content": "base"}, "some share a content"),
 ]
 
@@ -330,9 +295,6 @@ def test_a_wrong_setting_begins_no_study(tmp_path):
         with pytest.raises(ValueError, match=message):
             own.Study.open(tmp_path / "new", table, **{"k": K, **settings})
     assert not (tmp_path / "new").exists()
-    (tmp_path / "journal.jsonl").write_text("")
-    with pytest.raises(ValueError, match="does not begin with the settings"):
-        own.Study.open(tmp_path, items())
 
 
 # --- a stop whatever the prior
@@ -351,7 +313,6 @@ def test_an_anytime_stop_ends_when_tests_of_single_pairs_show_the_top(tmp_path):
     rows = [(pool, item) for pool, of in qualities.items() for item in of]
     table = pd.DataFrame(rows, columns=["pool", "item"])
     study = own.Study.open(tmp_path, table, **ANYTIME)
-    assert study.settings.rule == "pivot"
     rng, told, shown = random.Random(5), {pool: [] for pool in qualities}, dict.fromkeys(qualities)
     for turn in range(100):
         lost = turn % 7 == 3
@@ -374,16 +335,14 @@ def test_an_anytime_stop_ends_when_tests_of_single_pairs_show_the_top(tmp_path):
                 shown[pool] = shown_by_tests(sorted(quality), told[pool])
         assert study.sure() == all(shown.values())
     assert study.stopped == "sure"
-    assert shown == {"small": ["good"], "large": ["good"]}
-    assert [*study.summary().pools.shown] == [["good"], ["good"]]
+    assert [*study.summary().pools.shown] == [*shown.values()] == [["good"], ["good"]]
 
 
 def shown_by_tests(names, told):
     """The top 1 that all of these answers together show; empty without one."""
-    sides, won = np.full((400, 2), -1), np.zeros(400, np.float32)  # -1: no query
-    sides[: len(told)] = [[names.index(side) for side in answer[:2]] for answer in told]
-    won[: len(told)] = [answer[2] for answer in told]
-    top, shown = top_of(*map(jnp.asarray, (*sides.T, won)), n=len(names))
+    rows = [(names.index(first), names.index(second), won) for first, second, won in told]
+    padded = rows + [(-1, -1, 0.0)] * (400 - len(rows))  # -1: no query
+    top, shown = top_of(*map(jnp.asarray, zip(*padded, strict=True)), n=len(names))
     return [names[place] for place in np.flatnonzero(top)] if shown else []
 
 
@@ -400,13 +359,11 @@ def test_errors_in_a_row_close_a_pair_that_may_be_asked_again(tmp_path):
     while study.n_told < 20:  # of 12 ordered pairs
         (query,) = study.ask()
         study.tell(query.id, winner="error" if query.attempt < 3 else "tie")
-    assert study.n_errors >= 40
     (query,) = study.ask()
     with pytest.raises(ValueError, match=r"a p_first of 0, 0\.5 or 1, got 0\.7"):
         study.tell(query.id, p_first=0.7)
     study.tell(query.id, winner="error")
     while queries := study.ask():  # every pair is closed in the end
         study.tell(queries[0].id, winner="error")
-    assert study.n_told == 20
     assert study.book.errors.max() == 3
     assert study.stopped == "nothing left to ask"

@@ -13,9 +13,6 @@ import pytest
 
 from jbt import own
 from jbt.own.studies.journal import Journal
-from jbt.own.tables import limits
-from jbt.own.tables.sheets import TableError
-from jbt.simulation import memory
 
 ITEMS = pd.DataFrame({"item": ["m0", "m1", "m2", "m3"], "text": "x"})
 USUAL = {"rule": "round_robin", "level": 1.0}
@@ -89,18 +86,6 @@ def test_an_answer_is_told_while_queries_are_chosen(tmp_path, monkeypatch, answe
     monkeypatch.setattr(own.Study, "_choose", tell_meanwhile)
     assert [new.id for new in study.ask()] == ([] if again else [query.id + 1])
     assert study.n_told == own.Study.open(tmp_path).n_told == 1
-
-
-def test_studies_of_one_folder_are_the_same(copy):
-    study, other = own.Study.open(copy), own.Study.open(copy)
-    assert other.verdicts().equals(study.verdicts())
-    ours, theirs = study.ask(3), other.ask(3)
-    assert not {q.id for q in ours} & {q.id for q in theirs}
-    other.tell(ours[0].id, "first")
-    with pytest.raises(ValueError, match="told before"):
-        study.tell(ours[0].id, "first")
-    assert (study.n_told, study.waiting) == (other.n_told, other.waiting) == (4, 7)
-    assert own.Study.open(copy).look().certainty == pytest.approx(study.look().certainty)
 
 
 def test_threads_that_share_a_study(copy):
@@ -200,15 +185,10 @@ def test_a_kill_at_any_byte_of_the_last_write_loses_nothing_told(copy):
 
 
 def test_an_edited_line_is_refused(copy):
-    *rest, last = whole = lines(copy)
-    for number, changed in (
-        (len(whole), [*rest, b"{broken\n"]),
-        # It was told: to leave it out would lose the answer, and ask for it again.
-        (len(whole), [*rest, last.replace(b'"winner"', b"'winner\"")]),
-        (len(whole) - 1, [*rest[:-1], b"{broken\n", last]),
-    ):
-        write(copy, changed)
-        refused(copy, f"line {number} is no record: '{{")
+    *rest, last = lines(copy)
+    # It was told: to leave it out would lose the answer, and ask for it again.
+    write(copy, [*rest, last.replace(b'"winner"', b"'winner\"")])
+    refused(copy, f"line {len(rest) + 1} is no record: '{{")
 
 
 def test_a_full_disk_leaves_what_was_told(copy, monkeypatch):
@@ -230,16 +210,6 @@ def test_a_full_disk_leaves_what_was_told(copy, monkeypatch):
     assert own.Study.open(copy).n_told == 4
 
 
-def test_a_read_only_folder(copy, monkeypatch):
-    def refuse(*_, **__):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(ValueError, match="Permission denied"):
-        own.Study.open(copy).tell(5, "first")
-    assert own.Study.open(copy).summary().n_verdicts == 3  # reading needs no lock
-
-
 def test_a_journal_without_checksums_is_read_and_goes_on_with_them(copy):
     before = known(copy)
     records = map(json.loads, lines(copy))
@@ -247,21 +217,10 @@ def test_a_journal_without_checksums_is_read_and_goes_on_with_them(copy):
     write(copy, [json.dumps(record).encode() + b"\n" for record in old])
     assert known(copy) == before
     own.Study.open(copy).tell(5, "second")
-    whole = lines(copy)
-    assert json.loads(whole[-1])["line"] == len(whole)
     assert own.Study.open(copy).n_told == len(before[0])
     # From then on none may lack them.
-    write(copy, [*whole, whole[1]])
+    write(copy, [*lines(copy), lines(copy)[1]])
     refused(copy, "its checksum does not fit")
-
-
-def test_a_study_too_large_for_the_memory_is_refused_before_it_begins(tmp_path, monkeypatch):
-    """Counts of all ordered pairs are padded to the largest pool."""
-    monkeypatch.setattr(limits, "SMALL", 0)
-    monkeypatch.setattr(memory, "there_is", lambda device: 100)
-    with pytest.raises(TableError, match="counts of 1 pools of up to 4 items and of 1 judges need"):
-        begin(tmp_path)
-    assert not list(tmp_path.iterdir())
 
 
 # --- other settings, wrong answers
@@ -280,65 +239,38 @@ def test_other_settings_and_tables_are_refused(copy):
         with pytest.raises(ValueError, match=message):
             own.Study.open(copy, table, **settings)
     assert {path.name: path.read_bytes() for path in copy.iterdir()} == before
-    (copy / "items.csv").write_bytes(before["items.csv"].replace(b"m3", b"m8"))
-    refused(copy, "not the table that the study began with")
-
-
-WRONG = [
-    ({"winner": "first", "p_first": 1}, "give one of"),
-    ({"winner": "m99"}, "winner is 'm99', allowed: first, second, tie"),
-    ({"p_first": float("nan")}, "p_first must lie in 0 to 1"),
-    ({"winner": "tie", "cost": -1}, "cost must lie in 0 to"),
-    ({"winner": "tie", "time": 3}, "time is the study's own"),
-    ({"winner": "tie", "tokens": [1]}, "tokens must be text or a number"),
-]
 
 
 def test_wrong_answers_change_nothing(copy):
     study, before = own.Study.open(copy), lines(copy)
-    for answer, message in WRONG:
-        with pytest.raises(ValueError, match=message):
-            study.tell_all([{"id": 5, **answer}])
     with pytest.raises(ValueError, match=r"told twice\nunknown id 7"):
         study.tell_all([{"id": i, "winner": "first"} for i in (5, 5, 7)])
-    with pytest.raises(ValueError, match="n must be"):
-        study.ask(0)
-    for lease in (0.0, -1.0, float("inf"), float("nan"), 31 * 86_400.0):
+    for lease in (0.0, float("nan"), 31 * 86_400.0):
         with pytest.raises(ValueError, match="lease must be above 0 and at most 2592000 s"):
             study.ask(lease=lease)
-    with pytest.raises(ValueError, match="level must be"):
-        study.sure(0.0)
     assert (lines(copy), study.n_told) == (before, 3)
 
 
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
+        ('"id": 5, "winner": "first", "p_first": 1', "give one of"),
+        ('"id": 5, "winner": "m99"', "winner is 'm99', allowed: first, second, tie"),
+        ('"id": 5, "p_first": NaN', "p_first must lie in 0 to 1"),
+        ('"id": 5, "winner": "tie", "time": 3', "time is the study's own"),
         ('"id": 5, "winner": "first", "cost": ' + "9" * 400, "cost must lie in 0 to 1e"),
-        ('"id": ' + "9" * 400 + ', "winner": "first"', "unknown id 9"),
         ('"id": 5, "winner": "first", "tokens": ' + "[" * 100_000, "line 1: "),
-        ('"id": 5, "winner": "first", "tokens": ' + "9" * 5000, "line 1: "),
         ('"id": 5, "winner": "first", "winner": "second"', "'winner' is given twice"),
         ('"id": 5, "winner": "first", "note": "\\ud800"', "line 1: .*surrogates not allowed"),
         ('"winner": "first"', "line 1: no id of a query"),
-        ('"id": 5, "pool": "all"', "needs a column winner, p_first or error; columns are 'id'"),
     ],
-    ids=range(8),
+    ids=range(9),
 )
 def test_answers_that_are_refused_by_name(copy, jbt, answer, message):
     (copy / "answers.jsonl").write_text(f"{{{answer}}}\n")
     before = lines(copy)
     assert re.search(message, jbt("tell", copy, copy / "answers.jsonl", code=2))
     assert lines(copy) == before
-
-
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
-def test_answers_in_lines_are_decoded_as_tables_are(copy, encoding, jbt):
-    answer = {"id": 5, "winner": "second", "note": "à côté"}
-    text = json.dumps(answer, ensure_ascii=False)
-    (copy / "answers.jsonl").write_text(text, encoding=encoding)
-    jbt("tell", copy, copy / "answers.jsonl")
-    assert own.Study.open(copy).verdicts().iloc[-1]["note"] == "à côté"
 
 
 def test_the_folder_is_synced_where_a_journal_begins(tmp_path, monkeypatch):

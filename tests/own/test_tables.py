@@ -38,26 +38,14 @@ def same(one: own.Tables, other: own.Tables) -> None:
 
 
 def test_names_are_text_as_it_stands(tables):
-    v, i = tables("pool,first,second,winner\n007,NA,1,first\n", "pool,item\n007,NA\n007,1\n")
-    for found in (own.read(v, i), own.read(str(v))):  # the items table is not needed
-        assert (found.pools, found.judges) == (["007"], [None])
-        assert found.items["item"].tolist() == ["NA", "1"]
-    windows = "\ufeffpool, first,second ,winner\r\np, x,y ,first\r\n\r\np,y,x, tie\r\n\r\n"
-    found = read(tables, windows, "pool,item\np ,x\np,y\n")
-    assert found.verdicts[["first", "second", "p_first"]].to_numpy().tolist() == [
-        [0, 1, 1],
-        [1, 0, 0.5],
-    ]
-    assert found.verdicts["line"].tolist() == [2, 4]
+    found = read(tables, "pool,first,second,winner\n007,NA,1,first\n")
+    assert (found.pools, found.judges) == (["007"], [None])
+    assert found.items["item"].tolist() == ["NA", "1"]
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "parquet"])
+@pytest.mark.parametrize("library", ["pandas", "polars", "parquet"])
 def test_frames_are_read_as_csv_is(library, tables):
-    if library in ("polars", "pyarrow"):
-        module = pytest.importorskip(library)
-        make = module.from_pandas if library == "polars" else module.Table.from_pandas
-    elif library == "parquet":
-        pytest.importorskip("pyarrow")
+    module = pytest.importorskip({"parquet": "pyarrow"}.get(library, library))
     paths, sources = tables(), []
     for path in paths:
         frame = pd.read_csv(path)
@@ -65,58 +53,32 @@ def test_frames_are_read_as_csv_is(library, tables):
             sources.append(path.with_suffix(".parquet"))
             frame.to_parquet(sources[-1])
         else:
-            sources.append(frame if library == "pandas" else make(frame))
+            sources.append(frame if library == "pandas" else module.from_pandas(frame))
     same(*(own.read(*files, covariates=["words"]) for files in (paths, sources)))
 
 
-@pytest.mark.parametrize(
-    "first",
-    [pd.Categorical([1.0, 2.0, 1.0]), np.array([1.0, 2, 1.0], object)],
-    ids=["categorical", "object"],
-)
-def test_whole_numbers_name_the_same_items_whatever_their_type(first):
+def test_whole_numbers_name_the_same_items_whatever_their_type():
+    first = np.array([1.0, 2, 1.0], object)
     frame = pd.DataFrame({"first": first, "second": [2, 3, 3], "winner": "first"})
     assert len(own.read(frame).items) == 3
 
 
 def test_damaged_parquet_is_named_in_one_line(tables):
-    """Wherever a bit is turned, and however little is left; pandas may raise a KeyError."""
+    """Wherever a bit is turned; pandas may raise a KeyError."""
     pytest.importorskip("pyarrow")
     v, _ = tables()
     path = v.with_suffix(".parquet")
     pd.read_csv(v).to_parquet(path)
     data = path.read_bytes()
-    turned = [data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :] for at in range(0, len(data), 97)]
     messages = []
-    for damaged in (b"", data[:300], *turned):
-        path.write_bytes(damaged)
+    for at in range(0, len(data), 97):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
         try:
             own.read(path)
         except own.TableError as error:
             messages.append(str(error))
-    assert len(messages) > len(turned) / 2
+    assert len(messages) > 10
     assert all(line.startswith(str(path)) and "\n" not in line for line in messages)
-
-
-PLAIN = "pool,first,second\np, NA,007 \n\u2028q,x y,\x85\n"
-
-
-def both_readers(text: str):
-    """What pandas and the csv module make of a text, each cells by line, and what the latter has to
-    say against other lines."""
-    header, separator = decoding.find_header(text)
-    return decoding.quick(text, separator, len(header)), *decoding.careful(
-        text, separator, len(header)
-    )
-
-
-@pytest.mark.parametrize("text", [PLAIN[:-1], PLAIN.replace("\n", "\r\n")])
-def test_the_quick_reader_takes_plain_tables(text):
-    quick, careful, wrong = both_readers(text)
-    assert quick is not None
-    assert quick[1].tolist() == [" NA", "x y"]
-    assert not wrong
-    assert_frame_equal(quick, careful, check_index_type=False)
 
 
 FRAGMENTS = st.lists(
@@ -129,20 +91,17 @@ FRAGMENTS = st.lists(
 @settings(max_examples=500)
 @given(FRAGMENTS)
 def test_both_readers_agree_on_any_text(fragments):
-    quick, careful, wrong = both_readers("a,b\n" + "".join(fragments))
+    text = "a,b\n" + "".join(fragments)
+    header, separator = decoding.find_header(text)
+    table = text, separator, len(header)
+    quick, (careful, wrong) = decoding.quick(*table), decoding.careful(*table)
     if quick is not None:
         assert not wrong
         assert_frame_equal(quick, careful, check_index_type=False)
 
 
-def test_graded_verdicts_and_order(tables):
+def test_a_column_of_winners_or_of_shares(tables):
     text = "pool,first,second,p_first,order\np,a,b,.25,shown\np,a,b,,shown\np,b,a,0.5,Unknown\n"
-    found = read(tables, text)
-    assert found.verdicts[["p_first", "shown", "line"]].to_numpy().tolist() == [
-        [0.25, True, 2],
-        [0.5, False, 4],
-    ]
-    assert found.counts[["n_verdicts", "n_errors", "n_ties"]].to_numpy().tolist() == [[2, 1, 1]]
     both = text.replace("order", "winner").replace("shown", "tie")
     assert refused(tables, both)[0] == "has both winner and p_first, needs exactly one of them"
     chosen = read(tables, both, columns=own.Columns(winner="p_first"))
@@ -160,25 +119,14 @@ def test_counts_may_be_fractions(tables):
     ]
 
 
-def test_ties_are_half_a_win_or_dropped(tables):
-    half, dropped = (own.read(*tables(), ties=ties) for ties in ("half", "drop"))
-    assert half.counts["n_verdicts"].tolist() == [4, 1, 2, 0, 0, 0]
-    assert dropped.counts["n_verdicts"].tolist() == [2, 1, 2, 0, 0, 0]
-    assert half.counts["n_ties"].tolist() == dropped.counts["n_ties"].tolist() == [2, 0, 0, 0, 0, 0]
-    assert_frame_equal(half.without_ties().verdicts, dropped.verdicts)
-
-
 def test_other_names_of_columns(tables):
     text = "question,model_a,model_b,vote,grader,first\nq,a,b,first,g,1\n"
     columns = own.Columns("model_a", "model_b", "vote", "question", "grader")
     for pool in ("question", "pool"):
         found = read(tables, text, f"{pool},item\nq,a\nq,b\n", columns=columns)
         assert (found.pools, found.judges, len(found.verdicts)) == (["q"], ["g"], 1)
-    assert refused(tables, text, columns=own.Columns(first="left"))[0].startswith(
-        "no column 'left'; columns are 'question', 'model_a'"
-    )
-    with pytest.raises(ValueError, match="column 'a' is named for two things"):
-        own.Columns("a", "a")
+    (problem,) = refused(tables, text, columns=own.Columns(first="left"))
+    assert problem.startswith("no column 'left'; columns are 'question', 'model_a'")
 
 
 def test_tables_that_do_not_go_together(tables):
@@ -193,8 +141,6 @@ def test_tables_that_do_not_go_together(tables):
     assert refused(tables, text, items) == [
         "items.csv, line 3: quality is 'good', allowed: numbers within +-1e+100, or nothing"
     ]
-    assert read(tables, text, items.replace("good", "")).items["quality"].isna().tolist() == [0, 1]
-    assert refused(tables, text, content="model")[0].startswith("the column 'model' of contents")
     assert "cannot be a covariate" in refused(tables, text, items, covariates=["item"])[0]
 
 
@@ -202,22 +148,17 @@ def test_contents_and_merged_pools(tables):
     text = "pool,first,second,winner\np,a,b,first\nq,a,b,tie\n"
     items = "pool,item,content,base\np,a,A,1\np,b,B,2\nq,a,A,1\nq,b,C,1\n"
 
-    def contents(*files, **options):
-        found = read(tables, *files, **options)
-        return found.items["content"].tolist(), found.contents
-
-    assert contents(text, items) == ([0, 1, 0, 2], ["A", "B", "C"])
-    assert contents(text, items, content="base") == ([0, 1, 0, 0], ["1", "2"])
-    merged = read(tables, text, items, merge_pools=True)
-    assert (merged.pools, merged.items["pool"].tolist()) == (["all"], [0, 0, 0, 0])
-    names = merged.items["item"].tolist()
-    assert names == ["p/a", "p/b", "q/a", "q/b"]
-    assert merged.items["content"].tolist() == [0, 1, 0, 2]
-    assert merged.verdicts["source"].tolist() == [0, 1]
-    options = {"merge_pools": True, "content": None}
-    assert contents(text, items, **options) == ([0, 1, 2, 3], names)
-    options["content"] = "item"
-    assert contents(text, **options) == ([0, 0, 1, 1], ["a", "b"])
+    names = ["p/a", "p/b", "q/a", "q/b"]
+    for options, of_items, contents in (
+        ({}, [0, 1, 0, 2], ["A", "B", "C"]),
+        ({"content": "base"}, [0, 1, 0, 0], ["1", "2"]),
+        ({"merge_pools": True}, [0, 1, 0, 2], ["A", "B", "C"]),
+        ({"merge_pools": True, "content": None}, [0, 1, 2, 3], names),
+    ):
+        found = read(tables, text, items, **options)
+        assert (found.items["content"].tolist(), found.contents) == (of_items, contents)
+    assert (found.pools, found.items["item"].tolist()) == (["all"], names)
+    assert found.verdicts["source"].tolist() == [0, 1]
 
 
 def test_anchors(tables, tmp_path):
@@ -225,23 +166,12 @@ def test_anchors(tables, tmp_path):
     path.write_text("pool,better,worse\nq,b,a\np,a,b\n")
     found = read(tables, text, anchors=path)
     assert found.anchors.to_numpy().tolist() == [[1, 3, 1], [0, 0, 2]]
-    assert [found.items["item"][i] for i in found.anchors["better"]] == ["b", "a"]
     path.write_text("pool,better,worse\nq,b,a\nq,a,b\np,a,a\nr,a,b\np,a,c\n")
     assert refused(tables, text, anchors=path) == [
         "anchors.csv, line 4: better and worse are the same item, 'a'",
         "anchors.csv, line 5: pool 'r' is not in verdicts.csv",
         "anchors.csv, line 6: item 'c' of pool 'p' is not in verdicts.csv",
     ]
-    path.write_text("pool,item,member,k\np,a,1,1\np,b,0,2\n")
-    assert refused(tables, text, anchors=path) == [
-        "anchors.csv, line 3: k is '2', allowed: one whole number, the same in all rows"
-    ]
-
-
-@pytest.mark.parametrize("cell", ['"first', '"first"x', '"fir"st'])
-def test_quotes_that_do_not_close_are_refused(cell, tables):
-    (problem,) = refused(tables, f"pool,first,second,winner\np,a,b,tie\np,a,b,{cell}\n")
-    assert problem.startswith("line 3: not CSV")
 
 
 def test_all_problems_are_said_at_once(tables):
@@ -266,25 +196,18 @@ VERDICTS = "pool,judge,first,second,winner\n"
 
 def test_names_that_look_alike_are_told_of(tables):
     assert alike([COMPOSED, TWO, ZERO_WIDTH]) == [(COMPOSED, TWO), (COMPOSED, ZERO_WIDTH)]
-    assert alike(["a b", "a\xa0b", "a  b", "ab", "A b", "x2", "x\xb2"]) == [("a b", "a\xa0b")]
     rows = [f"p,j,{COMPOSED},b,first", f"p,j,{TWO},b,first", f"p\u200b,j,{ZERO_WIDTH},b,tie"]
     found = read(tables, VERDICTS + "\n".join(rows))
     assert found.summary[-1].endswith("kept apart: pools 'p' and 'p\\u200b', and 2 more pairs")
-    items = f"pool,item\np,{TWO}\np,b\n"
-    wrong = f"{VERDICTS}p,j,{COMPOSED},b,{TWO}\np\u200b,j,b,c,first"
-    assert [line.partition(", but ")[2] for line in refused(tables, wrong, items)] == [
-        "'Zoe\\u0308' looks alike and is ('Zo\\xeb' is not)",
-        "'Zo\\xeb' looks alike and is ('Zoe\\u0308' is not)",
-        "'p' looks alike and is ('p\\u200b' is not)",
-    ]
+    wrong = f"{VERDICTS}p,j,{COMPOSED},b,{TWO}\n"
+    (problem,) = refused(tables, wrong)
+    assert problem.endswith(", but 'Zo\\xeb' looks alike and is ('Zoe\\u0308' is not)")
 
 
 def test_merged_names_are_apart_whatever_they_hold():
     parts = ["".join(p) for n in (1, 2, 3) for p in itertools.product("a/\\", repeat=n)]
     pool, item = (np.array(v, object) for v in zip(*itertools.product(parts, parts), strict=True))
     assert len(set(joined(pool, item))) == len(parts) ** 2
-    plain = np.array(["q1", "q/1"], object), np.array(["a", "b"], object)
-    assert joined(*plain).tolist() == ["q1/a", "q/1/b"]
 
 
 @settings(max_examples=50)
@@ -304,16 +227,10 @@ def crowd(n_judges: int, each: int) -> pd.DataFrame:
     return frame.assign(winner=np.where(row % 3, "first", "second")).astype(str)
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["doctor", "identify --covariates words", "replay"],
-)
-def test_voters_in_the_column_of_judges_are_named_at_once(command, tmp_path, monkeypatch, jbt):
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.parametrize("command", ["doctor", "replay"])
+def test_voters_in_the_column_of_judges_are_named_at_once(command, folder, jbt):
     crowd(2_000, 1).to_csv("v.csv", index=False)
-    items = [f"{p},{item},{1 + p % 7}\n" for p in range(50) for item in "ab"]
-    (tmp_path / "i.csv").write_text("pool,item,words\n" + "".join(items))
-    assert jbt(*command.split(), "--verdicts", "v.csv", "--items", "i.csv", code=2) == (
+    assert jbt(command, "--verdicts", "v.csv", code=2) == (
         "error: v.csv: 2000 judges in 2000 rows, 2000 of them with fewer than 6: the column "
         f"'judge' is probably the voter, not a judge: {limits.ONE_JUDGE}"
     )
@@ -326,7 +243,6 @@ def test_verdicts_of_a_crowd_are_one_judges():
     nameless = own.read(table.drop(columns="judge"))
     assert crowded.judges == [None]
     same(crowded, nameless)
-    assert_frame_equal(crowded.counts, nameless.counts)
     assert own.read(table, judge="7").judges == ["7"]
     # Few judges, or many with enough verdicts each, are read.
     assert len(own.read(crowd(700, limits.FEWEST)).judges) == 700

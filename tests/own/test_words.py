@@ -11,8 +11,6 @@ import pytest
 from support.example_tables import ITEMS, VERDICTS
 
 from jbt import own
-from jbt.own import formats
-from jbt.own.gates.labelling import labelling
 from jbt.types import Prior
 
 ANCHORS = "pool,better,worse\np,y,x\np,z,x\n"
@@ -39,36 +37,21 @@ def calls(files):
     batch = own.Batch.of(read, ["words"])
     return {
         "read": lambda **given: own.read(*files, **{"covariates": ["words"], **given}),
-        "load": lambda **given: own.load(*files[:2], **{"covariates": ["words"], **given}),
         "batch": partial(own.Batch.of, read, ["words"]),
         "leaderboard": partial(own.leaderboard, read, ["words"]),
-        "fit": partial(own.fit, batch),
-        "gate": partial(own.gate, read, batch),
-        "labelling": partial(labelling, read, batch),
         "replay": partial(own.replay, read, batch),
-        "import": partial(formats.collect, ["none.csv"]),
         "prior": Prior,
     }
 
 
 WRONG = [
-    ("read load", "ties", ["Drop"], "one of half, drop"),
-    ("read load", "merge_pools", ["no"], "True, False"),
-    ("read load", "covariates", ["words"], "must be a list of columns"),
-    ("load batch leaderboard", "transform", ["sqrt", ["log"], None], "none, log, log1p"),
-    ("load batch leaderboard", "standardise", [None], "True, False"),
-    ("load batch leaderboard", "position", ["Auto"], "yes, no, auto"),
-    ("leaderboard", "difference", ["Relative"], "one of plain, relative"),
-    ("import", "format", ["PRD"], "one of auto, chatbot_arena"),
-    ("gate", "labels", ["Pairs"], "one of pairs"),
-    ("gate", "rule", ["Sign"], "one of sign"),
-    ("labelling", "labels", [1], "one of disputed"),
-    ("labelling", "n", [2.5], "an integer"),
+    ("read", "ties", ["Drop"], "one of half, drop"),
+    ("read", "covariates", ["words"], "must be a list of columns"),
+    ("batch leaderboard", "transform", ["sqrt", ["log"], None], "none, log, log1p"),
+    ("batch leaderboard", "standardise", [None], "True, False"),
     ("replay", "model", ["aware"], "one of naive, bias_aware"),
-    ("replay", "seeds", [1.5], "an integer"),
     # 1.5 was taken for 1 in one place and for 2 in another.
-    ("gate labelling replay", "k", [1.5, "1", np.float64(1)], "an integer"),
-    ("fit", "k", [1.5, "1", np.float64(1)], "must lie in 1.."),
+    ("replay", "k", [1.5, "1", np.float64(1)], "an integer"),
     ("prior", "lam", ["1", None, True, 1j], "a number above 0"),
 ]
 """Functions, an argument, wrong values of it, and what is allowed."""

@@ -11,6 +11,7 @@ import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy.special import expit
+from support.problems import design_vectors
 
 from jbt import identifiability, planning, stats
 from jbt.estimators import reference
@@ -59,32 +60,24 @@ def test_half_width_beside_a_reference_is_that_of_the_explicit_design(x64):
         panel = reference.beside(*(Comparisons.build(v, v / 2) for v in (every, shown)), s)
         return float(planning.expected_half_width_beside(pool, cheap, panel))
 
-    rows, weight = [], []
-    for shown, factor, c, kappa in ((every, 1, 1.2, 0.4), (few, s, 0, 0)):
-        for i, j in zip(*np.nonzero(shown), strict=True):
-            e, mine = np.eye(n)[i] - np.eye(n)[j], factor == 1
-            rows.append(np.r_[factor * e, mine * (x[i] - x[j]), mine])
-            p = expit(0.8 * factor * (theta[i] - theta[j]) + c * (x[i] - x[j]) + kappa)
-            weight.append(p * (1 - p))
-    explicit = Z * np.sqrt(covariance(np.array(rows), weight)[n, n])
+    z = design_vectors(pool.design)
+    rows = np.concatenate([z[every > 0], z[few > 0] * np.r_[np.full(n, s), 0, 0]])
+    p = expit(rows @ np.r_[0.8 * theta, 1.2, 0.4])
+    explicit = Z * np.sqrt(covariance(rows, p * (1 - p))[n, n])
     assert width(few) == pytest.approx(explicit, rel=1e-6)
     assert np.isinf(width(np.zeros((n, n))))
 
 
 def test_what_is_enough():
-    half_width = {"half_width": np.array([np.inf, 0.3, 0.2])}
-    for wanted, place in ((0.3, 1), (0.1, None)):
-        plan = planning.PairingPlan(n_twice=(1, 3, 9), half_width=wanted)
-        assert plan.enough(half_width) == place
     low = np.array([0.4, 0.81, 0.78, 0.85])
     assert [lasting(low >= power) for power in (0.8, 0.9)] == [3, None]
-    half, recall = np.array([np.inf, 0.4, 0.6, 0.3]), np.array([0.5, 0.6, 0.7, 0.8])
-    columns = {"half_width": half, "recall": recall, "recall_standard_error": np.full(4, 0.02)}
-    for wanted, place in (
-        ({"half_width": 0.5}, 3),
-        ({"recall": 0.57}, 2),  # by the lower end of its interval, not by the estimate
-        ({"half_width": 10.0, "recall": 0.65}, 2),
-    ):
+    columns = {
+        "half_width": np.array([np.inf, 0.4, 0.6, 0.3]),
+        "recall": np.array([0.5, 0.6, 0.7, 0.8]),
+        "recall_standard_error": np.full(4, 0.02),
+    }
+    # Recall by the lower end of its interval, not by the estimate.
+    for wanted, place in (({"half_width": 0.5}, 3), ({"recall": 0.57}, 2)):
         plan = planning.ReferencePlan(n_reference=(0, 5, 10, 20), **wanted)
         assert plan.enough(columns) == place
 
@@ -102,18 +95,11 @@ def plan(folder, outcome):
 
 @pytest.mark.heavy
 def test_pairing(plan):
-    line = "pairing --n-contents 6 --budget 60 --pools 4"
-    every = plan(f"{line} --half-width 1.6")["comparisons"]["all"]
+    line = "pairing --n-contents 6 --budget 60 --pools 4 --half-width 1.6"
+    every = plan(line)["comparisons"]["all"]
     assert every["half_width"] == sorted(every["half_width"], reverse=True)
     smallest = every["smallest_n_twice"]
     assert every["half_width"][smallest - 1] <= 1.6 < every["half_width"][smallest - 2]
-    line += " --n-twice 2 6 --k 2 --interaction 0.5"
-    (few, all_), (few_nearest, all_nearest) = (
-        plan(given)["other_coefficients"]["twice"]["all"]["half_width"]
-        for given in (line, f"{line} --twice boundary")
-    )
-    assert all_nearest == pytest.approx(all_)
-    assert few_nearest != few
 
 
 @pytest.mark.heavy
@@ -122,10 +108,7 @@ def test_reference(plan):
         "reference --n-items 8 --k 2 --pools 8 --n-reference 0 20 --half-width 3 --bias 1.5 "
         "--rho 0.5 --recall 0.01"
     )["placements"]
-    for found in placed.values():
-        assert (found["half_width"][0], found["asked"][0]) == (None, 0)  # not identified
-        smallest = found["smallest_n_reference"]
-        assert (smallest == 20) == ((found["half_width"][1] or np.inf) <= 3)
+    assert placed["random"]["half_width"][0] is None  # not identified
     assert placed["random"]["smallest_n_reference"] == 20
     # Without reference verdicts the placements are alike.
     assert placed["random"]["recall"][0] == placed["boundary"]["recall"][0]
@@ -134,17 +117,11 @@ def test_reference(plan):
 @pytest.mark.heavy
 def test_gate(plan):
     record = plan("gate --n-items 8 --k 2 --pools 64 --bias 2 --n-labels 5 28 --power 0.5")
-    shares = {name: v["estimate"] for name, v in record["pool_classes"].items()}
-    assert shares["helped"] + shares["recall_harmed"] == pytest.approx(1)
     labels = record["labels"]
-    for found in labels.values():
-        smallest, low = found["smallest_n_labels"], found["enable_rate"]["helped"]["ci_low"]
-        assert (smallest is None) == (low[1] < 0.5)
     # All 28 pairs hold all disputed ones: no more is to be had of pairs.
     rates = {name: v["enable_rate"]["helped"]["estimate"] for name, v in labels.items()}
     assert rates["pairs"][1] == pytest.approx(rates["disputed"][1])
     assert rates["pairs"][0] < rates["disputed"][0]
-    assert labels["pairs"]["labels_used"] == [5, 28]
     assert labels["disputed"]["labels_used"][1] < 28
     # A census of true labels never errs.
     census = {name: v["estimate"] for name, v in record["census"]["enable_rate"].items()}
@@ -153,12 +130,9 @@ def test_gate(plan):
 
 def test_rates_over_pools():
     values = np.array([[0, 0.5, 1.0], [0, 0.7, 1.0], [0, 0.1, 1.0]])
-    rate, low, high = planning.over_pools(values)
-    assert_allclose(rate, [0, 1.3 / 3, 1])
-    # Exact where all pools are alike: 0.025^(1/3).
-    assert_allclose(low[[0, 2]], [0, 0.025 ** (1 / 3)])
-    assert_allclose(high[[0, 2]], [1 - 0.025 ** (1 / 3), 1])
-    assert np.isnan([low[1], high[1]]).all()  # of three pools
+    exact = 0.025 ** (1 / 3)  # where all pools are alike; none where three are not
+    expected = [[0, 1.3 / 3, 1], [0, np.nan, exact], [1 - exact, np.nan, 1]]
+    assert_allclose(planning.over_pools(values), expected)
     many = planning.over_pools(np.tile(values, (40, 1)))
     assert_allclose(many[:, 1], stats.bounded_interval(np.tile(values[:, 1], 40)))
 
@@ -167,20 +141,11 @@ def test_rates_over_pools():
     ("options", "message"),
     [
         ("pairing --n-contents 1000000", "n_contents must be at most 2000"),
-        ("pairing --n-twice 5 40", "n_twice must increase within 1..30, got 5 40"),
-        ("pairing --offset 0", "offset must be finite and not 0"),
-        ("pairing --half-width -1", "half_width must be finite and above 0"),
-        ("pairing --max-repeats 0", "max_repeats must be at least 1, got 0"),
         ("pairing --twice boundary", "--twice boundary needs --interaction: one bias is"),
         ("pairing --interaction 1 --twice boundary --k 30", "k must lie in 1..29, got 30"),
         ("reference --n-reference 9 3", "n_reference must increase from at least 0"),
-        ("reference --recall 1.5", "recall must lie in (0, 1], got 1.5"),
-        ("reference --pools 1", "pools must be at least 2, got 1"),
-        ("gate --alpha 0", "alpha must lie above 0 and below 1/2, got 0"),
         ("gate --rho 0.9 --covariate binary", "rho must lie within +-0.798, the most"),
         ("gate --labels pairs items", "labels must list some of pairs, disputed, swaps"),
-        ("gate --noise 0.5", "noise must lie in [0, 0.5), got 0.5"),
-        ("gate --bias 1e308", "bias must lie within -1e+06..1e+06"),
         ("", "plan what? one of plan gate, plan labels, plan pairing, plan prompts"),
     ],
 )

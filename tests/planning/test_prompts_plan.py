@@ -31,11 +31,7 @@ def test_the_number_is_the_smallest_with_the_power_wanted():
     more = int(planning.more_prompts(*numbers, wanted=0.8))
     assert planning.power(more, *numbers, 0.975) >= 0.8
     assert planning.power(more - 1, *numbers, 0.975) < 0.8
-    assert planning.more_prompts(*numbers, wanted=0.8, quantile=0.995) > more
-    # All numbers up to the limit are looked at, and none may be enough, or none needed.
-    more = [planning.more_prompts(1.0, 1.0, v, 8.0, 12) for v in np.geomspace(5, 40, 40)]
-    assert 1024 < max(m for m in more if np.isfinite(m)) <= 100 * 12
-    assert np.isinf(more[-1])
+    # None may be enough, or none needed.
     for d, truth, expected in ((0.4, -0.1, np.inf), (0.001, 0.001, np.inf), (2.0, 2.0, 0)):
         assert planning.more_prompts(truth, d, 0.08, 30.0, 30) == expected
 
@@ -54,25 +50,9 @@ def test_the_command(plan, tmp_path):
     said = plan("--better", "b", "--worse", "a", "--json", file)
     (row,) = json.loads(file.read_text())["pairs"]
     assert row["more"] is None  # infinite: a is above b
-    assert row["low"] < row["difference"] < 0
     assert said.startswith("no number of prompts up to 100 times today's puts b above a if")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--better", "a"], "--better and --worse go together"),
-        (["--better", "a", "--worse", "x"], "no model 'x' among the 3"),
-        (["--power", "1"], "power must lie between 0 and 1, got 1"),
-    ],
-)
-def test_bad_options(plan, options, message):
-    assert message in plan(*options, code=2)
-
-
-def test_one_model_leaves_nothing_to_plan(tables, jbt):
-    verdicts = "pool,first,second,winner\np0,a1,a2,first\np1,a1,a2,second\n"
-    items = "pool,item,content\np0,a1,A\np0,a2,A\np1,a1,A\np1,a2,A\n"
-    v, i = tables(verdicts, items)
-    refused = jbt("plan", "prompts", "--verdicts", v, "--items", i, code=2)
-    assert "there is only one model: nothing to plan" in refused
+def test_bad_options(plan):
+    assert "--better and --worse go together" in plan("--better", "a", code=2)
+    assert "no model 'x' among the 3" in plan("--better", "a", "--worse", "x", code=2)

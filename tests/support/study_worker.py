@@ -1,15 +1,13 @@
 """A worker on a study, in a process of its own, which notes what it asked and what `tell` took: a
-line of JSON each, on the disk before it goes on; and what it is at now, for the one who kills it.
-"""
+line of JSON each, on the disk before it goes on."""
 
 import json
 import os
 import time
 
 
-def work(folder: str, notes: str, lease: float, patience: float, reopen: bool = False) -> None:
-    """Ask, tell, and look at the status, until nothing is left, or for so many seconds without a
-    query.
+def work(folder: str, notes: str, lease: float, reopen: bool) -> None:
+    """Ask, tell, and look at the status, until it is killed.
 
     Args:
       reopen: whether the study is opened again every time, as the commands do.
@@ -18,37 +16,28 @@ def work(folder: str, notes: str, lease: float, patience: float, reopen: bool = 
 
     runtime.start()
     noted = os.open(notes, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    now = os.open(f"{notes}.now", os.O_WRONLY | os.O_CREAT)
-    study, idle = own.Study.open(folder), 0.0
+    study = own.Study.open(folder)
 
     def note(**what: object) -> None:
         os.write(noted, (json.dumps(what) + "\n").encode())
         os.fsync(noted)
 
-    def at(letter: bytes) -> own.Study:
-        """Within an ask (a), a tell (t) or a look at the status (s), else between them (-)."""
-        os.pwrite(now, letter, 0)
+    def opened() -> own.Study:
         return own.Study.open(folder) if reopen else study
 
-    while idle < patience:
+    while True:
         called = time.time()
-        queries = at(b"a").ask(2, lease=lease)
+        queries = opened().ask(2, lease=lease)
         returned = time.time()
         for query in queries:
             pair = query.first, query.second
             note(asked=query.id, pair=pair, until=called + lease, at=returned)
         for query in queries:
             try:
-                at(b"t").tell(query.id, "first", cost=0.5)
+                opened().tell(query.id, "first", cost=0.5)
                 note(told=query.id)
             except ValueError as error:
                 if "told before" not in str(error):  # its lease had ended
                     raise
-        if not queries or queries[0].id % 5 == 0:
-            stopped = at(b"s").summary().stopped
-            if stopped and not queries:
-                return
-        os.pwrite(now, b"-", 0)
-        if not queries:
-            time.sleep(0.02)
-            idle += 0.02
+        if queries and queries[0].id % 5 == 0:
+            opened().summary()

@@ -169,26 +169,18 @@ class Sweep:
         """What the figure shows, a panel each."""
         raise NotImplementedError
 
-    def panels_of(self, ds: xr.Dataset, table: pd.DataFrame) -> list[Panel]:
-        """The same, where a panel shows results that are not in the table."""
-        return self.panels(table)
-
-    def figure(self, ds: xr.Dataset, table: pd.DataFrame) -> Figure:
+    def figure(self, table: pd.DataFrame) -> Figure:
         """The figure; by default the panels side by side. Titles say what the default settings
         show, and a figure of others says so."""
         from jbt.experiments import plots
 
-        figure = plots.draw(self.panels_of(ds, table), table, **self.panel_size)
+        figure = plots.draw(self.panels(table), table, **self.panel_size)
         usual = type(self).at("full").decided()
         free = {*NOT_CONFIGURATION, "pools", "seed", "dtype"}
         if any(value != getattr(usual, n) for n, value in vars(self).items() if n not in free):
             note = "Titles were written for the default settings; these differ."
             figure.suptitle(note, fontsize=7)
         return figure
-
-    def figure_of_curves(self, table: pd.DataFrame) -> Figure | None:
-        """A second figure, for curves that the first has no room for; by default none."""
-        return None
 
     def answer(self, table: pd.DataFrame) -> str:
         """What came out, in a sentence, printed above the table; by default nothing."""
@@ -360,7 +352,7 @@ LARGEST_NUMBER = 1e6
 MOST = {
     **dict.fromkeys(("n_items", "n_contents"), 2_000),  # arrays of all pairs, fits of their cube
     "n_seeds": 1_000,  # each has conditions of its own
-    **dict.fromkeys(("n_samples", "n_probes", "sets", "many_sets"), 10_000),
+    **dict.fromkeys(("n_samples", "sets"), 10_000),
 }
 """Largest counts that end in reasonable time, by field; for others see `types.LARGEST_COUNT`."""
 

@@ -86,13 +86,13 @@ class Explored:
 
     def figure(self) -> Figure:
         """Draw what a run draws."""
-        return self.sweep.figure(self.results, self.table)
+        return self.sweep.figure(self.table)
 
     def panel(self, number: int) -> Figure:
         """Draw one panel of it alone, from 0."""
         from jbt.experiments import plots
 
-        panel = self.sweep.panels_of(self.results, self.table)[number]
+        panel = self.sweep.panels(self.table)[number]
         return plots.draw([panel], self.table, width=7.0)  # with room for names beside it
 
     def rows(self, *quantities: str) -> pd.DataFrame:

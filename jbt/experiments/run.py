@@ -4,7 +4,7 @@ A run writes to `OUT/NAME/`:
 
     results.zarr     every metric of every pool (`jbt.experiments.store`), its configuration and
                      digests of the code among its attributes
-    table.csv, figure.png, and figure-curves.png of a sweep that draws one
+    table.csv, figure.png
 
 The same command again computes what is missing in the store, and makes table and figure anew from
 it. Another configuration in the same folder is refused, and so is an unfinished run of other code;
@@ -194,11 +194,8 @@ def _report(sweep: Sweep, results: Store, folder: Path, writable: bool) -> pd.Da
         if writable:
             from jbt.experiments import plots
 
-            figure, curves = sweep.figure(dataset, table), sweep.figure_of_curves(table)
             files.write_whole(table_file, table.to_csv(index=False, float_format="%.6g"))
-            files.write_whole(figure_file, partial(plots.save, figure))
-            if curves is not None:
-                files.write_whole(folder / store.CURVES, partial(plots.save, curves))
+            files.write_whole(figure_file, partial(plots.save, sweep.figure(table)))
         statuses = [name for name in map(str, dataset.data_vars) if name.startswith("status")]
         failed = {name: int((dataset[name] > 0).sum()) for name in statuses}
     if answer := sweep.answer(table):

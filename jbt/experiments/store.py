@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
 RESULTS, LOCK, MAKING = "results.zarr", ".lock", ".making"
-TABLE, FIGURE, CURVES = "table.csv", "figure.png", "figure-curves.png"
-REPORTED = (TABLE, FIGURE, CURVES)
+TABLE, FIGURE = "table.csv", "figure.png"
+REPORTED = (TABLE, FIGURE)
 DONE, CHUNK, ROOT = "done", "chunk", "zarr.json"
 READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 

@@ -73,16 +73,11 @@ def collect(folder: Path, only: Sequence[str] = (), variant: str = "") -> list[s
 
 
 def draw(name: str, folder: Path) -> None:
-    """Draw a run's figure, and that of curves if the sweep has one, as SVG beside the notebooks."""
+    """Draw a run's figure, as SVG beside the notebooks."""
     results, rows = store.opened(folder / store.RESULTS), pd.read_csv(folder / store.TABLE)
     sweep = store.saved(results, sweep_of(folder.name).at(results.attrs["preset"]))
-    with results.results() as dataset:
-        figures: dict[str, Any] = {name: sweep.figure(dataset, rows)}
-    figures[f"{name}-curves"] = sweep.figure_of_curves(rows)
-    for file, figure in figures.items():
-        if figure is not None:
-            buffer = BytesIO()
-            plots.save(figure, buffer, kind="svg")
-            # Coordinates with two decimals (points).
-            text = re.sub(r"(?<![\d.])([1-9]\d*\.\d\d)\d+", r"\1", buffer.getvalue().decode())
-            (FIGURES / f"{file}.svg").write_text(text, encoding="utf-8")
+    buffer = BytesIO()
+    plots.save(sweep.figure(rows), buffer, kind="svg")
+    # Coordinates with two decimals (points).
+    text = re.sub(r"(?<![\d.])([1-9]\d*\.\d\d)\d+", r"\1", buffer.getvalue().decode())
+    (FIGURES / f"{name}.svg").write_text(text, encoding="utf-8")

@@ -63,7 +63,6 @@ def test_bad_tables_end_with_one_line_and_nothing_written(case, folder, tables, 
         ("fit --verdicts none.csv --json no/out.json", "no folder"),
         ("leaderbord", "error: unknown command 'leaderbord': did you mean jbt leaderboard\n"),
         ("sweep nothing", "unknown sweep"),
-        ("sweep paired --pool 10", "--pool takes no number, got 10: did you mean --po"),
     ],
 )
 def test_what_is_refused(command, message, folder, refused):

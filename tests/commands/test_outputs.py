@@ -24,7 +24,6 @@ COMMANDS = {
     "example new": ("--json FILE",),
     "ask study": ("--out FILE",),
     "status study": REPORTS,
-    "sweep crossing --preset smoke": ("--json FILE",),
 }
 """What each command reads -> its options that write, to a file or to one in a folder."""
 

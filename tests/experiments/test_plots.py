@@ -43,7 +43,7 @@ def test_a_figure_of_other_settings_says_that_titles_are_of_the_defaults():
             return [plots.Panel(labels=("", "", "Bias 1 hurts"), after=lambda ax: None)]
 
     def note(**changes):
-        return Titled(**changes).figure(None, EMPTY).get_suptitle()
+        return Titled(**changes).figure(EMPTY).get_suptitle()
 
     assert note() == note(pools=7, seed=3) == ""
     assert "these differ" in note(bias=2.0)

@@ -38,7 +38,7 @@ class Own(declare.Sweep):
     def table(self, ds, t):
         t.means("value", ds["value"])
 
-    def figure(self, ds, table):
+    def figure(self, table):
         return plots.new_figure()[0]
 
 

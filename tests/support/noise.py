@@ -52,7 +52,7 @@ class Noise(Sweep):
     def headline(self, table):
         return table.head(1)
 
-    def figure(self, ds, table):
+    def figure(self, table):
         return plots.new_figure()[0]
 
 

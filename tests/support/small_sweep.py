@@ -50,7 +50,7 @@ def sweep_of(*groups, label=None, **methods):
         def table(self, ds, t):
             t.add("n", ds.sizes["pool"])
 
-        def figure(self, ds, table):
+        def figure(self, table):
             return plots.new_figure()[0]
 
     for method, function in methods.items():

@@ -59,7 +59,7 @@ class Numbers(RecordedSweep):
         for place, value in zip(ds["place"].values, ds["value"].values[0], strict=True):
             t.add("value", float(value), place=str(place))
 
-    def figure(self, ds, table):
+    def figure(self, table):
         return plots.new_figure()[0]
 
 

@@ -9,16 +9,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pandas.testing import assert_frame_equal
 
 from jbt import own
-from jbt.own.fits.batch import _by_size
 from jbt.types import Comparisons, Prior, Rows
 
 
 def test_covariates_are_transformed_and_standardised_over_the_table(tables):
     words = np.log([100, 200, 50, 80, 80, 10, 20])
     batch = own.load(*tables(), ["words"], transform="log")
-    x = np.asarray(batch.groups[0].design.covariates)
-    assert_allclose(x[0, :, 0], ((words - words.mean()) / words.std())[:3])
-    assert batch.covariates == ["log(words)"]
+    x = batch.groups[0].design.covariates[0, :, 0]
+    assert_allclose(x, ((words - words.mean()) / words.std())[:3])
     raw = own.load(*tables(), ["lists", "words"], standardise=False)
     assert_allclose(raw.groups[0].design.covariates[0], [[0, 100], [3, 200], [1, 50]])
 
@@ -157,10 +155,8 @@ def test_large_covariates_keep_their_differences(tables):
         ("ab ba", "ABC", "no", False),
         ("ab bc ca", "ABC", "auto", False),  # around a circle, kappa rests on additivity
         ("ab bc ca", "ABC", "yes", True),
-        ("ab? ba?", "ABC", "auto", False),
         ("ab? ba?", "ABC", "yes", False),  # no order is known
         ("ab? ba", "ABC", "auto", False),
-        ("ab? ba", "ABC", "yes", True),
         ("ab bc", "ABA", "auto", True),  # A before B, B before A
         ("ac ab", "ABA", "auto", False),  # A before A is no order
     ],
@@ -172,16 +168,6 @@ def test_where_kappa_is_estimated(pairs, contents, position, free):
     items = pd.DataFrame({"item": list("abc"), "content": list(contents)})
     (pool,) = own.load(verdicts, items, position=position).pools
     assert pool.position == free
-
-
-def test_pools_are_grouped_by_size():
-    def groups(*sizes):
-        return [some.tolist() for some in _by_size(np.array(sizes))]
-
-    assert groups(2, 5, 3, 4) == [[0, 1, 2, 3]]  # padding is cheaper than one more shape
-    assert groups(*[2] * 500, 400, 201) == [[500, 501], list(range(500))]
-    assert groups(*[2] * 10, 100) == [list(range(11))]
-    assert groups(*[30] * 9, *[1000, 501, 500]) == [[9, 10], [11], list(range(9))]
 
 
 @pytest.mark.heavy
@@ -200,3 +186,5 @@ def test_groups_of_pools_give_what_one_shape_gives(monkeypatch):
     one, other = (own.fit(batch, prior=Prior()) for batch in (whole, rows))
     assert [f.top_k_differs for f in one] == [f.top_k_differs for f in other]
     assert_frame_equal(one.to_frame(), other.to_frame(), rtol=0, atol=1e-7)
+    one, other = (own.fit_judges(batch).of("c", "kappa") for batch in (whole, rows))
+    assert_frame_equal(one, other, rtol=0, atol=1e-6)

@@ -188,33 +188,27 @@ def alone():
 
 def test_nothing_is_fitted_where_no_interval_could_be(alone, monkeypatch):
     not_measured, batch = alone.estimates.assign(basis="merged"), alone.model.batch
-
-    def first_is(p_first):
-        verdicts = batch.tables.verdicts.copy()
-        verdicts.loc[[0, 1], "p_first"] = p_first
-        of_these = replace(batch, tables=replace(batch.tables, verdicts=verdicts))
-        return replace(alone, model=replace(alone.model, batch=of_these))
-
+    verdicts = batch.tables.verdicts.assign(p_first=0.7)
+    graded = replace(batch, tables=replace(batch.tables, verdicts=verdicts))
     none_trusted = own.Judges(("llm",), np.zeros(1, bool), np.ones(1), np.zeros(1, bool))
     for fit, why in (
         (replace(alone, estimates=not_measured), "no c"),
         (replace(alone, model=replace(alone.model, judges=none_trusted)), "must be trusted"),
-        (first_is(0.7), "ties or graded"),
+        (replace(alone, model=replace(alone.model, batch=graded)), "ties or graded"),
     ):
         assert why in one_comparison(fit, 0)
     # There are 12 pools of 20 different verdicts each.
-    for limit, value in (("FEWEST", 13), ("WIDEST", 19)):
+    for limit, value, n_pools in (("WIDEST", 19, 0), ("FEWEST", 13, 12)):
         with monkeypatch.context() as changed:
             changed.setattr(module, limit, value)
-            assert f"finds {12 if limit == 'FEWEST' else 0}" in one_comparison(alone, 0)
+            assert f"finds {n_pools}" in one_comparison(alone, 0)
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("ties", ["half", "drop"])
-def test_ties_of_one_judge_leave_the_others(ties):
+def test_ties_of_one_judge_leave_the_others():
     verdicts, items = written(default_rng(5), judges=("llm", "expert"))
     verdicts.loc[verdicts.index[verdicts["judge"] == "expert"][0], "winner"] = "tie"
-    tables = own.read(verdicts, items, covariates=["x", "y"], ties=ties)
+    tables = read(verdicts, items)
     llm, expert = (one_comparison(fitted(tables), judge) for judge in (0, 1))
     assert llm.status == Status.CONVERGED
     assert expert == one_comparison(fitted(tables, "expert"), 0) == UNDECIDED
@@ -229,23 +223,19 @@ def test_a_covariate_that_no_two_versions_differ_in_is_left_out():
 
 
 @pytest.mark.heavy
-def test_the_command_prints_c_with_what_its_interval_covers(tmp_path, jbt):
-    verdicts, items = written(default_rng(7), 12, ["llm", "expert"])
-    for name, table in (("v", verdicts), ("i", items)):
-        table.to_csv(tmp_path / f"{name}.csv", index=False)
-    options = ["--verdicts", tmp_path / "v.csv", "--items", tmp_path / "i.csv"]
-    options += ["--one-comparison"]
-    asked = ["--covariates", "x", "--joint", "--reference", "expert", "--json", tmp_path / "f.json"]
-    printed = jbt("fit", *options, *asked)
-    record = json.loads((tmp_path / "f.json").read_text())
-    alone, joint = record["judges"][0]["one_comparison"], record["joint"]["one_comparison"]
+def test_the_command_prints_c_with_what_its_interval_covers(tables, tmp_path, jbt):
+    written_tables = written(default_rng(7), 12, ["llm", "expert"])
+    v, i = tables(*(table.to_csv(index=False) for table in written_tables))
+    options = ["--covariates", "x", "--one-comparison", "--joint", "--reference", "expert"]
+    file = tmp_path / "f.json"
+    printed = jbt("fit", "--verdicts", v, "--items", i, *options, "--json", file)
+    record = json.loads(file.read_text())
     for one, where in (
-        (alone, f"llm: on one comparison\n{ONE_COMPARISON}\n"),
-        (joint, f"together: on one comparison\n{ONE_COMPARISON}\nllm: "),
+        (record["judges"][0], f"llm: on one comparison\n{ONE_COMPARISON}\n"),
+        (record["joint"], f"together: on one comparison\n{ONE_COMPARISON}\nllm: "),
     ):
-        (c,) = one["c"]
+        (c,) = one["one_comparison"]["c"]
         assert f"{where}c[x] = {c['estimate']:+.2f} [{c['low']:+.2f}, {c['high']:+.2f}]" in printed
-        assert one["n_pools"] == 12
     assert OfPools.COVERAGE in printed
     assert OfJudges.COVERAGE in printed
 

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
-from pandas.testing import assert_frame_equal
 from support.example_tables import ITEMS, VERDICTS
 from support.marks import heavy
 from support.problems import design_vectors
@@ -123,50 +122,13 @@ def test_equal_qualities_share_a_rank():
     assert (found.ranking[0].content, found.ranking[3].content) == ("a", "d")
 
 
-def own_pools(n_judges=5, each=4):
-    """Tables in which every judge has pools of its own; one pool is judged by all, one by nobody,
-    and one judge has an error on a pool of another."""
-    rng, rows = default_rng(0), [("p0", "i0", "i1", "j1", "error")]
-    pools = [f"p{p}" for p in range(n_judges * each)]
-    for j in range(n_judges):
-        for pool in [*pools[j * each : (j + 1) * each], "all of them"] * 20:
-            one, two = rng.permutation(4)[:2]
-            winner = rng.choice(["first", "second", "tie"])
-            rows.append((pool, f"i{one}", f"i{two}", f"j{j}", winner))
-    items = [
-        (pool, f"i{i}", f"c{i // 2}", rng.integers(1, 9))
-        for pool in (*pools, "all of them", "nobody")
-        for i in range(4)
-    ]
-    return (
-        pd.DataFrame(rows, columns=["pool", "first", "second", "judge", "winner"]),
-        pd.DataFrame(items, columns=["pool", "item", "content", "words"]),
-    )
-
-
 def test_only_what_has_verdicts_is_fitted():
     """Not the product of pools and judges."""
-    batch = own.load(*own_pools(), ["words"])
+    verdicts = [(f"p{p}", f"j{p // 4}", "a", "b", "tie") for p in range(20)]
+    columns = ["pool", "judge", "first", "second", "winner"]
+    batch = own.load(pd.DataFrame(verdicts, columns=columns))
     n_fits = sum(len(group.index) for group in batch.groups)
-    assert sum(p.n_verdicts > 0 for p in batch.pools) == 25
-    assert 25 < n_fits < 60 < len(batch.pools) == 110
-
-
-@pytest.mark.nightly
-def test_pools_without_verdicts_change_no_result():
-    """The results are those of each judge read alone."""
-
-    def results(judge):
-        batch = own.load(v, i, ["words"], judge=judge)
-        shared = own.fit_judges(batch).of("c", "kappa").drop(columns="owner")
-        return own.fit(batch).to_frame(), own.identify(batch).to_frame(), shared
-
-    v, i = own_pools(2, 2)
-    whole = results(None)
-    for name in ("j0", "j1"):
-        for one, other in zip(whole, results(name), strict=True):
-            table = one.query("judge == @name").reset_index(drop=True)
-            assert_frame_equal(table, other.reset_index(drop=True), rtol=0, atol=1e-7)
+    assert 20 <= n_fits < 50 < len(batch.pools) == 100
 
 
 @pytest.mark.heavy

@@ -81,46 +81,38 @@ def test_labels_in_the_words_of_an_annotator(tmp_path):
     assert found.members["member"].tolist() == [True] * 4 + [False] * 4
     assert found.members["item"].tolist() == list(range(8))
     assert found.anchors.empty
-    assert found.summary[-2:] == ["8 anchors of members", "1 anchor without an answer left out"]
+    assert found.summary[-1] == "1 anchor without an answer left out"
     with pytest.raises(own.TableError, match="a joint fit needs pairs"):
         found.with_anchors()
     rows = ["p,i0,i1,first", "p,i2,i1,I1", "p,i3,i0,tie", "q,i0,i1,", "q,i2,i1,i2"]
     found = write(tmp_path, SIZES, "pool,first,second,better", *rows)
     assert found.anchors.to_numpy().tolist() == [[0, 0, 1], [0, 1, 2], [1, 6, 5]]
-    assert found.n_unanswered == 1
 
 
 def test_repeated_and_contradictory_anchors_are_counted(tmp_path):
     rows = ["p,i0,i1", "p,i0,i1", "p,i2,i1", "p,i1,i2", "p,i1,i2", "q,i0,i1"]
     found = write(tmp_path, SIZES, PAIRS, *rows)
     assert found.anchors.to_numpy().tolist() == [[0, 0, 1], [1, 4, 5]]
-    assert found.n_contradictory == 1
-    assert found.summary[-3:] == [
-        "2 anchors",
+    assert found.summary[-2:] == [
         "1 anchor given again, each counted once",
         "1 pair labelled both ways: 3 anchors left out",
     ]
     found = write(tmp_path, SIZES, MEMBERS, "p,i0,1", "p,i0,0", "p,i1,no", "p,i1,0")
     assert found.members.to_numpy().tolist() == [[0, 1, False]]
-    assert found.n_contradictory == 1
-    assert "1 item labelled both ways: 2 anchors left out" in found.summary
 
 
 BAD_ANCHORS = {
     "pool,item,member p,i0,maybe": "line 2: member is 'maybe', allowed: 1, 0, true",
-    "pool,item,member p,,1": "line 2: item is empty",
     "pool,first,second,better p,i0,i1,i2": "line 2: better is 'i2', allowed: first, second",
     "pool,better p,i0": "has the columns of no kind of anchors, needs one of: better, worse or",
     "pool,better,worse,item,member p,i0,i1,i0,1": "has the columns of more than one kind",
-    "pool,Better,worse p,i0,i1": "column 'Better' has to be called 'better'",
 }
 
 
-@pytest.mark.parametrize("text", BAD_ANCHORS)
-def test_wrong_anchors_are_named_with_their_lines(tmp_path, text):
-    with pytest.raises(own.TableError) as refused:
-        write(tmp_path, SIZES, *text.split(" "))
-    assert BAD_ANCHORS[text] in str(refused.value)
+def test_wrong_anchors_are_named_with_their_lines(tmp_path):
+    for text, message in BAD_ANCHORS.items():
+        with pytest.raises(own.TableError, match=message):
+            write(tmp_path, SIZES, *text.split(" "))
 
 
 # --- what labels say
@@ -155,17 +147,6 @@ def test_a_label_of_two_items_of_one_content_and_of_one_pair_again_count_once(tm
     assert outcomes["right"].tolist() == [1, 1]
 
 
-def test_which_label_of_a_pool_counts_and_the_order_of_pools_are_random(tmp_path):
-    tables = write(tmp_path, SIZES, PAIRS, *(f"{p},i0,i{i}" for p in SIZES for i in range(1, 3)))
-    rankings, picks, turns = disputing(tables), [], set()
-    for seed in range(100):
-        drawn = one_a_pool(of_pairs(rankings, "pairs", seed)[0], rankings, seed)
-        picks.append(drawn.set_index("pool")["at"][0])
-        turns.add(tuple(drawn["pool"]))
-    assert 30 < sum(picks) < 70  # either of two, 4 standard deviations
-    assert len(turns) == 6
-
-
 def test_members_are_matched_without_reuse(tmp_path):
     rows = (f"p,i{i},{int(i in (0, 4, 5, 6))}" for i in (0, 1, 4, 5, 6))
     tables = write(tmp_path, {"p": 8}, MEMBERS, *rows)
@@ -178,28 +159,19 @@ def test_members_are_matched_without_reuse(tmp_path):
 
 @pytest.mark.parametrize("form", ["anchors", "members"])
 def test_what_the_first_labels_say_stays_as_more_come(tmp_path, form):
-    rng, sizes = default_rng(4), {"p": 8, "q": 7}
-    if form == "anchors":
-        header, rows = (
-            PAIRS,
-            [
-                (pool, f"i{a}", f"i{b}")
-                for pool, n in sizes.items()
-                for a, b in itertools.combinations(range(n), 2)
-            ],
-        )
-    else:
-        header, rows = (
-            MEMBERS,
-            [(pool, f"i{i}", rng.integers(2)) for pool, n in sizes.items() for i in range(n)],
-        )
-    tables = write(tmp_path, sizes, header, *map(",".join, rng.permutation(rows)))
+    rng, pairs = default_rng(4), form == "anchors"
+    rows = []
+    for pool in "pq":
+        for a, b in itertools.combinations(range(8), 2) if pairs else enumerate([0, 1] * 4):
+            rows.append(f"{pool},i{a},i{b}" if pairs else f"{pool},i{a},{b}")
+    header = PAIRS if pairs else MEMBERS
+    tables = write(tmp_path, {"p": 8, "q": 8}, header, *rng.permutation(rows))
     rankings = ranked(tables, *rng.normal(size=(2, 3, len(tables.items))), k=3)
     cells = pd.MultiIndex.from_product([range(2), range(3)], names=["pool", "judge"])
 
     def said(n):
         first = labelled(rankings, **{form: getattr(tables, form)[:n]})
-        if form == "anchors":
+        if pairs:
             outcomes = of_pairs(first, "disputed", 0)[0]
             counting = at_one_rate(outcomes, pd.Series(1.0, cells))
         else:
@@ -216,10 +188,9 @@ def test_what_the_first_labels_say_stays_as_more_come(tmp_path, form):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("k", [1, 3])
-def test_a_top_of_rankings_is_that_of_the_simulated_gate(tmp_path, k):
+def test_a_top_of_rankings_is_that_of_the_simulated_gate(tmp_path):
     """With ties, the same contents as `jbt.gate.exact_top` takes in the same order."""
-    rng = default_rng(8)
+    rng, k = default_rng(8), 3
     tables = write(tmp_path, {"p": 7, "q": 5, "r": 4})
     rankings = ranked(tables, *rng.integers(0, 4, (2, 30, 16)).astype(float), k=k)
     ins, outs = rankings.swapped(3)
@@ -284,8 +255,6 @@ def test_over_unlike_pools_every_pair_has_the_same_chance_to_count(tmp_path):
     # A pair of a small pool is labelled with chance 1/2, one of the large pool with 3 / 66.
     mean, variance = 60 * (3 / 66) * 2, 60 * (6 / 66) * (60 / 66)
     assert abs(np.mean(n_right) - mean) < 4 * np.sqrt(variance / n)
-    (judge,) = decided(labelled(rankings, anchors=tables.anchors[3:]))[1]
-    assert (judge.n_used, judge.n_used_right) == (60, 60)  # the large pool's have no answer
 
 
 @pytest.mark.heavy
@@ -312,16 +281,13 @@ def test_each_rule_decides(tmp_path):
     aware = -np.arange(len(tables.items), dtype=float)
     three = ranked(tables, np.where(np.arange(len(aware)) < 4, -aware, aware), aware)
     pools, (judge,) = decided(three)
-    assert [d.decision for d in pools] == [ENABLE, KEEP_OFF, None]
-    assert [d.reason for d in pools] == [
-        "6 of 6 discordant labels favour the correction, p = 0.016 <= 0.05",
-        "no discordant label",
-        "no labels",
+    assert [(d.decision, d.reason) for d in pools] == [
+        (ENABLE, "6 of 6 discordant labels favour the correction, p = 0.016 <= 0.05"),
+        (KEEP_OFF, "no discordant label"),
+        (None, "no labels"),
     ]
-    assert [pools[0].p_value, pools[1].p_value] == [pytest.approx(2**-6), 1]
     # One of the 6 pairs of q is labelled too, but it is not disputed: no pair of p is left out.
     assert (judge.decision, judge.n_used, judge.n_discordant) == (ENABLE, 6, 6)
-    assert judge.reason == pools[0].reason
     assert decided(three, alpha=0.01)[0][0].decision == KEEP_OFF
 
     # Betting: four of six pairs right are more than half, whatever the others are.
@@ -341,21 +307,18 @@ def test_each_rule_decides(tmp_path):
     nan = np.full_like(three.naive, np.nan)
     status = np.full_like(three.status, Status.NO_VERDICTS)
     pools, (judge,) = decided(dataclasses.replace(three, naive=nan, aware=nan, status=status))
-    assert {d.decision for d in [*pools, judge]} == {None}
-    assert judge.reason == pools[0].reason == "no rankings to compare: no_verdicts"
+    for decision in [*pools, judge]:
+        assert (decision.decision, decision.reason) == (None, "no rankings to compare: no_verdicts")
 
 
-@pytest.mark.parametrize("rule", ["sign", "sign_sequential"])
-def test_of_two_items_fitted_alone_only_a_changed_order_counts(tmp_path, rule):
+def test_of_two_items_fitted_alone_only_a_changed_order_counts(tmp_path):
     tables = write(tmp_path, {"p": 2, "q": 2, "r": 2}, PAIRS, "p,i0,i1", "q,i0,i1")
     # As kappa may, the fit turns the pair of p.
     rankings = ranked(tables, [0.0, 1, 1, 0, 1, 0], [1.0, 0, 2, 0, 1, 0])
-    (p, q, r), _ = decided(rankings, rule, fitted_alone=True)
-    assert p.reason.startswith("1 of 1 discordant labels favour the correction")
-    assert p.decision == (KEEP_OFF if rule == "sign" else ENABLE)
+    (p, q, r), _ = decided(rankings, "sign_sequential", fitted_alone=True)
+    assert p.decision == ENABLE
     assert q.reason == "two items, fitted alone: no covariate can change their order"
-    assert q.decision == KEEP_OFF
-    assert (r.decision, r.reason) == (None, "no labels")
+    assert (q.decision, r.decision) == (KEEP_OFF, None)
 
 
 def test_census_enables_where_recall_rises(tmp_path):
@@ -373,28 +336,6 @@ def test_census_enables_where_recall_rises(tmp_path):
     assert counts == [(2, 1, 1), (2, 1, 0), (1, 0, 0)]
 
 
-# --- what is said
-
-
-PROMISES = {
-    ("pairs", "sign"): "one annotator labels a whole pool",
-    ("disputed", "sign_sequential"): "bound of a pool, and over pools, holds whenever",
-    ("members", "sign"): "one probability for good",
-    ("members", "sign_sequential"): "single decision, not repeated",
-    ("members", "census"): None,
-}
-
-
-def test_each_rule_promises_what_it_keeps(tmp_path):
-    batch = own.Batch.of(write(tmp_path, SIZES))
-    pools = {"pool": list(SIZES), "judge": None, "n_labels": [3, 1, 0], "n_disputed": [9, 0, 1]}
-    of = pd.DataFrame(pools), pd.DataFrame()
-    for (labels, rule), promise in PROMISES.items():
-        said = "\n".join(own.Gate(*of, labels, rule, 0.05, 1, 0, batch).guarantee())
-        for text in filter(None, PROMISES.values()):
-            assert (text in said) == (text == promise), (labels, rule)
-
-
 # --- the commands
 
 
@@ -405,24 +346,21 @@ def judged():
     verdicts, items = [], []
     for pool in (f"q{g}" for g in range(12)):
         quality, words = rng.normal(size=(2, 5))
-        items.append(pd.DataFrame({"item": range(5), "words": words}).assign(pool=pool))
+        items.append(pd.DataFrame({"pool": pool, "item": range(5), "words": words}))
         for judge, bias in (("long", 2.0), ("fair", 0.1)):
             phi = quality + bias * words
-            rows = pd.DataFrame({"first": a, "second": b, "p_first": expit(phi[a] - phi[b])})
-            verdicts.append(rows.assign(pool=pool, judge=judge))
-    return {"verdicts": pd.concat(verdicts), "items": pd.concat(items)}
+            rows = {"first": a, "second": b, "p_first": expit(phi[a] - phi[b])}
+            verdicts.append(pd.DataFrame({"pool": pool, "judge": judge, **rows}))
+    return pd.concat(verdicts), pd.concat(items)
 
 
 @pytest.fixture
-def saved(judged, tmp_path):
+def saved(judged, tables, tmp_path):
     """Write the rows of the tables for which a function of the table holds; the options."""
 
     def save(kept, *anchors):
-        options = ["--covariates", "words"]
-        for name, table in judged.items():
-            path = tmp_path / f"{name}.csv"
-            table[kept(table)].to_csv(path, index=False)
-            options += [f"--{name}", path]
+        v, i = tables(*(table[kept(table)].to_csv(index=False) for table in judged))
+        options = ["--covariates", "words", "--verdicts", v, "--items", i]
         if anchors:
             path = tmp_path / "anchors.csv"
             path.write_text("\n".join(anchors) + "\n")
@@ -445,11 +383,11 @@ def test_labels_are_planned_filled_in_and_decide(saved, tmp_path, jbt):
     ask, file = tmp_path / "ask.csv", tmp_path / "g.json"
     jbt("plan", "labels", *shared, "--out", ask)
     tables, batch = read(shared)
-    items = tables.items.assign(aware=Rankings.of(tables, batch, 1).aware[0])
-    value = {(tables.pools[row.pool], row.item): row.aware for row in items.itertuples()}
+    place = [np.array(tables.pools)[tables.items["pool"]], tables.items["item"]]
+    aware = pd.Series(Rankings.of(tables, batch, 1).aware[0], place)
     filled = pd.read_csv(ask, dtype=str)
     first, second = (
-        np.array([value[pair] for pair in zip(filled["pool"], filled[side], strict=True)])
+        aware[list(zip(filled["pool"], filled[side], strict=True))].to_numpy()
         for side in ("first", "second")
     )
     filled["better"] = np.where(first > second, "first", "second")
@@ -457,7 +395,7 @@ def test_labels_are_planned_filled_in_and_decide(saved, tmp_path, jbt):
     jbt("gate", *shared, "--anchors", ask, "--labels", "disputed", "--json", file)
     long, fair = json.loads(file.read_text())["judges"]
     assert (long["judge"], long["decision"]) == ("long", ENABLE)
-    assert long["n_right"] == long["n_discordant"] >= long["n_used"] == long["n_used_right"]
+    assert long["n_right"] == long["n_discordant"]
     assert long["p_value"] == pytest.approx(2.0 ** -long["n_used"])
     assert fair["n_labels"] == long["n_labels"] == len(filled)
 
@@ -469,22 +407,17 @@ def test_pools_of_two_are_decided_from_one_c(saved, tmp_path, jbt):
     tables, batch = read(shared)
     assert pairs_alone(tables)
     alone = own.gate(tables, batch)
-    reason = "two items, fitted alone: no covariate can change their order"
-    assert set(alone.pools["reason"]) == {reason}
     assert set(alone.pools["n_discordant"]) == {0}
     said = jbt("gate", *shared, "--json", tmp_path / "g.json")
     assert "one c for each judge, fitted to all pools merged; the prior chose it" in said
-    assert "uncorrelated with words over pools" in said
     found = json.loads((tmp_path / "g.json").read_text())
     assert found["settings"]["merge_pools"] is True
     assert found["judges"][0]["n_discordant"] > 0
-    assert [of["pool"] for of in found["pools"][::2]] == [f"q{g}" for g in range(12)]
 
 
 BAD_OPTIONS = {
     "--alpha 0.5": "alpha must lie above 0 and below 1/2, got 0.5",
     "--k 5": "k must lie in 1..4 (pool 'q0' has 5 contents), got 5",
-    "--seed -1": "seed must lie in 0..2^32-1",
     "--labels members": "labels must be members, but the anchors are labels of pairs",
     "--rule census": "the rule census needs labels of members",
 }
@@ -498,13 +431,10 @@ def test_one_pool_is_decided_as_its_judge_and_bad_input_ends_with_one_line(saved
     shared = one_pool(PAIRS, "q0,0,1", "q0,0,2", "q0,3,4")
     found = own.gate(*read(shared))
     assert_frame_equal(found.pools.assign(pool=None), found.judges)
-    text = found.report("Gate", []).text()
-    assert "drawn at random within the pool\n" in text
-    assert "pools" not in text
+    assert "drawn at random within the pool\n" in found.report("Gate", []).text()
     for options, message in BAD_OPTIONS.items():
         assert message in jbt("gate", *shared, *options.split(), code=2)
     assert "needs trusted labels (--anchors)" in jbt("gate", *one_pool(), code=2)
-    assert "a covariate" in jbt("gate", *one_pool()[2:], code=2)
 
 
 def test_a_pool_s_draw_depends_on_its_name_and_the_seed_alone(tmp_path):

@@ -1,5 +1,7 @@
 """Products of counts that a table can make large are estimated before they are allocated."""
 
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -56,7 +58,6 @@ def test_estimates_bound_what_is_allocated(as_rows, asked, monkeypatch):
     [
         # These compile before they know how much they need.
         heavy(("fit", "--joint"), "joint "),
-        heavy(("replay",), "recalls of "),
         (("doctor",), "results of 2 judges on 3 pools"),
         (("fit",), "fits of a pool and a judge, padded to 3 items"),
         (("identify", "--covariates", "words"), "profiles of 1 coefficients among"),
@@ -74,6 +75,4 @@ def test_what_does_not_fit_is_named_with_the_option(argv, counts, tables, monkey
     monkeypatch.setattr(memory, "there_is", lambda device: 2**33)
     v, i = tables()
     error = jbt(*argv, "--verdicts", v, "--items", i, code=2)
-    assert counts in error
-    assert "need some 1.02e+03 GiB of memory, and there are 8: " in error
-    assert "--" in error.split(": ")[-1]
+    assert re.search(f"{counts}.* need some 1.02e.03 GiB of memory, and there are 8: .*--", error)

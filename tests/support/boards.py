@@ -72,8 +72,8 @@ def step(f, b):
 
 class Plain:
     """The model of a leaderboard, outcome by outcome. Parameters are the models' theta, then the
-    coefficients that are asked for: c, kappa, gamma (slope of c on theta, x about its mean over the
-    prompt), log nu, discrimination (s - 1 of each judge but the first); c and kappa of each judge.
+    coefficients that are asked for: c, kappa, log nu, discrimination (s - 1 of each judge but the
+    first); c and kappa of each judge.
     """
 
     def __init__(self, verdicts, items, coefficients, prior=PRIOR, relative=False):
@@ -86,8 +86,6 @@ class Plain:
         x = items.set_index(["pool", "item"])["words"]
         if not relative:
             x = (x - x.mean()) / x.std(ddof=0)
-        if "gamma" in coefficients:
-            x = x - x.groupby("pool").mean()
         sides = [verdicts[side] for side in ("first", "second")]
         self.at = np.stack([side.map(self.models.index) for side in sides])
         self.x = np.stack([x.loc[list(zip(verdicts["pool"], s, strict=True))] for s in sides])
@@ -122,7 +120,7 @@ class Plain:
         theta, (i, j), g = theta - theta.mean(), self.at, self.judge
         c, kappa = (np.resize(part.get(name, zero), g.max() + 1)[g] for name in ("c", "kappa"))
         s = 1 + np.append(0, part.get("discrimination", zero))[g]
-        bias = (c + part.get("gamma", zero) * theta[self.at]) * self.x
+        bias = c * self.x
         eta = s * (theta[i] - theta[j]) + bias[0] - bias[1] + kappa
         ties = [np.full_like(eta, nu) for nu in part.get("log nu", ())]
         return np.stack([eta / 2, *ties, -eta / 2])

@@ -1,6 +1,5 @@
 """c of `jbt fit` on one comparison, beside a fit whose columns are written verdict by verdict."""
 
-import itertools
 import json
 from dataclasses import replace
 
@@ -11,7 +10,7 @@ from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from pandas.testing import assert_frame_equal
 from scipy import sparse
-from scipy.special import expit
+from support.pools import longer, simulated
 
 from jbt import own, runtime
 from jbt.estimators import mixed
@@ -23,30 +22,19 @@ from jbt.own.leaderboards.one_comparison import OfModels
 from jbt.own.shared_coefficients.one_comparison import UNDECIDED
 from jbt.types import Status
 
-JUDGES = {"llm": (1.0, 0.8, 0.3), "other": (0.7, 0.2, -0.3), "expert": (2.0, 0.0, 0.0)}
-"""Discrimination, c and kappa."""
+JUDGES = {
+    "llm": longer(0.8),
+    "other": lambda pool, x, quality: 0.7 * quality + 0.2 * x,
+    "expert": lambda pool, x, quality: 2 * quality,
+}
 
 
-def written(rng, pools=12, judges=("llm",), contents=3, versions=2, apart=0.0):
+def written(seed, n_pools=12, judges=("llm",), content=(0, 1, 2, 0, 1), **options):
     """Every ordered pair of a pool once; the first contents have two versions. y biases nobody."""
-    verdicts, items = [], []
-    for pool in range(pools):
-        quality = rng.normal(size=contents)
-        names = [*range(contents), *range(versions)]
-        q = quality[names] + apart * rng.normal(size=len(names))
-        x, y = rng.normal(size=(2, len(names)))
-        items += [(f"p{pool}", f"i{i}", f"c{c}", x[i], y[i]) for i, c in enumerate(names)]
-        for judge in judges:
-            s, c, kappa = JUDGES[judge]
-            for i, j in itertools.permutations(range(len(names)), 2):
-                logit = s * (q[i] - q[j]) + c * (x[i] - x[j]) + kappa
-                won = "first" if rng.random() < expit(logit) else "second"
-                verdicts.append((f"p{pool}", judge, f"i{i}", f"i{j}", won))
-    columns = ["pool", "judge", "first", "second", "winner"]
-    return (
-        pd.DataFrame(verdicts, columns=columns),
-        pd.DataFrame(items, columns=["pool", "item", "content", "x", "y"]),
-    )
+    judges = {name: JUDGES[name] for name in judges}
+    verdicts, items, _ = simulated(n_pools, judges, content, kappa=0.3, seed=seed, **options)
+    y = default_rng(seed).normal(size=len(items))
+    return verdicts, items.rename(columns={"words": "x"}).assign(y=y)
 
 
 def fitted(tables, reference=None, covariates=("x",)):
@@ -102,7 +90,7 @@ def naive(verdicts, items, s, covariates=("x",), known=()):
 
 
 def test_units_of_a_factor_enter_that_often():
-    problem = naive(*written(default_rng(0), 2), {"llm": 1.0})
+    problem = naive(*written(0, 2), {"llm": 1.0})
     factor = default_rng(1).normal(size=len(problem.wins))
     (plain,), (scaled,) = (
         mixed.blocks_of(replace(problem, factors=factors)) for factors in ({}, {"content": factor})
@@ -116,7 +104,7 @@ def test_units_of_a_factor_enter_that_often():
 @pytest.mark.heavy
 def test_the_fit_is_that_of_the_columns_written_verdict_by_verdict():
     """Of one judge; the order of some verdicts is unknown."""
-    verdicts, items = written(default_rng(2), 24, contents=4, apart=1.0)
+    verdicts, items = written(2, 24, content=(0, 1, 2, 3, 0, 1), apart=1.0)
     verdicts["order"] = np.where(np.arange(len(verdicts)) % 5, "shown", "unknown")
     one = one_comparison(fitted(read(verdicts, items)), 0)
     with runtime.precision("float64"):
@@ -131,7 +119,7 @@ def test_the_fit_is_that_of_the_columns_written_verdict_by_verdict():
 @pytest.mark.heavy
 def test_several_judges_have_their_own_c_and_the_error_of_their_discriminations():
     """Two of three are biased, by two covariates; beside three fits of the columns."""
-    verdicts, items = written(default_rng(4), 24, list(JUDGES), contents=4, versions=1)
+    verdicts, items = written(4, 24, JUDGES, content=(0, 1, 2, 3, 0))
     fit = fitted(read(verdicts, items), "expert", ["x", "y"])
     one = one_comparison(fit, 0)
     s = fit.of("discrimination").set_index("judge")["estimate"].to_dict()
@@ -158,7 +146,7 @@ def test_several_judges_have_their_own_c_and_the_error_of_their_discriminations(
 @pytest.mark.heavy
 def test_versions_that_differ_draw_the_average_effect_towards_0_and_not_this_c():
     """On many pools, in standard errors; Monte Carlo with a fixed seed."""
-    fit = fitted(read(*written(default_rng(3), 80, apart=2.0)))
+    fit = fitted(read(*written(3, 80, apart=2.0)))
     average = fit.of("c").iloc[0]
     one = one_comparison(fit, 0)
     c = one.c.iloc[0]
@@ -172,7 +160,7 @@ def test_versions_that_differ_draw_the_average_effect_towards_0_and_not_this_c()
 
 @pytest.mark.heavy
 def test_repeated_verdicts_are_verdicts():
-    verdicts, items = written(default_rng(4))
+    verdicts, items = written(4)
     repeated = read(verdicts.loc[verdicts.index.repeat(2)], items)
     counted = read(verdicts.assign(count=2), items)
     one, other = (one_comparison(fitted(tables), 0) for tables in (repeated, counted))
@@ -183,38 +171,32 @@ def test_repeated_verdicts_are_verdicts():
 @pytest.fixture(scope="module")
 def alone():
     """The average effects of one judge in as many pools as are needed."""
-    return fitted(read(*written(default_rng(5))))
+    return fitted(read(*written(5)))
 
 
 def test_nothing_is_fitted_where_no_interval_could_be(alone, monkeypatch):
     not_measured, batch = alone.estimates.assign(basis="merged"), alone.model.batch
-
-    def first_is(p_first):
-        verdicts = batch.tables.verdicts.copy()
-        verdicts.loc[[0, 1], "p_first"] = p_first
-        of_these = replace(batch, tables=replace(batch.tables, verdicts=verdicts))
-        return replace(alone, model=replace(alone.model, batch=of_these))
-
+    verdicts = batch.tables.verdicts.assign(p_first=0.7)
+    graded = replace(batch, tables=replace(batch.tables, verdicts=verdicts))
     none_trusted = own.Judges(("llm",), np.zeros(1, bool), np.ones(1), np.zeros(1, bool))
     for fit, why in (
         (replace(alone, estimates=not_measured), "no c"),
         (replace(alone, model=replace(alone.model, judges=none_trusted)), "must be trusted"),
-        (first_is(0.7), "ties or graded"),
+        (replace(alone, model=replace(alone.model, batch=graded)), "ties or graded"),
     ):
         assert why in one_comparison(fit, 0)
     # There are 12 pools of 20 different verdicts each.
-    for limit, value in (("FEWEST", 13), ("WIDEST", 19)):
+    for limit, value, n_pools in (("WIDEST", 19, 0), ("FEWEST", 13, 12)):
         with monkeypatch.context() as changed:
             changed.setattr(module, limit, value)
-            assert f"finds {12 if limit == 'FEWEST' else 0}" in one_comparison(alone, 0)
+            assert f"finds {n_pools}" in one_comparison(alone, 0)
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("ties", ["half", "drop"])
-def test_ties_of_one_judge_leave_the_others(ties):
-    verdicts, items = written(default_rng(5), judges=("llm", "expert"))
+def test_ties_of_one_judge_leave_the_others():
+    verdicts, items = written(5, judges=("llm", "expert"))
     verdicts.loc[verdicts.index[verdicts["judge"] == "expert"][0], "winner"] = "tie"
-    tables = own.read(verdicts, items, covariates=["x", "y"], ties=ties)
+    tables = read(verdicts, items)
     llm, expert = (one_comparison(fitted(tables), judge) for judge in (0, 1))
     assert llm.status == Status.CONVERGED
     assert expert == one_comparison(fitted(tables, "expert"), 0) == UNDECIDED
@@ -222,30 +204,26 @@ def test_ties_of_one_judge_leave_the_others(ties):
 
 @pytest.mark.heavy
 def test_a_covariate_that_no_two_versions_differ_in_is_left_out():
-    verdicts, items = written(default_rng(8), 14, ["llm", "other"])
+    verdicts, items = written(8, 14, ["llm", "other"])
     items["y"] = items.groupby(["pool", "content"])["y"].transform("mean")
     one = one_comparison(fitted(read(verdicts, items), covariates=["x", "y"]), 0)
     assert list(one.c["covariate"]) == ["x"]
 
 
 @pytest.mark.heavy
-def test_the_command_prints_c_with_what_its_interval_covers(tmp_path, jbt):
-    verdicts, items = written(default_rng(7), 12, ["llm", "expert"])
-    for name, table in (("v", verdicts), ("i", items)):
-        table.to_csv(tmp_path / f"{name}.csv", index=False)
-    options = ["--verdicts", tmp_path / "v.csv", "--items", tmp_path / "i.csv"]
-    options += ["--one-comparison"]
-    asked = ["--covariates", "x", "--joint", "--reference", "expert", "--json", tmp_path / "f.json"]
-    printed = jbt("fit", *options, *asked)
-    record = json.loads((tmp_path / "f.json").read_text())
-    alone, joint = record["judges"][0]["one_comparison"], record["joint"]["one_comparison"]
+def test_the_command_prints_c_with_what_its_interval_covers(tables, tmp_path, jbt):
+    written_tables = written(7, 12, ["llm", "expert"])
+    v, i = tables(*(table.to_csv(index=False) for table in written_tables))
+    options = ["--covariates", "x", "--one-comparison", "--joint", "--reference", "expert"]
+    file = tmp_path / "f.json"
+    printed = jbt("fit", "--verdicts", v, "--items", i, *options, "--json", file)
+    record = json.loads(file.read_text())
     for one, where in (
-        (alone, f"llm: on one comparison\n{ONE_COMPARISON}\n"),
-        (joint, f"together: on one comparison\n{ONE_COMPARISON}\nllm: "),
+        (record["judges"][0], f"llm: on one comparison\n{ONE_COMPARISON}\n"),
+        (record["joint"], f"together: on one comparison\n{ONE_COMPARISON}\nllm: "),
     ):
-        (c,) = one["c"]
+        (c,) = one["one_comparison"]["c"]
         assert f"{where}c[x] = {c['estimate']:+.2f} [{c['low']:+.2f}, {c['high']:+.2f}]" in printed
-        assert one["n_pools"] == 12
     assert OfPools.COVERAGE in printed
     assert OfJudges.COVERAGE in printed
 

@@ -94,24 +94,20 @@ def test_it_is_the_sign_test_over_prompts():
 def test_a_bias_that_may_explain_the_wins_counts():
     """Ten prompts won, whose chance is at most that by the ends of c and kappa."""
 
-    def p(difference=0.0, c=(0.0, 0.0), kappa=(0.0, 0.0)):
-        """The level at which the win begins to count."""
+    def counts_from(level, difference=0.0, c=(0.0, 0.0), kappa=(0.0, 0.0)):
+        """Whether the win begins to count at this level."""
         first, pairs = np.zeros(10, int), ~np.eye(2, dtype=bool)
         with runtime.precision("float64"):
             rows = Rows.build(first, first + 1, np.full((10, 1), difference), np.ones(10))
         rows = Listed.of(rows, 2)
         arguments = rows, np.arange(10), pairs, np.where(pairs, np.inf, 0), np.array([c, kappa]).T
-        low, high = 0.0, 1.0
-        for _ in range(40):
-            level = (low + high) / 2
-            better, _ = better_by_counts(*arguments, level)
-            low, high = (low, level) if better[1, 0] else (level, high)
-        return high
+        below, above = (better_by_counts(*arguments, level * by)[0][1, 0] for by in (1 - 1e-6, 1))
+        return above and not below
 
-    assert p() == pytest.approx(2.0**-10)
-    assert p(1.0, c=(-5.0, -1.0)) == pytest.approx(2.0**-10)  # it favours the other
-    assert p(2.0, c=(-1.0, 0.3), kappa=(0.0, 0.4)) == pytest.approx(expit(1.0) ** 10)
-    assert p(kappa=(-np.inf, np.inf)) == pytest.approx(1)
+    assert counts_from(2.0**-10)
+    assert counts_from(2.0**-10, 1.0, c=(-5.0, -1.0))  # it favours the other
+    assert counts_from(expit(1.0) ** 10 * (1 + 1e-9), 2.0, c=(-1.0, 0.3), kappa=(0.0, 0.4))
+    assert counts_from(1.0, kappa=(-np.inf, np.inf))
 
 
 def undetermined(z, outcome, along):
@@ -121,17 +117,6 @@ def undetermined(z, outcome, along):
         return "flat"
     ends = [furthest(sign * along, z, np.ones(len(z)), outcome) for sign in (1, -1)]
     return "separated" if max(ends) > 1e-7 else ""
-
-
-def judged(judge, prompt, first, second, x, p_first):
-    """Verdicts on models named by their numbers, and the items of the prompts, whose x
-    [prompts, models]."""
-    pool, names = np.array([f"{judge} {p}" for p in range(len(x))]), np.array(list("abcde"))
-    verdicts = {"pool": pool[prompt], "first": names[first], "second": names[second]}
-    verdicts |= {"p_first": p_first, "judge": judge}
-    row, model = np.indices(x.shape).reshape(2, -1)
-    items = {"pool": pool[row], "item": names[model], "x": x.ravel()}
-    return pd.DataFrame(verdicts), pd.DataFrame(items)
 
 
 @pytest.mark.heavy
@@ -148,7 +133,11 @@ def test_statuses_are_those_of_a_linear_programme():
         won = rng.random(n) < expit(quality[first] - quality[second])
         outcome = np.where(rng.random(n) < 0.1, 0.5, won)
         at = np.arange(n)
-        tables.append(judged(judge, at, first, second, x, outcome))
+        pool = np.array([f"{judge} {prompt}" for prompt in at])
+        verdicts = {"pool": pool, "first": names[first], "second": names[second]}
+        items = {"pool": pool.repeat(5), "item": np.tile(names, n), "x": x.ravel()}
+        verdicts |= {"p_first": outcome, "judge": judge}
+        tables.append((pd.DataFrame(verdicts), pd.DataFrame(items)))
         z = np.eye(5)[first] - np.eye(5)[second]
         worlds[judge] = np.column_stack([z, x[at, first] - x[at, second], np.ones(n)]), outcome
     verdicts, items = zip(*tables, strict=True)

@@ -139,7 +139,9 @@ def test_discordant_labels_are_those_the_rankings_order_oppositely(tmp_path):
 
 
 def test_a_label_of_two_items_of_one_content_and_of_one_pair_again_count_once(tmp_path):
-    tables = write(tmp_path, {"p": 4}, PAIRS, "p,i0,i1", "p,i0,i2", "p,i1,i2", "p,i0,i3")
+    both_ways = "p,i3,i1", "p,i2,i3"
+    rows = "p,i0,i1", "p,i0,i2", "p,i1,i2", "p,i0,i3", *both_ways
+    tables = write(tmp_path, {"p": 4}, PAIRS, *rows)
     rankings = ranked(tables, [0, 1, 2], [2, 1, 0])
     shared = dataclasses.replace(rankings, pool=np.zeros(3, int), owner=np.array([0, 1, 1, 2]))
     outcomes, counts = of_pairs(shared, "pairs", 0)
@@ -154,7 +156,8 @@ def test_members_are_matched_without_reuse(tmp_path):
     outcomes, counts = of_members(rankings, 0)
     assert len(outcomes) == 2  # as many as the smaller side has labels
     assert sorted(outcomes["right"]) == [0.5, 1]
-    assert [counts[n].item() for n in ("n_disputed", "n_labelled", "gain")] == [8, 5, 2]
+    names = "n_disputed", "population", "n_labelled", "gain"
+    assert [counts[name].item() for name in names] == [8, 4, 5, 2]
 
 
 @pytest.mark.parametrize("form", ["anchors", "members"])

@@ -111,6 +111,17 @@ def test_labels_are_of_what_the_rankings_dispute(judged):
         assert len(labelling(*tables, labels="swaps", k=k).table) == ((sizes // 2) ** 2).sum()
 
 
+def test_swaps_are_of_the_disputed_pairs(judged):
+    """Of two tied at the top of the naive ranking, bias-aware has either alone in its top."""
+    judged([0, 2, 1], naive=[1, 1, 0], contents="abc")
+    tables = read()
+    ranked = Rankings.of(*tables, 1)
+    assert {bool(ranked.swapped(seed)[0].any()) for seed in range(8)} == {True, False}
+    for seed in range(8):
+        with pytest.raises(ValueError, match="no disputed pairs of swapped contents"):
+            labelling(*tables, labels="swaps", seed=seed)
+
+
 # --- which come next
 
 

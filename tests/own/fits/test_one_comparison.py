@@ -1,5 +1,6 @@
 """c of `jbt fit` on one comparison, beside a fit whose columns are written verdict by verdict."""
 
+import itertools
 import json
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from pandas.testing import assert_frame_equal
 from scipy import sparse
-from support.pools import longer, simulated
+from scipy.special import expit
 
 from jbt import own, runtime
 from jbt.estimators import mixed
@@ -22,19 +23,30 @@ from jbt.own.leaderboards.one_comparison import OfModels
 from jbt.own.shared_coefficients.one_comparison import UNDECIDED
 from jbt.types import Status
 
-JUDGES = {
-    "llm": longer(0.8),
-    "other": lambda pool, x, quality: 0.7 * quality + 0.2 * x,
-    "expert": lambda pool, x, quality: 2 * quality,
-}
+JUDGES = {"llm": (1.0, 0.8, 0.3), "other": (0.7, 0.2, -0.3), "expert": (2.0, 0.0, 0.0)}
+"""Discrimination, c and kappa."""
 
 
-def written(seed, n_pools=12, judges=("llm",), content=(0, 1, 2, 0, 1), **options):
+def written(rng, pools=12, judges=("llm",), contents=3, versions=2, apart=0.0):
     """Every ordered pair of a pool once; the first contents have two versions. y biases nobody."""
-    judges = {name: JUDGES[name] for name in judges}
-    verdicts, items, _ = simulated(n_pools, judges, content, kappa=0.3, seed=seed, **options)
-    y = default_rng(seed).normal(size=len(items))
-    return verdicts, items.rename(columns={"words": "x"}).assign(y=y)
+    verdicts, items = [], []
+    for pool in range(pools):
+        quality = rng.normal(size=contents)
+        names = [*range(contents), *range(versions)]
+        q = quality[names] + apart * rng.normal(size=len(names))
+        x, y = rng.normal(size=(2, len(names)))
+        items += [(f"p{pool}", f"i{i}", f"c{c}", x[i], y[i]) for i, c in enumerate(names)]
+        for judge in judges:
+            s, c, kappa = JUDGES[judge]
+            for i, j in itertools.permutations(range(len(names)), 2):
+                logit = s * (q[i] - q[j]) + c * (x[i] - x[j]) + kappa
+                won = "first" if rng.random() < expit(logit) else "second"
+                verdicts.append((f"p{pool}", judge, f"i{i}", f"i{j}", won))
+    columns = ["pool", "judge", "first", "second", "winner"]
+    return (
+        pd.DataFrame(verdicts, columns=columns),
+        pd.DataFrame(items, columns=["pool", "item", "content", "x", "y"]),
+    )
 
 
 def fitted(tables, reference=None, covariates=("x",)):
@@ -90,7 +102,7 @@ def naive(verdicts, items, s, covariates=("x",), known=()):
 
 
 def test_units_of_a_factor_enter_that_often():
-    problem = naive(*written(0, 2), {"llm": 1.0})
+    problem = naive(*written(default_rng(0), 2), {"llm": 1.0})
     factor = default_rng(1).normal(size=len(problem.wins))
     (plain,), (scaled,) = (
         mixed.blocks_of(replace(problem, factors=factors)) for factors in ({}, {"content": factor})
@@ -104,7 +116,7 @@ def test_units_of_a_factor_enter_that_often():
 @pytest.mark.heavy
 def test_the_fit_is_that_of_the_columns_written_verdict_by_verdict():
     """Of one judge; the order of some verdicts is unknown."""
-    verdicts, items = written(2, 24, content=(0, 1, 2, 3, 0, 1), apart=1.0)
+    verdicts, items = written(default_rng(2), 24, contents=4, apart=1.0)
     verdicts["order"] = np.where(np.arange(len(verdicts)) % 5, "shown", "unknown")
     one = one_comparison(fitted(read(verdicts, items)), 0)
     with runtime.precision("float64"):
@@ -119,7 +131,7 @@ def test_the_fit_is_that_of_the_columns_written_verdict_by_verdict():
 @pytest.mark.heavy
 def test_several_judges_have_their_own_c_and_the_error_of_their_discriminations():
     """Two of three are biased, by two covariates; beside three fits of the columns."""
-    verdicts, items = written(4, 24, JUDGES, content=(0, 1, 2, 3, 0))
+    verdicts, items = written(default_rng(4), 24, list(JUDGES), contents=4, versions=1)
     fit = fitted(read(verdicts, items), "expert", ["x", "y"])
     one = one_comparison(fit, 0)
     s = fit.of("discrimination").set_index("judge")["estimate"].to_dict()
@@ -146,7 +158,7 @@ def test_several_judges_have_their_own_c_and_the_error_of_their_discriminations(
 @pytest.mark.heavy
 def test_versions_that_differ_draw_the_average_effect_towards_0_and_not_this_c():
     """On many pools, in standard errors; Monte Carlo with a fixed seed."""
-    fit = fitted(read(*written(3, 80, apart=2.0)))
+    fit = fitted(read(*written(default_rng(3), 80, apart=2.0)))
     average = fit.of("c").iloc[0]
     one = one_comparison(fit, 0)
     c = one.c.iloc[0]
@@ -160,7 +172,7 @@ def test_versions_that_differ_draw_the_average_effect_towards_0_and_not_this_c()
 
 @pytest.mark.heavy
 def test_repeated_verdicts_are_verdicts():
-    verdicts, items = written(4)
+    verdicts, items = written(default_rng(4))
     repeated = read(verdicts.loc[verdicts.index.repeat(2)], items)
     counted = read(verdicts.assign(count=2), items)
     one, other = (one_comparison(fitted(tables), 0) for tables in (repeated, counted))
@@ -171,7 +183,7 @@ def test_repeated_verdicts_are_verdicts():
 @pytest.fixture(scope="module")
 def alone():
     """The average effects of one judge in as many pools as are needed."""
-    return fitted(read(*written(5)))
+    return fitted(read(*written(default_rng(5))))
 
 
 def test_nothing_is_fitted_where_no_interval_could_be(alone, monkeypatch):
@@ -194,7 +206,7 @@ def test_nothing_is_fitted_where_no_interval_could_be(alone, monkeypatch):
 
 @pytest.mark.heavy
 def test_ties_of_one_judge_leave_the_others():
-    verdicts, items = written(5, judges=("llm", "expert"))
+    verdicts, items = written(default_rng(5), judges=("llm", "expert"))
     verdicts.loc[verdicts.index[verdicts["judge"] == "expert"][0], "winner"] = "tie"
     tables = read(verdicts, items)
     llm, expert = (one_comparison(fitted(tables), judge) for judge in (0, 1))
@@ -204,7 +216,7 @@ def test_ties_of_one_judge_leave_the_others():
 
 @pytest.mark.heavy
 def test_a_covariate_that_no_two_versions_differ_in_is_left_out():
-    verdicts, items = written(8, 14, ["llm", "other"])
+    verdicts, items = written(default_rng(8), 14, ["llm", "other"])
     items["y"] = items.groupby(["pool", "content"])["y"].transform("mean")
     one = one_comparison(fitted(read(verdicts, items), covariates=["x", "y"]), 0)
     assert list(one.c["covariate"]) == ["x"]
@@ -212,7 +224,7 @@ def test_a_covariate_that_no_two_versions_differ_in_is_left_out():
 
 @pytest.mark.heavy
 def test_the_command_prints_c_with_what_its_interval_covers(tables, tmp_path, jbt):
-    written_tables = written(7, 12, ["llm", "expert"])
+    written_tables = written(default_rng(7), 12, ["llm", "expert"])
     v, i = tables(*(table.to_csv(index=False) for table in written_tables))
     options = ["--covariates", "x", "--one-comparison", "--joint", "--reference", "expert"]
     file = tmp_path / "f.json"

@@ -2,6 +2,7 @@
 explicit design matrix, on simulated verdicts whose truth is known, and as commands."""
 
 import io
+import itertools
 import json
 
 import numpy as np
@@ -11,7 +12,6 @@ from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.special import expit
-from support.pools import frame, longer, simulated
 from support.problems import minimum
 
 from jbt import own
@@ -21,6 +21,10 @@ from jbt.own.fits.shared import SharedModel
 from jbt.own.fits.together import fit_panel
 from jbt.own.shared_coefficients.intervals import Basis, Z
 from jbt.types import Prior, Status
+
+
+def frame(columns, rows):
+    return pd.DataFrame(rows, columns=columns.split(","))
 
 
 def table(text):
@@ -177,6 +181,45 @@ def test_the_joint_coefficients_are_those_of_scipy(fitted):
     assert [p.status for p in found.pools] == [Status.CONVERGED] * 2 + [Status.NO_REFERENCE]
     assert [p.n_known for p in found.pools] == [1, 2, 0]
     assert not any(p.prior_selected for p in found.pools)
+
+
+def longer(*c):
+    """A judge who pays c for the covariate, in turn over the pools if there are several."""
+    return lambda pool, x, quality: quality + c[pool % len(c)] * x
+
+
+def simulated(
+    n_pools, judges, content=(0, 1, 2, 3, 0, 1), sd=1.0, slope=0.0, kappa=0.0, repeats=1, seed=0
+):
+    """Verdicts on every ordered pair, items, and one trusted pair a pool. Quality goes with the
+    covariate of a content's first item by `slope`.
+
+    Args:
+      judges: name -> apparent quality, of (pool, covariate, quality).
+      content: of each item.
+    """
+    rng, content = default_rng(seed), np.array(content)
+    items, verdicts, anchors = [], [], []
+    copies = np.r_[0, np.maximum.accumulate(content)[:-1]]
+    for pool in range(n_pools):
+        base = rng.normal(size=content.max() + 1)
+        quality = (slope * base + sd * rng.normal(size=len(base)))[content]
+        is_copy = (np.arange(len(content)) > 0) & (content <= copies)
+        x = base[content] + np.where(is_copy, rng.normal(size=len(content)), 0)
+        items += [(pool, i, content[i], x[i]) for i in range(len(content))]
+        for name, judge in judges.items():
+            phi = judge(pool, x, quality)
+            for i, j in [*itertools.permutations(range(len(content)), 2)] * repeats:
+                won = rng.random() < expit(phi[i] - phi[j] + kappa)
+                verdicts.append((pool, name, i, j, "first" if won else "second"))
+        i, j = rng.permutation(len(content))[:2]
+        right = rng.random() < expit(quality[i] - quality[j])
+        anchors.append((pool, i, j) if right else (pool, j, i))
+    return (
+        frame("pool,judge,first,second,winner", verdicts),
+        frame("pool,item,content,words", items),
+        frame("pool,better,worse", anchors),
+    )
 
 
 def alone(verdicts, items, *_):

@@ -1,7 +1,6 @@
 """Measure the coverage of every interval and rate that jbt prints.
 
     python -m benchmarks.calibration [NAME ...] [--studies N] [--seed N] [--out DIR] [--keep]
-    python -m benchmarks.calibration NAME --add DIR ... [--keep]
     python -m benchmarks.calibration --page
 
 A claim is a function that simulates studies of one kind of interval in one setting (`claim`). Its
@@ -10,15 +9,13 @@ jbt prints the interval, and those of them in which the interval holds the truth
 
 Every NAME writes DIR/NAME.csv (default results/calibration/). With --keep the rows replace those of
 docs/calibration, from which the page docs/calibration.md is made; --page makes it of the rows kept
-and simulates nothing. Long claims run in parts: each with a --seed and an --out of its own, then
---add adds them up.
+and simulates nothing. Some kept rows were simulated with more studies, or with other seeds.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,8 +110,6 @@ def claim(
     settings: Sequence[Mapping[str, Any]] = ({},),
     *,
     name: str = "",
-    most: int | None = None,
-    float64: bool = True,
 ) -> Callable[[Function], Function]:
     """Register a claim: a generator (run, **setting) -> cells that draws `run.studies` studies from
     a population, computes the intervals that jbt prints for them and compares these with the truth.
@@ -126,17 +121,14 @@ def claim(
       settings: the function's arguments in each setting, see `grid`; default a single one.
       name: as the command line and the CSV have it; default the function's. Functions of one name
         are one claim.
-      most: largest number of studies of a setting, where they take long.
-      float64: whether JAX has this precision, else its own default.
     """
 
     def register(function: Function) -> Function:
         def cells(studies: int, seed: int) -> Iterator[Cell]:
-            n = min(studies, most or studies)
-            with runtime.precision("float64") if float64 else nullcontext():
+            with runtime.precision("float64"):
                 for number, setting in enumerate(settings):
                     rng = np.random.default_rng([seed, number])
-                    yield from function(Run(n, seed, number, rng), **setting)
+                    yield from function(Run(studies, seed, number, rng), **setting)
 
         key = name or function.__name__
         TITLES.setdefault(key, title)
@@ -262,7 +254,11 @@ def verdicts(
 
 
 def tables_of(
-    share: np.ndarray, pairs: Any, x: np.ndarray | Mapping[str, np.ndarray], content: Any = None
+    share: np.ndarray,
+    pairs: Any,
+    x: np.ndarray | Mapping[str, np.ndarray],
+    content: Any = None,
+    gold: pd.DataFrame | None = None,
 ) -> own.Tables:
     """Verdicts on pairs of answers to each prompt, with their lengths.
 
@@ -271,6 +267,7 @@ def tables_of(
       pairs: first and second answer of each pair.
       x: [prompts, answers] lengths; or those and further covariates by name.
       content: [answers]; default each its own.
+      gold: labels of pairs.
     """
     judge, prompt, pair = np.indices(share.shape).reshape(3, -1)
     sides = dict(zip(("first", "second"), np.asarray(pairs)[:, pair], strict=True))
@@ -280,13 +277,11 @@ def tables_of(
     prompt, item = np.indices(next(iter(covariates.values())).shape).reshape(2, -1)
     owner = item if content is None else content[item]
     items = pd.DataFrame({"pool": prompt, "item": item, "content": owner, **values})
-    return own.read(shown, items, covariates=[*covariates])
+    return own.read(shown, items, gold, covariates=[*covariates])
 
 
-def noise_of_pairs(rng: np.random.Generator, shape: tuple[int, ...], sd: float) -> Any:
+def noise_of_pairs(rng: np.random.Generator, shape: tuple[int, ...], sd: float) -> np.ndarray:
     """[..., N, N] what two items add to the log-odds that the first wins, the opposite in the other
-    order; 0 without any, which draws nothing."""
-    if not sd:
-        return 0.0
+    order."""
     noise = sd * rng.normal(size=shape) / np.sqrt(2)
     return noise - noise.swapaxes(-1, -2)

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import bisect
-import functools
 import importlib
-import math
 import platform
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import pandas as pd
-from scipy.stats import binom
 
 import jbt
 from benchmarks import calibration
@@ -44,18 +40,16 @@ the promised level ± .02. A setting misses it if the coverage's own 95 % interv
 outside. A guarantee (≥) may cover more. The linked files have every setting, and how often jbt
 prints the interval instead of withholding it with a reason (`printed`).
 
-A target that a few hundred studies cannot miss says little, so three columns show how strict it is.
+A target that a few hundred studies cannot miss says little, so two columns show how strict it is.
 They leave out guarantees and settings in which an assumption is known to fail.
 
 - **Below** is the number of settings whose coverage is significantly below the promise. One in
   forty is so by chance.
 - **z** is the distance of the coverage of all settings together from the promise, in standard
   errors. Settings of one study depend on each other, so only a z beyond 3 is more than chance.
-- **Power** is the probability that an interval with a true coverage of .04 less than promised is
-  called a miss.
 
-| what | intervals | settings | promised | coverage | on target | below | z | power |
-|---|---|---|---|---|---|---|---|---|"""
+| what | intervals | settings | promised | coverage | on target | below | z |
+|---|---|---|---|---|---|---|---|"""
 
 ANSWER = (
     "Of {every:,} simulated settings, {right:,} are on target: intervals cover the truth about as "
@@ -96,9 +90,6 @@ REASONS = {
 """Beginning of a note -> the reason that the page gives; any other note is its own reason."""
 
 
-LESS = 0.04
-"""By how much less than promised intervals cover whose chance of being called a miss is given."""
-
 MINUS = "\N{MINUS SIGN}"
 
 
@@ -125,32 +116,6 @@ def row(cell: Cell) -> dict[str, object]:
         "on_target": cell.on_target,
         "note": cell.miss or cell.note,
     }
-
-
-def added(paths: Sequence[Path]) -> pd.DataFrame:
-    """The rows of a claim's runs with different seeds, their studies added up; notes are those of
-    the first run that has one.
-
-    Raises:
-      ValueError: two files are the same, so that a seed would count twice.
-    """
-    if len({path.read_text() for path in paths}) < len(paths):
-        raise ValueError(f"two of these are equal: {', '.join(map(str, paths))}")
-    read = functools.partial(pd.read_csv, dtype={"note": str})
-    rows = with_counts(pd.concat(map(read, paths)))
-    rows["median_width"] *= rows.printed
-    runs = rows.groupby(["interval", "setting", "nominal", "one_sided"], sort=False)
-    sums = runs[["studies", "printed", "covered"]].sum().astype(int)
-    width = runs.median_width.sum(min_count=1) / sums.printed.clip(1)
-    sums = sums.assign(median_width=width, note=runs.note.first().fillna("")).reset_index()
-    cells: Any = sums.to_dict("records")
-    return pd.DataFrame(row(Cell(**fields)) for fields in cells)
-
-
-def with_counts(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of the CSV with `printed` and `covered` as counts."""
-    printed = (rows.studies * rows.printed).round()
-    return rows.assign(printed=printed, covered=(printed * rows.coverage).round())
 
 
 def page(folder: Path = KEPT) -> str:
@@ -188,28 +153,15 @@ def _line(name: str, rows: pd.DataFrame) -> str:
     )
 
 
-def _criterion(rows: pd.DataFrame) -> tuple[str, str, str]:
-    """Settings significantly below the promise, the pooled z, and the power, in words."""
-    rows = with_counts(rows)
+def _criterion(rows: pd.DataFrame) -> tuple[str, str]:
+    """Settings significantly below the promise, and the pooled z, in words."""
     rows = rows[~rows.one_sided & rows.note.isna() & (rows.printed > 0)]
     if rows.empty:
-        return "", "", ""
-    below, expected = (rows.ci_high < rows.nominal).sum(), rows.printed * rows.nominal
-    variance = (expected * (1 - rows.nominal)).sum()
-    z = (rows.covered - expected).sum() / np.sqrt(variance)
-    power = _power(int(rows.printed.median()), float(rows.nominal.median()))
-    return f"{below} of {len(rows)}", f"{z:+.1f}".replace("-", MINUS), f"{power:.2f}"
-
-
-def _power(studies: int, nominal: float) -> float:
-    """Chance that `studies` intervals with a true coverage .04 below the nominal one are a miss."""
-
-    def on_target(covered: int) -> bool:
-        return Cell("", "", studies, studies, covered, nominal).on_target
-
-    below = range(math.ceil(studies * nominal))
-    misses = bisect.bisect_left(below, True, key=on_target)
-    return float(binom.cdf(misses - 1, studies, nominal - LESS))
+        return "", ""
+    below, n = (rows.ci_high < rows.nominal).sum(), rows.studies * rows.printed
+    variance = (n * rows.nominal * (1 - rows.nominal)).sum()
+    z = (n * (rows.coverage - rows.nominal)).sum() / np.sqrt(variance)
+    return f"{below} of {len(rows)}", f"{z:+.1f}".replace("-", MINUS)
 
 
 def _worst(rows: pd.DataFrame) -> str:
@@ -240,18 +192,11 @@ def main() -> None:
     known = sorted(CLAIMS)
     parser = argparse.ArgumentParser(description=calibration.__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}")
-    parser.add_argument("--studies", type=int, default=2000, help="studies in a cell (count)")
+    parser.add_argument("--studies", type=int, default=1000, help="studies in a cell (count)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("results/calibration"))
     parser.add_argument(
         "--keep", action="store_true", help="keep the rows, and make docs/calibration.md of them"
-    )
-    parser.add_argument(
-        "--add",
-        type=Path,
-        nargs="+",
-        metavar="DIR",
-        help="simulate nothing: add up the rows that runs with other seeds wrote to these folders",
     )
     parser.add_argument(
         "--page", action="store_true", help="only make docs/calibration.md of the kept rows"
@@ -269,10 +214,7 @@ def main() -> None:
     print(f"jbt {jbt.__version__}, jax {jax.__version__}, Python {platform.python_version()}")
     for name in options.names or known:
         begin = time.perf_counter()
-        if options.add:
-            rows = added([folder / f"{name}.csv" for folder in options.add]).to_dict("records")
-        else:
-            rows = map(row, cells_of(name, options.studies, options.seed))
+        rows = map(row, cells_of(name, options.studies, options.seed))
         table = pd.DataFrame(_said(rows)).to_csv(index=False, float_format="%.4g")
         files.write_together({options.out / f"{name}.csv": table})
         if options.keep:  # under version control

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.random import Generator, default_rng
-from scipy.special import expit
 from scipy.stats import norm
 
 from benchmarks.calibration import (
@@ -24,6 +23,7 @@ from benchmarks.calibration import (
     kept,
     noise_of_pairs,
     ordered_pairs,
+    parts,
     ranks,
     said,
     tables_of,
@@ -31,7 +31,6 @@ from benchmarks.calibration import (
 )
 from jbt import own
 from jbt.kernel.listed import Listed
-from jbt.own.fits.judges import Judges
 from jbt.own.leaderboards import discriminations, lack_of_fit
 from jbt.own.leaderboards.davidson import DavidsonProblem
 from jbt.own.leaderboards.intervals import intervals
@@ -133,22 +132,17 @@ def boards(
     mean = rho * SCORES + np.sqrt(1 - rho**2) * SHUFFLED
     x = 0.8 * mean + rng.normal(size=(n, len(sizes), MODELS))
     c = C + sd_c * rng.normal(size=(*x.shape[:2], 1))
-    tie = 0 * c if log_nu is None else log_nu + sd_c * rng.normal(size=c.shape)
+    tie = sd_c * rng.normal(size=c.shape) + (-np.inf if log_nu is None else log_nu)
     apparent = theta + sd_theta * rng.normal(size=x.shape) + (c + slope * theta) * x
     prompt = np.repeat(np.arange(len(sizes)), sizes)
     first = rng.integers(0, MODELS, (n, len(prompt)))
     pair = np.stack([first, (first + rng.integers(1, MODELS, first.shape)) % MODELS])
     study = np.arange(n)[:, None]
     one, other = apparent[study, prompt, pair]
-    eta = one - other + KAPPA
-    if sd_pair:
-        eta += noise_of_pairs(rng, (*x.shape, MODELS), sd_pair)[study, prompt, *pair]
-    chance = rng.random(eta.shape)
-    if log_nu is None:
-        share = (chance < expit(eta)) * 1.0
-    else:
-        weights = np.exp(np.stack([-eta / 2, tie[:, prompt, 0], eta / 2])).cumsum(0)
-        share = (chance * weights[-1] > weights[:-1]).sum(0) / 2
+    noise = noise_of_pairs(rng, (*x.shape, MODELS), sd_pair)
+    eta = one - other + KAPPA + noise[study, prompt, *pair]
+    weights = np.exp(np.stack([-eta / 2, tie[:, prompt, 0], eta / 2])).cumsum(0)
+    share = (rng.random(eta.shape) * weights[-1] > weights[:-1]).sum(0) / 2
     one, other = x[study, prompt, pair]
     problems = map(
         problem_of, itertools.repeat(prompt), pair.swapaxes(0, 1), (one - other)[..., None], share
@@ -156,117 +150,78 @@ def boards(
     return [DavidsonProblem.of_halves(problem) for problem in problems]  # changed only by ties
 
 
-def board_cells(
-    command: str,
-    setting: str,
-    rng: Generator,
-    studies: int,
-    sizes: np.ndarray,
-    names: Mapping[str, int],
-    *,
-    many: int = 0,
-    at_once: int = 1,
-    **population: Any,
-) -> Iterator[Cell]:
-    """Cells of studies of `boards`, some drawn at once.
+EQUAL = {g: ("equal", np.full(g, 20)) for g in (10, 12, 15, 20, 30, 100)}
+LOGNORMAL = {
+    g: ("lognormal", np.exp(norm.ppf((np.arange(g) + 0.5) / g)) * 10) for g in (15, 30, 100)
+}
+LARGE = [("9 large", np.repeat([100, 4], [9, 91])), ("2 large", np.repeat([300, 4], [2, 98]))]
+"""In words, and [prompts] number of verdicts before rounding."""
 
-    Args:
-      names: as of `printed`.
-      many: prompts behind the truth where it is the estimate from very many; 0 where it is known.
-      population: arguments of `boards`.
-    """
-    beta = np.r_[population["sd"] * SCORES, C, KAPPA, population.get("log_nu", [])]
-    if many:
-        beta = limit(*boards(default_rng(0), 1, np.full(many, 20), **population))
-    drawn = (boards(rng, at_once, sizes, **population) for _ in itertools.count())
-    problems = itertools.islice(itertools.chain.from_iterable(drawn), studies)
-    yield from fit_cells(command, setting, problems, names, beta)
+POPULATION = {
+    "sd": "sd of quality {:g}",
+    "rho": "corr(theta, x) {:g}",
+    "sd_c": "sd of c {:g}",
+    "sd_theta": "of theta {:g} between prompts",
+    "sd_pair": "noise of pairs {:g}",
+    "slope": "c + {:g} theta",
+    "log_nu": "log nu {:g}",
+}
+"""Arguments of `boards` in words."""
 
 
 @claim(
     "`jbt leaderboard --ties davidson`",
-    grid(prompts=[20, 100], log_nu=[-2.5, 0.0, 1.5])
-    + grid(prompts=[20, 100], deaf=True)
-    + grid(prompts=[20, 100], slope=0.4)
-    + grid(prompts=[20, 100], apart=0.7),
-    most=1000,
+    grid(
+        sizes=[EQUAL[20], EQUAL[100]],
+        varied=[
+            {"log_nu": -2.5},
+            {"log_nu": 0.0},
+            {"log_nu": 1.5},
+            {"sd": 0.0, "log_nu": 0.0},
+            {"slope": 0.4, "log_nu": 0.0},
+            {"sd_c": 0.7, "sd_theta": 0.7, "log_nu": 0.0},
+        ],
+    ),
+    name="davidson",
 )
-def davidson(run, prompts, log_nu=0.0, deaf=False, slope=0.0, apart=0.0):
-    """Every prompt has 20 verdicts, drawn from Davidson's model. Where that does not hold, the
-    truth is the estimate from very many prompts.
-
-    Args:
-      deaf: whether the judge does not know quality.
-      apart: standard deviation of c, log nu and a model's quality between prompts.
-    """
-    setting = said(
-        f"{prompts} prompts",
-        "a judge deaf to quality" if deaf else "a biased judge",
-        f"log nu {log_nu:g}",
-        slope and f"c + {slope:g} theta",
-        apart and f"prompts apart by sd {apart:g}",
-    )
-    names = {"c": MODELS, "log nu": MODELS + 2, "kappa": MODELS + 1, BEST: 0}
-    yield from board_cells(
-        "jbt leaderboard --ties davidson",
-        setting,
-        run.rng,
-        run.studies,
-        np.full(prompts, 20),
-        names if deaf else names | {RANK: 2},  # deaf: all ranks are equal
-        many=10_000 * bool(slope or apart),
-        sd=0.0 if deaf else 1.0,
-        log_nu=log_nu,
-        slope=slope,
-        sd_c=apart,
-        sd_theta=apart,
-    )
-
-
-EQUAL = [("equal", np.full(prompts, 20)) for prompts in (10, 12, 15, 30, 100)]
-LOGNORMAL = [("lognormal", np.exp(norm.ppf((np.arange(g) + 0.5) / g)) * 10) for g in (15, 30, 100)]
-LARGE = [("9 large", np.repeat([100, 4], [9, 91])), ("2 large", np.repeat([300, 4], [2, 98]))]
-"""In words, and [prompts] number of verdicts before rounding."""
-
-BETWEEN = {
-    "sd_c": "sd of c {:g}",
-    "sd_theta": "of theta {:g} between prompts",
-    "sd_pair": "noise of pairs {:g}",
-}
-"""What varies between prompts, in words."""
-
-
 @claim(
     "`jbt leaderboard`",
     grid(
-        sizes=EQUAL + LOGNORMAL + LARGE,
+        sizes=[*EQUAL.values(), *LOGNORMAL.values(), *LARGE],
         varied=[{"rho": 0.5}, {"sd_c": 0.3}, {"sd_c": 0.3, "rho": 0.5}],
     )
-    + grid(sizes=[EQUAL[2], LARGE[0], LOGNORMAL[2]], varied={"sd_c": 0.3, "sd_theta": 0.7})
-    + grid(sd=[0.4, 2.5], sizes=[*EQUAL[3:], LARGE[0]], varied={})
-    + grid(sizes=[EQUAL[2], LARGE[0], LOGNORMAL[2]], varied={"sd_pair": 0.6}),
-    most=1000,
+    + grid(
+        sizes=[EQUAL[15], LARGE[0], LOGNORMAL[100]],
+        varied=[{"sd_c": 0.3, "sd_theta": 0.7}, {"sd_pair": 0.6}],
+    )
+    + grid(sizes=[EQUAL[30], EQUAL[100], LARGE[0]], varied=[{"sd": 0.4}, {"sd": 2.5}]),
 )
-def leaderboard(run, sizes, varied, sd=1.0):
+def leaderboard(run, sizes, varied):
     """Prompts have equally many verdicts or not; c and the qualities may vary between prompts. The
-    truth is then the estimate from very many prompts.
+    truth is the estimate from very many prompts.
 
     Args:
       varied: arguments of `boards`.
     """
     kind, sizes = sizes[0], np.maximum(1, np.round(sizes[1])).astype(int)
-    between = described(BETWEEN, varied)
-    words = f"{len(sizes)} prompts, {kind}, sd of quality {sd:g}"
-    words += f", corr(theta, x) {varied.get('rho', 0):g}, {between or 'c constant'}"
-    names = {"c": MODELS, "kappa": MODELS + 1, BEST: 0, THIRD: 2, RANK: 2}
-    population = {"sd": sd, "many": 20_000 * bool(between), "at_once": 50} | varied
-    rng = default_rng([run.seed, len(sizes)])
+    population = {"sd": 1.0} | varied
+    words = f"{len(sizes)} prompts, {kind}, {described(POPULATION, population)}"
+    names = {"c": MODELS, "kappa": MODELS + 1, BEST: 0, THIRD: 2}
     command = "jbt leaderboard, jbt identify --merge-pools"
-    for c in board_cells(command, words, rng, run.studies, sizes, names, **population):
+    if "log_nu" in varied:
+        names["log nu"] = MODELS + 2
+        command = "jbt leaderboard --ties davidson"
+    if population["sd"]:  # else all ranks are equal
+        names[RANK] = 2
+    beta = limit(*boards(default_rng(0), 1, np.full(20_000, 20), **population))
+    problems = (
+        board for n in parts(run.studies, 50) for board in boards(run.rng, n, sizes, **population)
+    )
+    for c in fit_cells(command, words, problems, names, beta):
         miss = ""
         if c.printed < c.studies / 2:
             miss = "withheld in most studies: too few prompts, or prior-dominated"
-        elif sd > 2:
+        elif population["sd"] > 2:
             miss = "the report says how far the prior has moved theta, and to lower --lam"
         yield c if c.one_sided else dataclasses.replace(c, miss=miss)
 
@@ -279,7 +234,6 @@ def leaderboard(run, sizes, varied, sd=1.0):
     + grid(prompts=60, varied=[{"sd": 2.0}, {"sd": 3.0}])
     + grid(prompts=200, varied=[{"lapses": 0.15}])
     + grid(prompts=60, varied=[{"sd": 0.8, "ties": 0.5}]),
-    most=1000,
 )
 def one_comparison(run, prompts, varied):
     """c, theta and gamma of a judge on one comparison.
@@ -322,7 +276,6 @@ def one_comparison(run, prompts, varied):
             {"sd": 0.8, "sd_model": 0.5},
         ],
     ),
-    most=1000,
 )
 def left_out(run, prompts, varied):
     """Tests without a false alarm, where nothing is left out along their effects; populations as of
@@ -412,7 +365,6 @@ def on_one_comparison(
         {"prompts": 100, "second": 0.3},
         {"prompts": 30, "second": 0.3, "sd": 0.5},
     ],
-    most=1000,
 )
 def judge_aware(run, prompts, second, sd=0.0):
     """Four models answer every prompt, and two judges see all pairs in both orders: one has
@@ -422,17 +374,17 @@ def judge_aware(run, prompts, second, sd=0.0):
     Args:
       sd: standard deviation of an answer's quality about its model's, logits.
     """
-    theta, rng = np.array([1.0, 0.3, -0.4, -0.9]), default_rng([run.seed, prompts])
+    theta = np.array([1.0, 0.3, -0.4, -0.9])
     discrimination, c = np.array([[1.0, second], [0.5, 0.8]])[:, :, None, None]
     pairs, best = ordered_pairs(4), "theta, best of 4"
     truth = {"discrimination": second - 1, best: theta[0] - theta.mean()}
     results = []
     for _ in range(run.studies):
-        x = rng.normal(size=(prompts, 4))
-        phi = discrimination * (theta + sd * rng.normal(size=x.shape)) + c * x
-        tables = tables_of(verdicts(rng, phi, pairs, 0.2), pairs, x)
+        x = run.rng.normal(size=(prompts, 4))
+        phi = discrimination * (theta + sd * run.rng.normal(size=x.shape)) + c * x
+        tables = tables_of(verdicts(run.rng, phi, pairs, 0.2), pairs, x)
         setup = Setup.of(tables, Settings(covariates=("words",), standardise=False))
-        judges = Judges.of(tables)
+        judges = own.Judges.of(tables)
         fit = discriminations.fit_discriminations(setup.together(judges).fit(), judges)
         # After theta, c and kappa of both judges.
         results.append(printed(fit, {"discrimination": 8, best: 0}))

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 import pandas as pd
-from numpy.random import Generator, default_rng
+from numpy.random import Generator
 from scipy.special import expit
 from scipy.stats import hypergeom, norm
 
@@ -18,14 +18,15 @@ from benchmarks.calibration import (
     correlated,
     grid,
     kept,
+    ordered_pairs,
     parts,
-    ranks,
     said,
+    tables_of,
     verdicts,
 )
-from jbt import own, stats
+from jbt import own
 from jbt.gate import betting, critical_values, p_value
-from jbt.own.leaderboards.prediction_powered import intervals
+from jbt.own.leaderboards.prediction_powered import labelled_win_rates
 
 LABELS = 40
 """Labels of one decision (count)."""
@@ -33,7 +34,6 @@ ALPHA = 0.05
 CONTENTS, SD, RHO = 30, 1.2, 0.6
 ERRORS = {
     "true labels": {},
-    "each wrong with chance 0.1": {"rates": (0.1, 0.1)},
     "each wrong with chance 0.3": {"rates": (0.3, 0.3)},
     "wrong with chance 0.05 where bias-aware is right, 0.35 where naive is": {
         "rates": (0.05, 0.35)
@@ -114,10 +114,8 @@ def gate(run, pools, errors):
     """Rate at which the sign test enables a correction that is right on exactly half of the
     disputed pairs, by the errors of the labels, which are drawn without replacement from the
     disputed pairs of one pool, or of many together."""
-    rng = default_rng([run.seed, 1 + (pools > 1)])
-    studies = run.studies if pools == 1 else min(run.studies, 1000)
     critical = critical_values(ALPHA, LABELS)
-    counts = right_and_disputed(rng, studies * pools, **ERRORS[errors])
+    counts = right_and_disputed(run.rng, run.studies * pools, **ERRORS[errors])
     labelled, disputed = counts.reshape(2, -1, pools).sum(2)
     n = np.minimum(LABELS, disputed)
     rate = hypergeom(np.maximum(disputed, 1), labelled, n).sf(critical[n] - 1)
@@ -126,18 +124,13 @@ def gate(run, pools, errors):
     more = {"note" if errors.startswith(("true", "each wrong")) else "miss": note}
     where = "in a pool" if pools == 1 else f"over {pools} pools"
     interval = f"jbt gate --rule sign, false enables {where}, {LABELS} disputed pairs"
-    held = rng.random(studies) >= rate
+    held = run.rng.random(run.studies) >= rate
     yield kept(interval, errors, held, one_sided=True, **more)
 
 
 UNLIKE = {
     "30 pools alike": ((30, 10, 12, 0.5),),
-    "30 pools alike, right in half of them": ((15, 10, 12, 1.0), (15, 10, 12, 0.0)),
     "4 large pools wrong, 26 small right": ((4, 30, 39, 0.0), (26, 5, 6, 1.0)),
-    "4 large pools wrong, 26 small right, right on 21 % of pairs": (
-        (4, 30, 98, 0.0),
-        (26, 5, 4, 1.0),
-    ),
     "4 large pools right, 26 small wrong": ((4, 30, 39, 1.0), (26, 5, 6, 0.0)),
     "4 pools wrong, 6 right, half of their pairs disputed": (
         (4, 10, 30, 0.0),
@@ -150,9 +143,8 @@ bias-aware is right: half of all pairs or less."""
 
 def enabled(
     rng: Generator, kinds: Any, labels: Any, rule: str, n: int, share: float | None = None
-) -> tuple[float, float]:
-    """The share of n studies in which a rule enables over pools, and in which the sign test on one
-    discordant label of each pool would.
+) -> float:
+    """The share of n studies in which a rule enables over pools.
 
     Args:
       labels: "pairs" and their number, of each pool, or all its pairs if fewer; or "disputed" and
@@ -174,10 +166,7 @@ def enabled(
         drawn = rng.hypergeometric(right, every - right, asked, size)
         wrong = rng.hypergeometric(wrong, every - disputed, asked - drawn)
         right = drawn
-    one = rng.random(right.shape) * (right + wrong) < right
-    by_pool = p_value(one.sum(1), (right + wrong > 0).sum(1) - one.sum(1)) <= ALPHA
-    if what == "pairs":  # as many as give every pair the same chance
-        chance = np.minimum(number / every, 1)
+        chance = asked / every  # as many count as give every pair the same chance
         right, wrong = (rng.binomial(v, chance.min() / chance) for v in (right, wrong))
     right, wrong = right.sum(1), wrong.sum(1)
     if rule == "sign":
@@ -189,7 +178,7 @@ def enabled(
         bets = np.take_along_axis(1.0 * (at < right[:, None]), turn.argsort(1), 1)
         wealth = jax.jit(jax.vmap(betting.wealth, in_axes=(0, None)))(bets, float(disputed.sum()))
         enables = wealth.max(1) >= 1 / ALPHA
-    return float(enables.mean()), float(by_pool.mean())
+    return float(enables.mean())
 
 
 @claim(
@@ -207,12 +196,10 @@ def gate_over_pools(run, kinds, labels, rule):
     all their disputed pairs; and, in a note, how often it enables one that is right on 70 % of
     those of each pool."""
     given = run.rng, UNLIKE[kinds], labels, rule, run.studies
-    rate, one = enabled(*given)
-    power, one_power = enabled(*given, share=0.7)
+    rate, power = enabled(*given), enabled(*given, share=0.7)
     kind, count = labels
     words = f"{count} pairs of each pool" if kind == "pairs" else f"{count} disputed pairs of all"
-    note = f"enables what is right on 70 % of each pool in {power:.2f}; by one label of each pool"
-    note += f" {one_power:.2f}, and falsely {one:.3f}"
+    note = f"enables what is right on 70 % of each pool in {power:.2f}"
     held = np.arange(run.studies) >= round(rate * run.studies)
     interval = f"jbt gate --rule {rule}, false enables over unlike pools"
     yield kept(interval, said(kinds, words), held, one_sided=True, note=note)
@@ -232,7 +219,6 @@ JUDGES = {
     grid(sd=[1.0, 0.4, 2.5], labelled=[(10, 15), (20, 3), (60, 3), (30, 1)])
     + grid(labelled=[(20, 3)], judge=["deaf", "pays the strong more"])
     + grid(labelled=[(30, 15)], sd=2.5, judge="nearly always right"),
-    most=1000,
 )
 def prediction_powered(run, labelled, sd=1.0, judge="pays for length"):
     """Win rates by trusted labels, and plausible ranks.
@@ -247,54 +233,53 @@ def prediction_powered(run, labelled, sd=1.0, judge="pays for length"):
     """
     prompts, each = labelled
     theta = -sd * norm.ppf((np.arange(6) + 0.5) / 6)
-    pairs = np.triu_indices(6, 1)
-    is_a, is_b = np.eye(6)[np.array(pairs)]
+    pairs, rng = np.triu_indices(6, 1), run.rng
     s, c, gamma = JUDGES[judge]
-    rng = default_rng([run.seed, prompts, each])
     rates = (expit(theta[:, None] - theta).sum(1) - 0.5) / 5
     truth = {f"win rate by labels, {n} of 6": rates[i] for i, n in ((0, "best"), (2, "third"))}
     truth |= {"rank, third of 6": 3}
-
-    def sums(share, counted):
-        """[prompts, models] what each model won."""
-        return (counted * share) @ is_a + (counted * (1 - share)) @ is_b
-
     results = []
     for _ in range(run.studies):
         x = rng.normal(size=(100, 6)) + 0.5 * theta / sd
         phi = s * theta + (c + gamma * theta) * x
-        won = verdicts(rng, phi, pairs, np.array([0.3, -0.3])[:, None, None]).mean(0)
         label = verdicts(rng, np.broadcast_to(theta, x.shape), pairs)
-        marked = (rng.random(won.shape).argsort(1) < each).astype(float)
-        marked[prompts:] = 0
-        every = np.ones_like(marked)
-        judged = every @ (is_a + is_b), sums(won, every)
-        beside = marked @ (is_a + is_b), sums(won, marked), sums(label, marked)
-        found = intervals(*judged, *beside)
-        shares = np.stack([found.win_rate, found.low, found.high], 1)
-        third = ranks(found.better, found.enough, 2)
+        marked = rng.random(label.shape).argsort(1) < each
+        marked[prompts:] = False
+        prompt, pair = np.nonzero(marked)
+        sides = ordered_pairs(6)
+        gold = gold_of(prompt, np.stack(pairs)[:, pair], label[marked] > 0)
+        tables = tables_of(verdicts(rng, phi, sides, 0.3)[None], sides, x, gold=gold)
+        models = labelled_win_rates(tables, 0).models
+        shares = models[["estimate", "low", "high"]].to_numpy()
+        third = models.loc[2, ["rank", "rank_low", "rank_high"]]
         results.append(dict(zip(truth, (shares[0], shares[2], third), strict=True)))
     words = f"{prompts} prompts with {each} pair{'s' * (each > 1)} labelled, sd {sd:g}, {judge}"
     yield from cells_of("jbt leaderboard --beside ppi", words, results, truth, one_sided=True)
 
 
-SHARES = [
-    ("accuracy", None),
-    ("accuracy_both_orders", None),
-    ("accuracy_if_smaller", "words"),
-    ("consistency", None),
-    ("agreement", "b"),
-    ("first_won", None),
-    ("larger_won", "words"),
+MEASURES = [
+    "accuracy",
+    "accuracy_both_orders",
+    "accuracy_if_smaller",
+    "consistency",
+    "agreement",
+    "first_won",
+    "larger_won",
 ]
-"""Shares of a report card, and what each is of."""
+"""Shares of a report card."""
 
 
-def sizes_of(rng: Generator, prompts: int, most: int) -> np.ndarray:
-    """[prompts] items, from 2 to `most`, most of them few."""
-    return 2 + rng.binomial(most - 2, rng.beta(0.7, 1.4, prompts))
+def gold_of(prompt: Any, pair: np.ndarray, first: np.ndarray) -> pd.DataFrame:
+    """Labels of pairs: whether the first is the better one."""
+    better, worse = np.where(first, pair, pair[::-1])
+    return pd.DataFrame({"pool": prompt, "better": better, "worse": worse})
 
 
+@claim(
+    "`jbt judge`, a pair or a prompt",
+    grid(items=5, prompts=[20, 60, 200], uneven=True, skill=3.0, harder=[0.0, 0.4, -0.4]),
+    name="report_card_units",
+)
 @claim(
     "`jbt judge`",
     [
@@ -306,9 +291,8 @@ def sizes_of(rng: Generator, prompts: int, most: int) -> np.ndarray:
         *grid(items=5, prompts=50, uneven=True, apart=1.5),
         *grid(items=5, prompts=[15, 60], skill=12.0),
     ],
-    most=1000,
 )
-def report_card(run, prompts, items, uneven=False, apart=0.5, skill=1.0):
+def report_card(run, prompts, items, uneven=False, apart=0.5, skill=1.0, harder=None):
     """Shares over prompts whose pairs depend on each other.
 
     A prompt has items with a quality and a length; two judges see every pair in both orders, and
@@ -320,81 +304,58 @@ def report_card(run, prompts, items, uneven=False, apart=0.5, skill=1.0):
       uneven: whether prompts have 2 to 2 x items - 2 items, most of them few.
       apart: standard deviation of the biases between prompts, logits, and of the log of the skill.
       skill: logits per standard deviation of quality.
+      harder: decrease of the log of the skill with each item of a prompt; the share of pairs that
+        are right is then told from that of prompts.
     """
     rng, most = run.rng, 2 * items - 2
 
+    def drawn(prompts):
+        """Tables of a study."""
+        few = 2 + rng.binomial(most - 2, rng.beta(0.7, 1.4, prompts))
+        sizes = few if uneven else np.full(prompts, items)
+        shown, answers, gold = [], [], []
+        for size in np.unique(sizes):
+            pools = np.flatnonzero(sizes == size)
+            quality, words = rng.normal(size=(2, len(pools), size))
+            pool, item = np.repeat(pools, size), np.tile(range(size), len(pools))
+            answers.append(pd.DataFrame({"pool": pool, "item": item, "words": words.ravel()}))
+            pair = np.array(np.triu_indices(size, 1))
+            better = quality[:, pair[0]] > quality[:, pair[1]]
+            pool, listed = np.repeat(pools, pair.shape[1]), np.tile(pair, len(pools))
+            gold.append(gold_of(pool, listed, better.ravel()))
+            sides = np.concatenate([pair, pair[::-1]], axis=1)
+            pool = np.repeat(pools, sides.shape[1])
+            first, second = np.tile(sides, len(pools))
+            for judge in ("a", "b"):
+                between = apart * rng.normal(size=(3, len(pools), 1))
+                slope = skill * np.exp(between[0] - (harder or 0.0) * (size - 2))
+                phi = slope * quality + (0.5 + between[1]) * words
+                won = verdicts(rng, phi, sides, 0.5 + between[2])
+                row = {"pool": pool, "judge": judge, "first": first, "second": second}
+                shown.append(pd.DataFrame(row | {"p_first": won.ravel()}))
+        return own.read(*map(pd.concat, (shown, answers, gold)), covariates=["words"])
+
     def shares(prompts):
         """Share, low and high of the measures of the first judge."""
-        sizes = sizes_of(rng, prompts, most) if uneven else np.full(prompts, items)
-        shown, lengths, gold = [], [], []
-        for pool, size in enumerate(sizes):
-            quality, words = rng.normal(size=(2, size))
-            lengths += [(pool, *item) for item in enumerate(words)]
-            a, b = np.triu_indices(size, 1)
-            better = quality[a] > quality[b]
-            ranked = np.where(better, a, b), np.where(better, b, a)
-            gold += [(pool, *pair) for pair in zip(*ranked, strict=True)]
-            sides = np.r_[a, b], np.r_[b, a]
-            for judge in ("a", "b"):
-                slope = skill * np.exp(apart * rng.normal())
-                length, position = 0.5 + apart * rng.normal(size=2)
-                won = verdicts(rng, slope * quality + length * words, sides, position)
-                shown += [(pool, judge, *row) for row in zip(*sides, won, strict=True)]
-        tables = (
-            (shown, ["pool", "judge", "first", "second", "p_first"]),
-            (lengths, ["pool", "item", "words"]),
-            (gold, ["pool", "better", "worse"]),
-        )
-        frames = (pd.DataFrame(rows, columns=pd.Index(names)) for rows, names in tables)
-        tables = own.read(*frames, covariates=["words"])
+        tables, numbers = drawn(prompts), ["share", "low", "high"]
+        if harder is not None:
+            cards = {unit: own.report_card(tables, unit=unit) for unit in ("pair", "prompt")}
+            return {unit: card.table[numbers].iloc[0] for unit, card in cards.items()}
         _, card = next(own.report_card(tables, ["words"]).cards())
-        rows = card[["share", "low", "high"]].to_numpy(float)
-        found = dict(zip(zip(card["what"], card["of"], strict=True), rows, strict=True))
-        return {key[0].replace("_", " "): found[key] for key in SHARES if key in found}
+        rows = card.drop_duplicates("what").set_index("what")[numbers].reindex(MEASURES)
+        return {str(what).replace("_", " "): row for what, row in rows.iterrows()}
 
-    truth = {name: values[0] for name, values in shares(20_000).items()}
+    truth = {name: row["share"] for name, row in shares(20_000).items()}
     results = [shares(prompts) for _ in range(run.studies)]
+    if harder is None:
+        command, how = "jbt judge", ""
+    else:
+        command = "jbt judge: right, share of a"
+        how = {0.0: "as hard", 0.4: "harder", -0.4: "easier"}[harder]
     words = said(
         f"{prompts} prompts of {f'2 to {most}' if uneven else items} items",
+        how and f"those with more are {how}",
         apart != 0.5 and f"prompts apart by sd {apart:g}",
-        skill > 1 and f"a judge right nearly always (skill {skill:g})",
+        skill > 5 and f"a judge right nearly always (skill {skill:g})",
     )
-    yield from cells_of("jbt judge", words, results, truth)
-
-
-def right_by_prompt(rng: Generator, n: int, harder: float) -> np.ndarray:
-    """[2, n] pairs on which a judge is right, by the mean over both orders, and pairs (counts), of
-    prompts of 2 to 8 items, most of them few. The judge's skill falls by a factor of exp(-harder)
-    with each item; its biases differ between prompts as in `report_card`."""
-    sizes = sizes_of(rng, n, 8)
-    right = np.zeros(n)
-    for size in np.unique(sizes):
-        at = np.flatnonzero(sizes == size)
-        a, b = pairs = np.triu_indices(size, 1)
-        quality, words = rng.normal(size=(2, len(at), size))
-        skill = 3 * np.exp(0.5 * rng.normal(size=(len(at), 1)) - harder * (size - 2))
-        length, first = 0.5 + 0.5 * rng.normal(size=(2, len(at), 1))
-        for position in (first, -first):
-            won = verdicts(rng, skill * quality + length * words, pairs, position)
-            right[at] += (won == (quality[:, a] > quality[:, b])).sum(1) / 2
-    return np.stack([right, sizes * (sizes - 1) / 2])
-
-
-@claim(
-    "`jbt judge`, a pair or a prompt",
-    grid(prompts=[20, 60, 200], harder=[0.0, 0.4, -0.4]),
-)
-def report_card_units(run, prompts, harder):
-    """How often a judge is right, of pairs and of prompts, where prompts with more pairs are harder
-    or easier: the counts of `own.report_card` without its tables."""
-    many_right, many = right_by_prompt(run.rng, 1_000_000, harder)
-    truth = {"pair": many_right.sum() / many.sum(), "prompt": (many_right / many).mean()}
-    studies = right_by_prompt(run.rng, run.studies * prompts, harder)
-    share, alike = stats.clustered_share, np.ones(prompts)
-    results = [
-        {"pair": share(right, n), "prompt": share(right / n, alike)}
-        for right, n in zip(*studies.reshape(2, run.studies, prompts), strict=True)
-    ]
-    how = {0.0: "as hard", 0.4: "harder", -0.4: "easier"}[harder]
-    words = f"{prompts} prompts of 2 to 8 items, those with more are {how}"
-    yield from cells_of("jbt judge: right, share of a", words, results, truth)
+    yield from cells_of(command, words, results, truth)

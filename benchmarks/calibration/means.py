@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +12,7 @@ import pandas as pd
 from numpy.random import Generator, default_rng
 from scipy.special import expit
 
-from benchmarks.calibration import cell, cells_of, claim
+from benchmarks.calibration import cell, cells_of, claim, parts
 from jbt import own, stats
 from jbt.own.replays.report import needed
 from jbt.own.tables.outcomes import ALL
@@ -24,14 +23,6 @@ from sweeps import bias_by_quality as analysis
 from sweeps import crossing
 from sweeps._shared.recorded import WORDS
 
-TOGETHER = 250
-"""Studies whose pools are resampled together."""
-METHODS = {
-    "printed": stats.mean_interval,
-    "percentile": stats.percentile_interval,
-    "BCa": stats.bca_interval,
-}
-
 
 def gains(rho: float, bias: float) -> np.ndarray:
     """[pools] top-5 recall, bias-aware minus naive, in the default scenario."""
@@ -41,45 +32,29 @@ def gains(rho: float, bias: float) -> np.ndarray:
     return np.round(np.asarray(gain[:, 0], float) * s.k) / s.k
 
 
-def ends(studies: np.ndarray, *, seed: int = 0) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Method -> low, high [studies] of its 95 % interval; NaN where there is none.
-
-    Args:
-      studies: [studies, n] a gain a pool.
-    """
-    chunks = range(0, len(studies), TOGETHER)
-    found = {
-        method: [interval(studies[i : i + TOGETHER], seed=seed + i)[1:] for i in chunks]
-        for method, interval in METHODS.items()
-    }
-    return {method: tuple(np.concatenate(v, axis=1)) for method, v in found.items()}
-
-
-@claim("mean gains in sweeps' tables", float64=False)
+@claim("mean gains in sweeps' tables")
 def few_pools(run):
     """Gains are differences of recall, multiples of 1/5 for a top five, drawn from simulated pools
-    of the crossing experiment; a normal distribution is there for comparison."""
+    of the crossing experiment."""
     populations = {
-        "normal": run.rng.normal(size=1_000_000),
         "gains of mean 0.22 (c* = 1, rho = 0)": gains(0.0, 1.0),
         "gains of mean 0.01 (c* = 1, rho = 0.42)": gains(0.42, 1.0),
         "gains of mean 0.34 (c* = 1.78, rho = 0)": gains(0.0, 1.78),
     }
-    alike = (
+    note = (
         "pools all alike, and fewer than 5, have none; multiples of 1/5 are far from normal in 5 "
         "pools"
     )
-    miss = "not printed of fewer than 30 pools"
     for name, values in populations.items():
-        mean = 0.0 if name == "normal" else values.mean()
         for n in (3, 5, 8, 10, 29, 30, 100):
-            drawn = values[run.rng.integers(0, len(values), (run.studies, n))]
-            setting, by_method = f"{name}, {n} pools", ends(drawn, seed=run.seed)
+            drawn = [
+                values[run.rng.integers(0, len(values), (studies, n))]
+                for studies in parts(run.studies, 250)
+            ]
+            found = [stats.mean_interval(some, seed=run.seed)[1:] for some in drawn]
             interval = "mean gain in a sweep's table (jbt.stats.mean_interval)"
-            yield cell(interval, setting, by_method.pop("printed"), mean, note=alike)
-            for method, found in by_method.items():
-                interval = f"mean gain by {method} bootstrap, for comparison"
-                yield cell(interval, setting, found, mean, miss=miss)
+            ends = np.concatenate(found, axis=1)
+            yield cell(interval, f"{name}, {n} pools", ends, values.mean(), note=note)
 
 
 @claim(
@@ -146,19 +121,18 @@ def analysed(d: jax.Array, wins: jax.Array) -> dict[str, jax.Array]:
     return analysis.analysed(board, wins, jnp.zeros(()))  # all models
 
 
-def populations(rng: Generator) -> Iterator[tuple[str, np.ndarray]]:
-    """Recall of a million pools each: 0 or 1; means over runs whose chances have many
-    distributions; some near 1."""
+def populations(rng: Generator) -> dict[str, np.ndarray]:
+    """Recall of a million pools each: 0 or 1; means over runs, or one run, whose chances have a
+    distribution; some near 1."""
     n = 1_000_000
-    for p in (0.5, 0.8, 0.9, 0.95, 0.98):
-        yield f"0 or 1, mean {p:g}", (rng.random(n) < p).astype(float)
-    for a, b in ((8, 2), (0.8, 0.2), (2, 0.1), (19, 1)):
-        chance = rng.beta(a, b, n)
-        yield f"20 runs of k = 1, chances beta({a:g}, {b:g})", rng.binomial(20, chance) / 20
-        yield f"one run of k = 5, chances beta({a:g}, {b:g})", rng.binomial(5, chance) / 5
-    u = rng.random(n)
-    yield "1, seldom 0.95, rarely 0", np.select([u < 0.8, u < 0.95], [1.0, 0.95], 0.0)
-    yield "1 or 0.95, rarely 0.3", np.select([u < 0.6, u < 0.98], [1.0, 0.95], 0.3)
+    high, rare = rng.beta(8, 2, n), rng.beta(2, 0.1, n)
+    return {
+        "0 or 1, mean 0.5": (rng.random(n) < 0.5) * 1.0,
+        "0 or 1, mean 0.98": (rng.random(n) < 0.98) * 1.0,
+        "20 runs of k = 1, chances beta(8, 2)": rng.binomial(20, high) / 20,
+        "one run of k = 5, chances beta(2, 0.1)": rng.binomial(5, rare) / 5,
+        "1, seldom 0.95, rarely 0": rng.choice([1.0, 0.95, 0.0], n, p=[0.8, 0.15, 0.05]),
+    }
 
 
 RULES = ["lucb", "random"]
@@ -191,19 +165,15 @@ def curves_of(recall: np.ndarray, budgets: np.ndarray) -> np.ndarray:
     return np.where(budgets >= 20, 1.0, np.stack(stats.bounded_interval(recall)))
 
 
-@claim("`jbt replay`", float64=False)
+@claim("`jbt replay`")
 def replay(run):
     """The bands of `jbt replay`, and the interval for the verdicts needed; the truth is that of the
     population of pools. Recall is bounded, and a multiple of 1 / k."""
 
-    def counted(interval, setting, ends, truth):
-        note = "at least 95 %: the interval adds one pool at 0 and one at 1"
-        if np.isnan(ends).all():
-            note = "fewer than 5 pools have no interval, with the reason"
-        return cell(interval, setting, ends, truth, one_sided=True, note=note)
-
+    note = "at least 95 %: the interval adds one pool at 0 and one at 1; of fewer than 5 is none"
+    more = {"one_sided": True, "note": note}
     rng, sizes = run.rng, (3, 5, 8, 10, 30, 100)
-    curves, recalls = replayed(run.seed), dict(populations(rng))
+    curves, recalls = replayed(run.seed), populations(rng)
     for rule in RULES:
         for b in (3, 6, 9, 12, 15):
             recalls[f"replay, {rule}, {b} of 20 verdicts"] = curves[rule].loc[b].to_numpy()
@@ -212,13 +182,13 @@ def replay(run):
             drawn = values[rng.integers(0, len(values), (run.studies, n))]
             ends = stats.bounded_interval(drawn)[1:]
             interval = "jbt replay: recall over pools"
-            yield counted(interval, f"{name}, {n} pools", ends, values.mean())
+            yield cell(interval, f"{name}, {n} pools", ends, values.mean(), **more)
     for rule in RULES:
         recall, budgets = curves[rule].to_numpy(), curves.index.to_numpy()
         for target in (0.8, 0.9):
             truth = needed(curves_of(recall, budgets), budgets, target)[0]
             for n in sizes:
-                drawn = recall[:, rng.integers(0, recall.shape[1], (min(run.studies, 2000), n))]
+                drawn = recall[:, rng.integers(0, recall.shape[1], (run.studies, n))]
                 found = needed(curves_of(drawn.transpose(1, 0, 2), budgets), budgets, target)
                 setting = f"{rule}, target {target:g}, {n} pools"
-                yield counted("jbt replay: verdicts needed", setting, found[1:], truth)
+                yield cell("jbt replay: verdicts needed", setting, found[1:], truth, **more)

@@ -6,7 +6,6 @@ import dataclasses
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import expit
 
 from benchmarks.calibration import (
     cell,
@@ -33,17 +32,11 @@ LOSSES = {
     "few": "one in a hundred is missing",
     "the longer lost": "a third is missing of those that the longer lost",
     "the longer won": "a third is missing of those that the longer won",
-    "the longer first": "a fifth is missing where the longer came first",
-    "long answers": "missing verdicts have long answers",
 }
 """Which verdicts are missing, in words."""
 
-ALIKE = ("at random", "by prompt", "by answer", "few")
-"""Losses that depend on neither the lengths, nor the order, nor the verdict."""
-
-
-SELDOM = {"prompts": 20, "kind": "few"}
-"""Too few prompts with a missing verdict for the test."""
+ALIKE = ["at random", "by prompt", "by answer", "few"]
+"""Losses that depend on neither the lengths, nor the verdict: the doctor finds nothing."""
 
 
 def lost(
@@ -64,8 +57,6 @@ def lost(
         "few": 0.01,
         "the longer lost": ((first > second) != (share > 0)) / 3,
         "the longer won": ((first > second) == (share > 0)) / 3,
-        "the longer first": (first > second) / 5,
-        "long answers": expit(first + second - 3),
     }.get(kind, 0.1)
     return rng.random(share.shape) < chance
 
@@ -92,7 +83,7 @@ def drawn(rng: Generator, studies: int, prompts: int, kind: str, *, twice: bool)
 
 @claim(
     "`jbt doctor`: missing verdicts",
-    [s for s in grid(prompts=[20, 100], kind=list(LOSSES)) if s != SELDOM],
+    grid(prompts=[20, 100], kind=ALIKE),
     name="missing",
 )
 def test_of_missing_verdicts(run, prompts, kind):
@@ -100,12 +91,9 @@ def test_of_missing_verdicts(run, prompts, kind):
     together."""
     p = [found(drawn(run.rng, n, prompts, kind, twice=False)) for n in parts(run.studies, 20)]
     p = np.concatenate(p)
-    interval, more = "no false alarm (`jbt doctor`)", {"one_sided": True}
-    if kind not in ALIKE:
-        interval = "a loss not found (`jbt doctor`), for comparison"
-        more = {"miss": "the power of the test"}
+    setting = f"{prompts} prompts of 12 verdicts, {LOSSES[kind]}"
     held = np.where(np.isnan(p), np.nan, p >= ALPHA)
-    yield kept(interval, f"{prompts} prompts of 12 verdicts, {LOSSES[kind]}", held, **more)
+    yield kept("no false alarm (`jbt doctor`)", setting, held, one_sided=True)
 
 
 def found(tables: own.Tables) -> list[float]:
@@ -123,7 +111,6 @@ def found(tables: own.Tables) -> list[float]:
     "`--missing bounds`",
     grid(twice=[False, True], kind=["at random", "the longer lost", "the longer won"]),
     name="missing_bounds",
-    most=1000,
 )
 def bounds(run, twice, kind):
     """c between the outer ends of its two intervals: of the one with every missing verdict won by

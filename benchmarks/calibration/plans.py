@@ -1,10 +1,8 @@
 """Promises of plans: `plan pairing` and `plan reference` promise the half-width of an interval for
-c, `plan gate` the rate at which a test enables, `plan prompts` the chance of a significant
-difference.
+c, `plan prompts` the chance of a significant difference.
 
 A promised median is kept if half of the intervals from simulated verdicts are no wider, a promised
-range of pools if it holds 90 % of them. The interval for a rate must hold the rate over all pools,
-whatever the rates of single pools.
+range of pools if it holds 90 % of them. `plan gate` has the intervals of `jbt replay`.
 """
 
 from __future__ import annotations
@@ -17,14 +15,14 @@ import numpy as np
 from jaxtyping import Array
 from scipy.stats import t
 
-from benchmarks.calibration import Cell, cell, claim, grid, kept
+from benchmarks.calibration import Cell, claim, grid, kept
 from jbt import identifiability, planning
 from jbt.estimators import reference
 from jbt.simulation import judges, pairs, pools
 from jbt.types import Judge, Status
 
-N, MOST = 16, 1000
-"""Contents of a pool with a reference; studies of a plan of widths (counts)."""
+N = 16
+"""Contents of a pool with a reference (count)."""
 N_REFERENCE = [5, 10, 20, 45]
 """Verdicts of the reference (count)."""
 
@@ -71,7 +69,7 @@ def beside(keys, n):
     return jax.vmap(one)(keys)
 
 
-@claim("`jbt plan`", grid(verdicts=N_REFERENCE), name="plans", most=MOST)
+@claim("`jbt plan`", grid(verdicts=N_REFERENCE), name="plans")
 def plan_reference(run, verdicts):
     """`jbt plan reference`: random pairs shown to a reference."""
     keys = jax.random.split(run.key, run.studies)
@@ -81,7 +79,7 @@ def plan_reference(run, verdicts):
     yield from promised("jbt plan reference", setting, half, planned, note)
 
 
-@claim("", grid(design=[(2000, 4), (400, 4), (400, 1), (100, 10)]), name="plans", most=MOST)
+@claim("", grid(design=[(2000, 4), (400, 4), (400, 1), (100, 10)]), name="plans")
 def plan_pairing(run, design):
     """`jbt plan pairing`; `design`: verdicts, and how many of ten contents are rendered twice."""
     budget, twice = design
@@ -142,7 +140,7 @@ def plan_prompts(run, prompts):
             )
     half = t.ppf(quantile, today - 1) * np.sqrt(variance)
     fewest, needed, most = (
-        np.vectorize(planning.more_prompts)(end[:MOST], d[:MOST], variance[:MOST], today - 1, today)
+        np.vectorize(planning.more_prompts)(end, d, variance, today - 1, today)
         for end in (d + half, truth, d - half)
     )
     yield kept(
@@ -152,20 +150,3 @@ def plan_prompts(run, prompts):
         one_sided=True,
         note="infinite where no number looked at is enough; whole numbers often coincide",
     )
-
-
-@claim("", name="plans")
-def plan_gate(run):
-    """`jbt plan gate`: the rate at which a test enables, over pools whose rates are beta."""
-    for name, a, b in (("often", 2.0, 0.5), ("seldom", 0.2, 4.0), ("half", 1.0, 1.0)):
-        for n in (10, 30, 200):
-            rates = run.rng.binomial(20, run.rng.beta(a, b, (run.studies, n))) / 20
-            ends = np.stack([planning.over_pools(v)[1:] for v in rates], -1)
-            yield cell(
-                "jbt plan gate: rate of enabling",
-                f"pools that enable {name} (mean {a / (a + b):.3g}), {n} of them",
-                ends,
-                a / (a + b),
-                one_sided=True,
-                note="at least 95 %: the interval adds one pool at 0 and one at 1",
-            )

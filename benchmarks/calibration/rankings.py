@@ -55,7 +55,6 @@ def drawn(rng: Generator, prompts: int, kind: str, sd_theta: float) -> Problem:
 @claim(
     "`jbt leaderboard`, of rankings and ratings",
     grid(kind=["rankings", "ratings"], prompts=[60, 120], sd_theta=[0.0, 0.7]),
-    most=1000,
 )
 def rankings(run, kind, prompts, sd_theta):
     """Each prompt has answers of four of six models, all ranked or rated by the judge. The truth is

@@ -40,7 +40,6 @@ def stop(key: Any, condition: Condition) -> dict[str, Any]:
 @claim(
     "sure stops of `jbt ask`, k = 1",
     grid(zone=[0.0, 0.2], gap=[-1.0, 0.05, 0.15, 0.25, 0.5]),
-    most=1000,
 )
 def stops(run, zone, gap):
     """How often a stop at a certainty of .95 is right: the best of 10 contents, fresh verdicts of

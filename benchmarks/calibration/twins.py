@@ -21,7 +21,6 @@ from jbt.types import Prior
     "`jbt.twins.regions`",
     grid(name=list(GATED), member=[(0, "the best member"), (5, "member 5")]),
     name="regions",
-    float64=False,
 )
 def region(run, name, member):
     """Studies of the paper's size by a member of a region, and whether the region of what such a
@@ -121,7 +120,6 @@ def fitted(terms: np.ndarray, values: np.ndarray) -> np.ndarray:
     "`consistent` in `sweeps.judges`",
     grid(name=["llama", "deepseek_chat", "gemini", "claude_haiku"]),
     name="twins",
-    float64=False,
 )
 def consistent(run, name):
     """Ranges of the numbers of a judge, which include the error of its twin's calibration.
@@ -175,7 +173,6 @@ def consistent(run, name):
             means = stats.bootstrap_means(pools, seed=seed, size=n, resamples=stats.REPLICATES)
             blur = rng.normal(0, CalibrationError.blur(weights), len(means))
             ranges[g] = np.array(stats.percentiles(means + blur)) - pools.mean()
-        rng.normal(size=(AROUND, stats.REPLICATES))  # skipped, so that the rows kept come out again
         ends = np.clip(centres[:, m] + ranges[nearest].T, *within)
         miss = BENT if n < 10 or number == "verbosity" else ""
         yield cell(interval, setting, ends, printed[:, m], miss=miss, slack=HALF_DIGIT)

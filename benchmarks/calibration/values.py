@@ -11,7 +11,6 @@ from benchmarks.calibration.boards import BEST, MODELS, SCORES, boards, limit
 from jbt.own.leaderboards.by_value import compared, difference
 from jbt.own.leaderboards.elo import PER_LOGIT, Elo
 from jbt.own.leaderboards.intervals import intervals
-from jbt.own.leaderboards.problem import Problem
 
 VARIED = {"sd_c": 0.3, "sd_theta": 0.7}
 """Standard deviations between prompts, where Bradley-Terry does not hold."""
@@ -22,9 +21,7 @@ def between(varied: dict[str, float]) -> str:
     return "c and qualities vary between prompts" if varied else "nothing varies between prompts"
 
 
-@claim(
-    "`jbt leaderboard --elo NAME=1000`", grid(prompts=[15, 30, 100], varied=[{}, VARIED]), most=1000
-)
+@claim("`jbt leaderboard --elo NAME=1000`", grid(prompts=[15, 30, 100], varied=[{}, VARIED]))
 def elo(run, prompts, varied):
     """Six models on prompts of ten verdicts; the best is compared with the third, which has 1000.
     Where qualities vary between prompts, the truth is the estimate from very many."""
@@ -48,29 +45,22 @@ SIZES = [(15, 15), (30, 30), (30, 100), (100, 100)]
 @claim(
     "`jbt leaderboard --by COLUMN`",
     grid(prompts=SIZES, varied=[{}, VARIED])
-    + grid(prompts=[(30, 30), (30, 100)], varied={}, second=0.6)
-    + grid(prompts=[(30, 30), (100, 100)], varied=[{}, VARIED], shared=True),
-    most=1000,
+    + grid(prompts=[(30, 30), (30, 100)], varied={}, second=0.6),
 )
-def by_value(run, prompts, varied, second=1.0, shared=False):
+def by_value(run, prompts, varied, second=1.0):
     """The verdicts of two values, ten on each prompt.
 
     Args:
       prompts: of each value.
       varied: arguments of `boards`.
       second: standard deviation of quality in the second value.
-      shared: whether both values have the same prompts, on which answers are alike.
     """
     command, null, first = "jbt leaderboard --by", second == 1, prompts[0]
-    if shared:
-        whole = boards(run.rng, run.studies, np.full(first, 20), **varied)
-        pairs = [(half(problem, 0), half(problem, 1)) for problem in whole]
-    else:
-        drawn = [
-            boards(run.rng, run.studies, np.full(n, 10), sd=sd, **varied)
-            for n, sd in zip(prompts, (1.0, second), strict=True)
-        ]
-        pairs = [(a, replace(b, source=b.source + first)) for a, b in zip(*drawn, strict=True)]
+    drawn = [
+        boards(run.rng, run.studies, np.full(n, 10), sd=sd, **varied)
+        for n, sd in zip(prompts, (1.0, second), strict=True)
+    ]
+    pairs = [(a, replace(b, source=b.source + first)) for a, b in zip(*drawn, strict=True)]
     truth = {"difference of c": 0.0, f"difference of {BEST}": (1 - second) * SCORES[0]}
     results, quiet = [], []
     for one, other in pairs:
@@ -80,17 +70,9 @@ def by_value(run, prompts, varied, second=1.0, shared=False):
         quiet.append(not table["differs"].any())
     setting = said(
         f"{first} and {prompts[1]} prompts",
-        shared and "the same",
         between(varied),
         not null and f"qualities of the second of sd {second:g}",
     )
-    yield from cells_of(command, setting, results, truth, one_sided=shared)
+    yield from cells_of(command, setting, results, truth)
     if null:
         yield kept(f"no theta differs ({command})", setting, np.array(quiet), one_sided=True)
-
-
-def half(problem: Problem, number: int) -> Problem:
-    """Every other verdict, from the first or the second on."""
-    rows = problem.rows
-    mask = np.arange(len(rows.shown)) % 2 == number
-    return replace(problem, rows=replace(rows, shown=rows.shown * mask, wins=rows.wins * mask))

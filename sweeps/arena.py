@@ -149,6 +149,7 @@ class Arena(MapPrior, Sweep):
     """Every acquisition rule on a fixed set of scenarios, the same pools for all."""
 
     name = "arena"
+    shown = ("area", "lead", "crossing")
     columns = ("scenario", "rule", "budget", "share")
     presets = {
         "smoke": {
@@ -272,10 +273,6 @@ class Arena(MapPrior, Sweep):
     def of_reference(self, values):
         """A metric of the reference, which is subtracted from others pool by pool."""
         return where(values, rule=REFERENCE).isel(condition=0).reset_coords(drop=True)
-
-    def headline(self, table):
-        """Rows to print: areas and what stands beside them."""
-        return where(table, quantity=["area", "lead", "crossing"])
 
     def panels(self, table):
         shown = [rule for rule in self.rule if rule in DRAWN or RULES[rule].family == "yours"]

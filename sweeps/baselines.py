@@ -26,7 +26,6 @@ from jaxtyping import Array, Float
 from jbt import stats
 from jbt.estimators.prediction_powered import prediction_powered
 from jbt.experiments.declare import Double, Group, Sweep
-from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import Line, Panel
 from jbt.own.leaderboards.intervals import LEVEL
 from jbt.own.leaderboards.prediction_powered import FEWEST_LABELLED
@@ -82,6 +81,7 @@ class Baselines(MapPrior, Sweep):
     """The corrected leaderboard beside other corrections, where its assumption holds or fails."""
 
     name = "baselines"
+    shown = ("tau", "coverage")
     columns = ("judge", "estimator", "n_anchors")
     index = "judge"
     presets = {
@@ -159,10 +159,6 @@ class Baselines(MapPrior, Sweep):
             for quantity, values in _metrics(raw.isel(method=at), name not in FITS).items():
                 rows = xr.DataArray(values, {"judge": raw["judge"]}, ("judge", "pool"))
                 t.means(quantity, rows, estimator=name, n_anchors=n)
-
-    def headline(self, table):
-        """Rows to print: all but widths."""
-        return where(table, quantity=["tau", "coverage"])
 
     def panels(self, table):
         lines = []

@@ -65,6 +65,7 @@ class Cost(RunSettings):
     """What recall costs: a cheap judge corrected against a dear one, and a gate's labels shared."""
 
     name = "cost"
+    shown = ("times_cheaper",)
     columns = ("judge", "budget", "n_pools_sharing", "model", "rule", "target")
     presets = {
         "smoke": {"pools": 16, "n_seeds": 2, "budget": (32, 64), "target": (0.4, 0.89)},
@@ -205,11 +206,6 @@ class Cost(RunSettings):
             studies = partial(times, target, labels, of_dear)
             row = {**cheap.row, "target": target, "n_pools_sharing": sharing}
             t.add("times_cheaper", ratios[0], interval, n, studies=studies, **row)
-
-    def headline(self, table):
-        """Rows beside the paper's numbers, and how many times cheaper the cheap judge is."""
-        times = (table.quantity == "times_cheaper") & table.estimate.notna()
-        return table[times | table.paper.notna()]
 
     def panels(self, table):
         """Recall against dollars; and how many times cheaper the cheap judge is, where both reach a

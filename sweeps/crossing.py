@@ -41,6 +41,7 @@ class Crossing(Correlated, VaryingBias, Sweep):
     """Up to which correlation of quality and covariate does the correction help?"""
 
     name = "crossing"
+    shown = ("benefit", "crossing", "crossing_limit")
     columns = ("covariate", "rho")
     index = "rho"
     presets = {
@@ -197,11 +198,6 @@ class Crossing(Correlated, VaryingBias, Sweep):
         text = f"Correction helps up to a correlation of {at:.3f} [{', '.join(ends)}]"
         numbers = [f"{number:g}" for number in rows.paper.dropna()]
         return text + (f"; the paper says {' and '.join(numbers)}." if numbers else ".")
-
-    def headline(self, table):
-        """Benefits and crossings."""
-        shown = table.quantity.str.startswith("crossing") | (table.quantity == "benefit")
-        return table[shown]
 
 
 SWEEP = Crossing

@@ -77,6 +77,7 @@ class Gate(Correlated, VaryingBias, Sweep):
     """The gate: when do trusted labels switch the correction on, with what guarantee?"""
 
     name = "gate"
+    shown = ("labels_needed",)
     columns = (
         "rule",
         "labels",
@@ -273,10 +274,6 @@ class Gate(Correlated, VaryingBias, Sweep):
         if columns["rho"] == self.rho[-1] > 0:
             of_pairs = part["enable_rate"].sel(labels=["pairs"])
             gate_rows.add_study_counts(t, of_pairs, self.sets, **row)
-
-    def headline(self, table):
-        """Rows beside the paper's numbers; labels needed."""
-        return table[table.paper.notna() | (table.quantity == "labels_needed")]
 
     def panels(self, table):
         """Enable rates and recall along rho."""

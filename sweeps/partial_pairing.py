@@ -59,6 +59,7 @@ class PartialPairing(Sweep):
     """How well the bias is known when some contents are rendered twice, and what that is worth."""
 
     name, columns = "partial_pairing", COLUMNS
+    shown = ("n_twice_needed", "crossing")
     presets = {
         "smoke": {
             "pools": 8,
@@ -183,10 +184,6 @@ class PartialPairing(Sweep):
                     t.means("benefit", recalls - counting, **columns)
                 if model != "naive":
                     t.crossing(recalls - counting, **columns, **cell)
-
-    def headline(self, table):
-        """The contents needed and the crossings."""
-        return where(table, quantity=["n_twice_needed", "crossing"])
 
     def panels(self, table):
         most = max(self.budget)

@@ -81,6 +81,7 @@ class PriorSensitivity(Profiled):
     priors."""
 
     name = "prior_sensitivity"
+    shown = ("profile_range", "c_spread", "log_tau2")
     columns = ("judge", "design", "prior", "lam", "lam_b")
     presets = {
         "smoke": {
@@ -207,11 +208,6 @@ class PriorSensitivity(Profiled):
         t.means("log_tau2", np.log(learned))
         t.means("profile_range", ds["profile_range"], **PAPER._asdict())
         t.means("c_spread", c.reduce(np.ptp, "prior"), prior="all")
-
-    def headline(self, table):
-        """Rows beside the paper's numbers; what priors do to c_hat."""
-        of_c = table.quantity.isin(["profile_range", "c_spread", "log_tau2"])
-        return table[table.paper.notna() | of_c]
 
     def panels(self, table):
         """c_hat of each design against lam_b at lam = 1."""

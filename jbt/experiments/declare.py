@@ -70,6 +70,9 @@ class Sweep:
     index: ClassVar[str | None] = None
     """Label whose values differ between all conditions, used as their dimension in the results;
     default "condition"."""
+    shown: ClassVar[Sequence[str]] = ()
+    """Quantities whose rows are printed at the end, beside those with a number of the paper; by
+    default all rows."""
     panel_size: ClassVar[Mapping[str, Any]] = {}
     """Of a panel of the figure: width, height (inches), n_columns; and `below`, options of a legend
     below all; see `plots.draw`."""
@@ -187,8 +190,10 @@ class Sweep:
         return ""
 
     def headline(self, table: pd.DataFrame) -> pd.DataFrame:
-        """The rows printed at the end, where the table is too long to read; by default all."""
-        return table
+        """The rows printed at the end, by default those of `shown`."""
+        if not self.shown:
+            return table
+        return table[table.quantity.isin(self.shown) | table.paper.notna()]
 
     @classmethod
     def paper(cls) -> list[PaperNumber]:

@@ -64,8 +64,6 @@ def test_the_papers_numbers_are_read_with_what_holds_for_all(tmp_path):
     [
         ("mine,recall,rule,0.5,,10,,T,reported", "line 2: setting must be name=value pairs"),
         ("mine,recall,,half,,10,,T,reported", "paper must be a number, got 'half'"),
-        ("mine,recall,,0.5,,0,,T,reported", "pools must be a whole number from 1, got '0'"),
-        ("mine,recall,,0.5,-1,10,,T,reported", "rounding must be at least 0, got -1"),
         ("mine,recall,,0.5,,10,,T,guessed", "role must be one of reported, calibrated, derived"),
         ("mine,recall,,0.5,,10,,T, page 3,reported", "needs 9 fields; a comma in one needs quotes"),
     ],
@@ -75,12 +73,6 @@ def test_a_damaged_row_is_named(tmp_path, row, message):
     file.write_text(HEADER + row + "\n")
     with pytest.raises(ValueError, match=message):
         paper.read_paper(file, "mine")
-
-
-def test_a_table_as_a_spreadsheet_saves_it(tmp_path):
-    file = tmp_path / "paper.csv"
-    file.write_text("\ufeff" + HEADER + "mine,recall,,0.5,,10,,T,reported\r\n")
-    assert len(paper.read_paper(file, "mine")) == 1
 
 
 def test_a_setting_that_is_none_is_refused():

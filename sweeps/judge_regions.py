@@ -256,7 +256,7 @@ class JudgeRegions(RunSettings):
         """Recall of every member in a row for each rule of the paper, and the paper's: of the first
         judge and the last."""
         budget = TEST_BUDGET if TEST_BUDGET in self.budget else self.budget[-1]
-        x = f"recall of the top {K} after {budget} verdicts, or all"
+        x = f"recall after {budget} verdicts, or all"
         allowed, best = "judge that the paper's other numbers allow", {"member": 0}
         lines = [
             Line({}, allowed, "C7", marker="|", column="estimate"),

@@ -163,7 +163,7 @@ class LLMBar(RecordedSweep):
                 (
                     "share of pairs judged as people do\n(a mark a judge; 95 % over pairs)",
                     "On Neighbor, GPTInst and Manual, length\n"
-                    "and format agree as well as corrected judges",
+                    "and format agree as well as most corrected judges",
                 ),
                 Line(alone, "length and format, no judge", "grey", square, False, shift=-0.35),
                 ("agreement", "not corrected", "orange"),

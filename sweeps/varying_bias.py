@@ -126,7 +126,7 @@ class VaryingBias(MapPrior, Sweep):
         "paper": {"pools": 10},
     }
     units = {"interaction": "pure number"}
-    panel_size = {"width": 4.6, "height": 4.2, "below": {"ncols": 2, "fontsize": 9}}
+    panel_size = {"width": 4.6, "height": 4.2, "below": {"ncols": 1, "fontsize": 9}}
 
     pools: int = 400
     """Number of pools simulated at every condition, at most 2^32."""

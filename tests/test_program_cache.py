@@ -145,3 +145,13 @@ def test_the_least_recently_used_programs_go(tmp_path, keep, monkeypatch):
     keep(tmp_path)
     names = {file.name for file in folder.iterdir() if file.name[0] != "."}
     assert names == {"new-cache", "middle-cache", "notes.txt"}
+
+
+def test_what_is_made_is_closed_to_others_whatever_the_umask(tmp_path, keep):
+    before = os.umask(0)
+    try:
+        programs = keep(tmp_path / "a" / "b")
+    finally:
+        os.umask(before)
+    for folder in (programs, programs.parent, programs.parent.parent):
+        assert folder.stat().st_mode & 0o777 == 0o700

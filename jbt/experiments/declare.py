@@ -239,10 +239,6 @@ def check_not_negative(name: str, value: float) -> None:
         raise ValueError(f"{name} must be finite and at least 0, got {value}")
 
 
-NotNegative = Annotated[float, check_not_negative]
-"""The type of a field that may be 0: a price, a standard deviation of noise."""
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordedSweep(Sweep):
     """A sweep over verdicts that were recorded, not simulated."""

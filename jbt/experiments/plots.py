@@ -143,7 +143,8 @@ class Panel:
         rows = rows.assign(place=self.places(rows))
         for series in self.lines:
             of_line, style = where(rows, **series.where), dict(series.style)
-            known = {"colour": series.colour, "label": series.label, **style}
+            label = series.label if of_line.estimate.count() else "_"  # nothing drawn, nothing named
+            known = {"colour": series.colour, "label": label, **style}
             beside = of_line.place + series.shift
             if series.marker:
                 numbers = of_line[series.column]

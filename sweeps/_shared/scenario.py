@@ -115,12 +115,6 @@ class Correlated(Scenario):
         self.check_balance(self.rho, self.covariate)
 
 
-def check_between(name: str, value: float) -> None:
-    """Check that a number lies between 0 and 1, and is neither."""
-    if not 0 < value < 1:
-        raise ValueError(f"{name} must lie between 0 and 1, got {value:g}")
-
-
 def every_verdict(key: Key[Array, ""], pool: Pool, judge: Judge) -> Comparisons:
     """Comparisons of a judge that answers every ordered pair once, by a draw."""
     verdicts = judges.frozen_draw(stream(key, "verdicts"), pool, judge)

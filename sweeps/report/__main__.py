@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +24,7 @@ DOCS = documents.ROOT / "docs"
 
 ABOUT = """# The paper's numbers beside simulation
 
-Made with jbt {version} from the tables of the preset `{preset}`. Intervals are 95 % over pools.
+Made with jbt {version}. Intervals are 95 % over pools.
 *Consistent* says whether the paper's number, to its printed digits, lies among 95 % of simulated
 studies of the paper's own size; *calibrated* marks an input, whose agreement shows nothing; where
 it is empty, many such studies find no number. Where a choice of ours is varied, each value is a
@@ -74,6 +75,8 @@ def report(options: Options) -> int:
     if options.documents:
         print("written", *documents.renew(kept.table))
         return 0
+    if not DOCS.is_dir() or find_spec("sphinx_book_theme") is None:
+        raise ValueError("the report needs a checkout and pip install -e '.[docs]'")
     names, failed = options.only or sweep_names(), []
     for name in names if options.run else ():
         print(name, file=sys.stderr)
@@ -81,7 +84,7 @@ def report(options: Options) -> int:
         if subprocess.run([sys.executable, *words], stdout=subprocess.DEVNULL).returncode:
             failed.append(name)
     present = [n for n in names if n not in failed and (options.out / n / store.TABLE).is_file()]
-    text = [ABOUT.format(version=__version__, preset=options.preset)]
+    text = [ABOUT.format(version=__version__)]
     text += [f"Left out: `{name}`." for name in names if name not in present]
     for name in present:
         text += section(name, options.out / name)

@@ -64,7 +64,8 @@ def collect(folder: Path, only: Sequence[str] = (), variant: str = "") -> list[s
         records[keep_as], tables[keep_as] = record, read(folder / name / store.TABLE)
     changed = renew(lambda name: tables[name] if name in tables else table(name))
     for name, rows in tables.items():
-        draw(name, folder / name.partition("-")[0])
+        if (FIGURES / f"{name}.svg").exists():  # a page shows it
+            draw(name, folder / name.partition("-")[0])
         rows.to_csv(KEPT / f"{name}.csv", index=False)
     every = dict(sorted((read_provenance() | records).items()))
     text = json.dumps(every, indent=1, ensure_ascii=False)

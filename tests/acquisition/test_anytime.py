@@ -83,3 +83,27 @@ def test_a_top_set_is_sure_when_every_pair_across_is_linked(x64):
         if expected and (nearly == strict).all():
             assert {*np.flatnonzero(top)} == {*np.argsort(-quality)[:2]}
     assert seen == {True, False}
+
+
+@pytest.mark.nightly
+def test_no_pair_is_decided_wrongly_more_often_than_allowed(x64):
+    """Two items that are equally good up to a position bias, looked at after every double: any
+    decision is wrong."""
+    n, alpha, length = 2000, 0.2, 100
+
+    def study(key, d):
+        first = jnp.arange(length) % 2
+        logit = jnp.where(first == 0, d, -d) + 0.8
+        won = (jax.random.uniform(key, (length,)) < jax.nn.sigmoid(logit)) * 1.0
+        none = anytime.Evidence.none(2, jnp.dtype("float64"))
+        done = add_verdicts(none, Queries(first, 1 - first, won), zone=0.2, alpha=alpha)
+        return done.strict[0, 1] | done.strict[1, 0], done.nearly[0, 1]
+
+    keys = jax.random.split(jax.random.key(0), 3 * n).reshape(3, n)
+    margin = 3 * np.sqrt(alpha * (1 - alpha) / n)
+    strict, _ = jax.vmap(lambda key: study(key, 0.0))(keys[0])
+    assert 0 < strict.mean() <= alpha + margin
+    strict, nearly = jax.vmap(lambda key: study(key, -0.1))(keys[1])  # at the edge of half the zone
+    assert 0 < nearly.mean() <= alpha / 2 + margin
+    strict, _ = jax.vmap(lambda key: study(key, 1.0))(keys[2, :100])
+    assert strict.mean() > 0.9

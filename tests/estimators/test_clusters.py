@@ -1,6 +1,8 @@
 """The jackknife over clusters: against a dense twin and explicit refits, and by
 what their intervals cover."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -120,3 +122,22 @@ def test_one_cluster_tells_nothing(x64):
     mode = Parameters(jnp.zeros(M), jnp.zeros(D), jnp.zeros(()))
     with pytest.raises(ValueError, match="needs 2 clusters, got 1"):
         jackknife(mode, rows, np.zeros(2 * EACH, int))
+
+
+@pytest.mark.nightly
+def test_one_step_equals_refits_without_each_cluster(x64):
+    rows, cluster = draw(4, 60)
+    cluster = np.minimum(cluster, 50)  # a sixth of all verdicts in one cluster
+    design, variant = design_and_variant()
+    mode = fit(rows, design, PRIOR, variant).parameters
+    names = np.unique(cluster)
+    kept = jnp.asarray(cluster != names[:, None], float)
+    without = jax.vmap(
+        lambda w: dataclasses.replace(rows, shown=rows.shown * w, wins=rows.wins * w)
+    )
+    refits = jax.jit(jax.vmap(lambda r: fit_map(r, design, PRIOR, variant).parameters.flat()))
+    moved = np.asarray(refits(without(kept))) - np.asarray(mode.flat())
+    n = len(names)
+    refitted = np.sqrt(np.diagonal((n - 1) / n * moved.T @ moved))
+    found = np.sqrt(np.diagonal(jackknife(mode, rows, cluster)[1].covariance))
+    np.testing.assert_allclose(found, refitted, rtol=0.03)

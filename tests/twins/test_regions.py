@@ -12,7 +12,7 @@ from scipy.stats import chi2
 
 from jbt import twins
 from jbt.simulation import pools
-from jbt.simulation.judges import PUBLISHED
+from jbt.simulation.judges import GATED, PUBLISHED
 from jbt.simulation.simulate import stream
 from jbt.twins import regions
 
@@ -81,3 +81,17 @@ def test_errors_of_pairs_items_and_statements():
     e = np.asarray(jax.random.normal(stream(key, "statement noise"), (24,)))
     own = np.asarray(pools.statements(stream(key, "statements"), pool)) @ e
     assert_allclose(errors(statement_noise=1.0), own[:, None] - own, atol=1e-5)
+
+
+def test_the_file_holds_judges_that_agree_with_what_is_printed():
+    known = regions.read()
+    assert set(known) == set(GATED)
+    for name, members in known.items():
+        assert [m.member for m in members] == list(range(len(members)))
+        assert all(m.misfit <= LIMIT for m in members)
+        assert members[0].misfit == min(m.misfit for m in members), name
+        assert abs(members[0].c_hat - PUBLISHED[name].c_hat) < 0.1
+        for parameter, (low, high) in regions.BOUNDS.items():
+            values = [getattr(m, parameter) for m in members]
+            assert low <= min(values) <= max(values) <= high
+            assert len(set(values)) > 1

@@ -143,7 +143,8 @@ class Panel:
         rows = rows.assign(place=self.places(rows))
         for series in self.lines:
             of_line, style = where(rows, **series.where), dict(series.style)
-            label = series.label if of_line.estimate.count() else "_"  # nothing drawn, nothing named
+            # What draws nothing is not named: Matplotlib leaves out names that begin with _.
+            label = series.label if of_line.estimate.count() else "_"
             known = {"colour": series.colour, "label": label, **style}
             beside = of_line.place + series.shift
             if series.marker:

@@ -187,7 +187,11 @@ POPULATION = {
 @claim(
     "`jbt leaderboard`",
     grid(
-        sizes=[*EQUAL.values(), *LOGNORMAL.values(), *LARGE],
+        sizes=[
+            *(EQUAL[g] for g in (10, 12, 15, 30, 100)),
+            *LOGNORMAL.values(),
+            *LARGE,
+        ],
         varied=[{"rho": 0.5}, {"sd_c": 0.3}, {"sd_c": 0.3, "rho": 0.5}],
     )
     + grid(

@@ -62,6 +62,8 @@ class Population:
     """Standard deviation of quality, logits."""
     corr: float = 0.0
     """Correlation of quality and the covariate of a content's first rendering."""
+    offset: float | None = None
+    """By how much the covariate of a second rendering is larger; None: by a standard normal."""
     c_sd: float = 0.0
     """Standard deviation of c between pools."""
     unlike: float = 0.0
@@ -107,7 +109,8 @@ def drawn(
     content = np.arange(s.contents + s.twice) % s.contents
     base = rng.normal(size=(s.pools, s.contents))
     x = base[:, content]
-    x[:, s.contents :] += rng.normal(size=(s.pools, s.twice))
+    moved = rng.normal(size=(s.pools, s.twice))
+    x[:, s.contents :] += moved if s.offset is None else s.offset
     covariates = {"words": x}
     if second:
         covariates["lists"] = 0.5 * x + rng.normal(size=x.shape)
@@ -358,7 +361,7 @@ def identify(run, sd, corr, twice=4, share=1.0):
       twice: contents rendered twice (count).
       share: of the ordered pairs that is judged.
     """
-    s = Population(run.studies, contents=10, twice=twice, sd=sd, corr=corr)
+    s = Population(run.studies, contents=10, twice=twice, sd=sd, corr=corr, offset=1.0)
     items = s.contents + twice
     judged = round(share * items * (items - 1))
     fits = own.fit(drawn(run.rng, s, [(BIAS, KAPPA, 1.0)], pairs=judged)[0])

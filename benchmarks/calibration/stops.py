@@ -4,19 +4,47 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Key
 
 from benchmarks.calibration import claim, grid, kept, said
-from benchmarks.stopping import PRIOR, N, at_first_sure
-from jbt.acquisition import Task
-from jbt.acquisition.stopping import top_set
+from jbt.acquisition import Loop, State, Task, init, step
+from jbt.acquisition.loop import look
+from jbt.acquisition.stopping import certainty, top_set
+from jbt.acquisition.views import View
 from jbt.simulation import judges, pools
 from jbt.simulation.simulate import Condition, simulate, stream
-from jbt.types import Judge, Pool, Variant
+from jbt.types import Judge, Pool, Prior, ScalarLike, Variant
 
 LEVEL = 0.95
+N, BUDGET = 10, 400
+"""Items of a pool; most verdicts of a run (count)."""
+LOOP = Loop("entropy_reduction_fresh", 1, 4, "stochastic")
+PRIOR = Prior()
 MISS = "near ties: a sure stop is right on average over the prior"
+
+
+def at_first_sure(
+    key: Key[Array, ""], task: Task, level: ScalarLike, zone: ScalarLike
+) -> tuple[View, Array]:
+    """A run at its first look with a certainty of at least this level, or at its last: the view
+    and the certainty, up to a zone (logits)."""
+
+    def view_of(state: State) -> View:
+        view = look(state, task, LOOP)
+        assert isinstance(view, View)
+        return view
+
+    def is_unsure(state: State) -> Array:
+        return (certainty(view_of(state), zone) < level) & (state.asked < BUDGET)
+
+    def block(state: State) -> State:
+        return step(state, task, LOOP)[0]
+
+    view = view_of(jax.lax.while_loop(is_unsure, block, block(init(key, task, LOOP))))
+    return view, certainty(view, zone)
 
 
 def stop(key: Any, condition: Condition) -> dict[str, Any]:

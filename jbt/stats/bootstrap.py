@@ -141,44 +141,6 @@ def percentile_interval(
     return np.asarray(np.nanmean(values, axis=-1)), np.asarray(low), np.asarray(high)
 
 
-def bca_interval(
-    values: np.ndarray, *, seed: int, level: float = 0.95
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean over the last axis (pools) with its bias-corrected and accelerated bootstrap interval
-    (Efron 1987), from the resamples of `percentile_interval`: mean, low, high. NaN is left out. One
-    pool, or pools that are all alike, have no interval: NaN. It is exact to second order, the
-    percentile interval to first; with a handful of pools neither reaches its nominal coverage."""
-    from scipy.special import ndtr, ndtri
-
-    known = np.isfinite(values)
-    n = known.sum(-1)
-    mean = np.asarray(np.nanmean(values, axis=-1))
-    resampled = bootstrap_means(values, seed=seed)
-    below = ((resampled < mean).mean(0) + (resampled <= mean).mean(0)) / 2
-    deviation = np.where(known, np.nan_to_num(values) - mean[..., None], 0)
-    square = (deviation**2).sum(-1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        # Leaving pool i out moves the mean by -deviation_i / (n - 1).
-        acceleration = (deviation**3).sum(-1) / (6 * square**1.5)
-        shift = ndtri(below)
-        ends = []
-        for z in ndtri([(1 - level) / 2, (1 + level) / 2]):
-            levels = np.asarray(ndtr(shift + (shift + z) / (1 - acceleration * (shift + z))))
-            ends.append(_columnwise_quantiles(resampled, levels))
-    low, high = np.where((n > 1) & (square > 0), ends, np.nan)
-    return mean, np.asarray(low), np.asarray(high)
-
-
-def _columnwise_quantiles(samples: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """The quantile of each column of samples [R, ...] at its level [...]."""
-    columns = samples.reshape(len(samples), -1).T
-    quantiles = [
-        np.quantile(column, level) if np.isfinite(level) else np.nan
-        for column, level in zip(columns, np.ravel(levels), strict=True)
-    ]
-    return np.reshape(quantiles, np.shape(levels))
-
-
 def jackknife_interval(
     without_one: np.ndarray, *, level: float = 0.95
 ) -> tuple[float, float, float]:

@@ -207,16 +207,6 @@ def test_intervals_of_shares_are_scipys(method):
             assert_array_equal(found, (ones / n, *interval))
 
 
-def test_bca_interval_is_scipys():
-    values = default_rng(10).exponential(size=(3, 12))
-    _, low, high = stats.bca_interval(values, seed=5)
-    for row, *ends in zip(values, low, high, strict=True):
-        theirs = scipy.stats.bootstrap(
-            (row,), np.mean, n_resamples=stats.RESAMPLES, rng=default_rng([5, 12])
-        )
-        assert_allclose(ends, theirs.confidence_interval, rtol=1e-12)
-
-
 def test_a_clustered_share_of_single_units_is_wilsons_at_one_unit_less():
     """And copies of a unit, or a cluster without any, do not count."""
     n, p = 40, 0.3

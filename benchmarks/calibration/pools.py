@@ -344,13 +344,14 @@ def theta_and_kappa(run, sd, size, kappa=KAPPA):
 
 
 @claim(
-    "`jbt identify`, one pool",
+    "`jbt identify` and `jbt fit`, c of one pool",
     grid(sd=SDS, corr=[0.0, 0.5, 0.8])
+    + grid(contents=8, sd=SDS, corr=[0.0, 0.8])
     + grid(sd=1.0, corr=0.5, twice=[0, 1, 10])
     + grid(sd=SDS, corr=0.5, share=[0.5, 0.25])
     + grid(sd=1.0, corr=0.5, twice=1, share=0.25),
 )
-def identify(run, sd, corr, twice=4, share=1.0):
+def identify(run, sd, corr, contents=10, twice=4, share=1.0):
     """The prior-free interval for c of one pool, that of the profile likelihood; studies are pools
     of one judge. `jbt fit` prints it, too.
 
@@ -361,12 +362,12 @@ def identify(run, sd, corr, twice=4, share=1.0):
       twice: contents rendered twice (count).
       share: of the ordered pairs that is judged.
     """
-    s = Population(run.studies, contents=10, twice=twice, sd=sd, corr=corr, offset=1.0)
+    s = Population(run.studies, contents=contents, twice=twice, sd=sd, corr=corr, offset=1.0)
     items = s.contents + twice
     judged = round(share * items * (items - 1))
     fits = own.fit(drawn(run.rng, s, [(BIAS, KAPPA, 1.0)], pairs=judged)[0])
     ends = np.array([(*f.c_low, *f.c_high) for f in fits]).T
-    words = f"quality sd {sd:g}, corr {corr:g}, {twice} of 10 twice"
+    words = f"quality sd {sd:g}, corr {corr:g}, {twice} of {contents} twice"
     words += f", {share:.0%} of the pairs" * (share < 1)
     miss = "with few verdicts a profile interval is approximate" if share < 1 else ""
     if miss and np.isnan(ends).any():

@@ -22,10 +22,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jbt import stats
+from jbt.estimators.any_likelihood import log_likelihood, maximise
 from jbt.experiments.declare import Group, RecordedSweep
 from jbt.experiments.plots import Line, Panel
 
-from ._shared.any_likelihood import log_likelihood, maximise
 from ._shared.recorded import WORDS, Board, read_board
 
 ENOUGH = 20

@@ -25,11 +25,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jbt import runtime
+from jbt.estimators.any_likelihood import log_likelihood, maximise
 from jbt.experiments.declare import Group, RecordedSweep
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import Line, Panel
 
-from ._shared.any_likelihood import log_likelihood, maximise
 from ._shared.recorded import Answers, read
 
 if TYPE_CHECKING:

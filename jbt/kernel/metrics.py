@@ -131,29 +131,3 @@ def boundary_distance(
     quality = quality if mask is None else jnp.where(mask, quality, -jnp.inf)
     rank = (quality > quality[:, None]).sum(1)
     return jnp.where(rank < k, k - 1 - rank, rank - k)
-
-
-def allocation(
-    counts: Float[Array, " M"],
-    quality: Float[Array, " M"],
-    k: int,
-    mask: Bool[Array, " M"] | None = None,
-) -> Float[Array, " distances"]:
-    """Share of all showings that went to the contents at each distance from the boundary
-    (`boundary_distance`).
-
-    Args:
-      counts: [M] how often each content was shown, first or second.
-      quality: [M] true quality, without ties.
-      k: 1..M-1.
-      mask: [M] real contents, default all.
-
-    Returns:
-      [max(k, M - k)], summing to 1; NaN where nothing was shown. An even allocation over M real
-      contents has 2/M up to distance min(k, M - k) - 1 and 1/M beyond.
-    """
-    m = len(quality)
-    counts = counts if mask is None else jnp.where(mask, counts, 0)
-    distance = boundary_distance(quality, k, mask)
-    at = distance == jnp.arange(max(k, m - k))[:, None]
-    return jnp.where(at, counts, 0).sum(1) / counts.sum()

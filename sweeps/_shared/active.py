@@ -25,7 +25,7 @@ from jbt.experiments.plots import Line
 from jbt.experiments.table import Table
 from jbt.kernel import metrics
 from jbt.kernel.membership import DRAWS
-from jbt.simulation import judges, pairs, pools
+from jbt.simulation import judges, pairs
 from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Design, Parameters, Pool, Prior, Variant, check_count
 
@@ -128,8 +128,6 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         for r in self.refits:
             loops = self.loops(self.rule, self.k, r, self.protocol)
             check_runs(self.n_items, loops, self.budget)
-        pool = str(self.pool), self.n_items, self.max_correlation
-        pools.check_balance(*pool, k=self.k, rho=[0.0], covariate="binary")
 
     @property
     def refits(self) -> tuple[int, ...]:
@@ -304,13 +302,12 @@ class Active(MapPrior, RunSettings, JudgeSettings):
 def shared(
     experiment: Callable[[Loop, Key[Array, ""], Condition], Any],
     loops: Sequence[Loop],
-    n_judges: int = 1,
 ) -> dict[str, tuple[Experiment, np.int32]]:
     """For each rule of loops that differ in their rules alone, `experiment(loop, key, condition)`
     without the loop, and the rule's number, which condition["rule"] must be. Rules that need the
     same arithmetic get one object, hence one program in groups of as many conditions."""
     names, found = [str(loop.rule) for loop in loops], {}
-    for rules in alike(names, n_judges):
+    for rules in alike(names):
 
         def run_of(key: Key[Array, ""], condition: Condition, rules: list[str] = rules) -> Any:
             loop = replace(loops[0], rule=one_of(rules, condition["rule"]))
@@ -334,12 +331,13 @@ def share_at_boundary(
     quality are ranked by their numbers."""
     item = jnp.arange(len(quality))
     before = (quality > quality[:, None]) | ((quality == quality[:, None]) & (item < item[:, None]))
-    place = before.sum(1).astype(quality.dtype)
+    place = before.sum(1)
     rows = []
     for budget in budgets:
         shown = jnp.concatenate([queries.first[:budget], queries.second[:budget]])
         counts = (shown == item[:, None]).sum(1).astype(quality.dtype)
-        rows.append(metrics.allocation(counts, -place, k)[0])
+        at_boundary = (place == k - 1) | (place == k)
+        rows.append(jnp.where(at_boundary, counts, 0).sum() / counts.sum())
     return jnp.stack(rows)
 
 

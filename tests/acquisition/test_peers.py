@@ -1,7 +1,6 @@
 """Rules that others use, against independent implementations and on small problems."""
 
 import dataclasses
-import itertools
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +9,7 @@ import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
-from scipy.special import expit, ndtr
+from scipy.special import ndtr
 from scipy.stats import norm
 from support.active import binary_task, score_by, view_of
 
@@ -143,10 +142,9 @@ def test_knowledge_gradient_is_an_enumeration_of_outcomes():
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(("name", "needed"), [("knockout", 6 + 2 * 3), ("insertion", 7 * 2)])
-def test_a_tournament_finds_the_top_k_of_a_judge_who_never_errs(name, needed):
-    """And in no more matches than the algorithm needs."""
-    due = jax.jit(lambda view, result: getattr(peers, f"_{name}")(view, result)[0])
+def test_insertion_finds_the_top_k_of_a_judge_who_never_errs():
+    """And in no more comparisons than the algorithm needs."""
+    due = jax.jit(peers._next_comparison)
     for seed in range(4):
         quality = default_rng(seed).permutation(7)
         won = np.zeros((7, 7))
@@ -154,10 +152,10 @@ def test_a_tournament_finds_the_top_k_of_a_judge_who_never_errs(name, needed):
             view = after_games(won, k=3, seed=seed)
             if not due(view, jnp.asarray(np.sign(won - won.T).astype(int))).any():
                 break
-            i, j = asked(score_by(name, view, KEY))
-            assert won[i, j] + won[j, i] == 0, "a match was played twice"
+            i, j = asked(score_by("insertion", view, KEY))
+            assert won[i, j] + won[j, i] == 0, "asked twice"
             won[(i, j) if quality[i] > quality[j] else (j, i)] += 1
-        assert won.sum() <= needed
+        assert won.sum() <= 7 * 2
         beaten = (won > 0).astype(int)
         for _ in range(3):
             beaten = np.minimum(beaten + beaten @ beaten, 1)
@@ -177,120 +175,32 @@ def test_swiss_rounds_pair_everybody_once():
         assert np.ptp((won + won.T).sum(1)) <= 2, games
 
 
-def test_counting_rules_ask_whom_their_formulas_name():
-    rng = default_rng(4)
-    shown = rng.integers(3, 9, (7, 7)) * (1 - np.eye(7, dtype=int))
-    wins = rng.binomial(shown, np.linspace(0.2, 0.8, 7)[:, None])
-    view = view_with(shown, wins)
-    turns, share = shown.sum(1), wins.sum(1) / shown.sum(1)
-    inside, outside = np.sort(share)[-2], np.sort(share)[-3]
-    distance = np.where(share >= inside, share - outside, inside - share)
-    # Nobody is decided after so few turns: least turns first.
-    score = score_by("active_ranking", view, KEY)
-    assert set(np.flatnonzero(score[:, 0] == score.max())) == set(
-        np.flatnonzero(turns == turns.min())
-    )
-    many = view_with(1e5 * shown, 1e5 * wins)
-    width = np.sqrt(np.log(125 * 7 * np.log(1.12e5 * turns) / 0.1) / (1e5 * turns))
-    undecided = distance <= 4 * width
-    assert_allclose(score_by("active_ranking", many, KEY)[:, 0] > 0, undecided)
-    rank = distance.argsort().argsort() + 1
-    score = score_by("accept_reject", view, KEY)
-    assert score[:, 0].argmax() == (turns * np.maximum(rank, 2)).argmin()
-
-
 # --- a tournament that prunes
-
-
-def naive_better(won, real):
-    """Pairs (i, j) of real items whose test is decided for i."""
-    nodes = [0.5 + 0.5 * (step + 0.5) / 16 for step in range(16)]
-    needed = len(real) * (len(real) - 1) / peers.ERROR
-    better = set()
-    for i, j in itertools.permutations(real, 2):
-        ratios = [(2 * p) ** won[i, j] * (2 * (1 - p)) ** won[j, i] for p in nodes]
-        if sum(ratios) / len(nodes) >= needed:
-            better.add((i, j))
-    return better
-
-
-def naive_settled(better, real, k):
-    """The items that these decisions place outside the top k and inside, one after the other."""
-    outside, inside = set(), set()
-    while True:
-        for item in set(real) - outside - inside:
-            others = set(real) - {item}
-            if len([o for o in others if (o, item) in better or o in inside]) >= k:
-                outside.add(item)
-                break
-            if len([o for o in others if (item, o) in better or o in outside]) >= len(real) - k:
-                inside.add(item)
-                break
-        else:
-            return outside, inside
-
-
-def naive_pruned_tournament(won, real, k):
-    """Its score, pair by pair."""
-    better = naive_better(won, real)
-    playing = set(real).difference(*naive_settled(better, real, k))
-    games, points = (won + won.T).sum(1), won.sum(1)
-    fewest = min((games[item] for item in playing), default=0)
-    score = np.full(won.shape, -(won + won.T).sum() - 1)
-    for i, j in itertools.permutations(playing, 2):
-        if (i, j) not in better and (j, i) not in better:
-            gap = abs(points[i] - points[j])
-            score[i, j] = 2 * fewest - games[i] - games[j] - 0.5 * gap / (1 + gap)
-    return score
-
-
-def test_a_pruned_tournament_is_its_definition_pair_by_pair():
-    rng, n_settled = default_rng(0), []
-    for seed in range(40):
-        real = range(5 if seed % 2 else 7)
-        there = (np.arange(7) < len(real)) & ~np.eye(7, dtype=bool) & (np.c_[:7] < len(real))
-        shown = there * rng.integers(0, 40, (7, 7))
-        quality = 2 * rng.standard_normal(7)
-        wins = rng.binomial(shown, expit(quality[:, None] - quality))
-        ties = there * rng.integers(0, 4, (7, 7))
-        view = view_with(shown + ties, wins + ties / 2)
-        design = dataclasses.replace(view.design, item_mask=jnp.arange(7) < len(real))
-        score = score_by("pruned_tournament", dataclasses.replace(view, design=design), KEY)
-        won = wins + (shown - wins).T + (ties + ties.T) / 2
-        expected = naive_pruned_tournament(won, real, 2)
-        off_diagonal = ~np.eye(7, dtype=bool)
-        assert_allclose(score[off_diagonal], expected[off_diagonal], rtol=1e-12)
-        n_settled.append(len(set.union(*naive_settled(naive_better(won, real), real, 2))))
-    assert min(n_settled) == 0
-    assert max(n_settled) == 7
 
 
 # --- rules around rules
 
 
-@pytest.mark.parametrize("bad", [-jnp.inf, jnp.nan])
-@pytest.mark.parametrize("wrapper", [rules.any_order, rules.both_orders])
-def test_scores_of_unavailable_pairs_do_not_matter_to_wrappers(wrapper, bad):
-    def marked(view, key):
-        return jnp.where(view.available, view.probability, bad)
-
-    wrapped = wrapper(Rule(marked))
-    assert jnp.isfinite(wrapped.score(view_of(0), KEY)).all()
-    assert rules.name_of(wrapped.score) == "marked"
-
-
-def test_wrappers_of_rules():
-    off_diagonal = ~np.eye(7, dtype=bool)
-    view = dataclasses.replace(view_of(0), available=jnp.asarray(off_diagonal))
-    base = rules.RULES["top_k_aware"]
+def test_a_warm_rule_begins_as_round_robin():
+    base, view = rules.RULES["top_k_aware"], view_of(0)
     plain, warm = base.score(view, KEY), rules.warm(base, 1000).score(view, KEY)
     np.testing.assert_array_equal(warm, rules.round_robin(view, KEY))
     np.testing.assert_array_equal(rules.warm(base, 0).score(view, KEY), plain)
-    either = np.asarray(rules.any_order(base).score(view, KEY))
-    assert_allclose(either[off_diagonal], np.maximum(plain, plain.T)[off_diagonal])
-    shown = jnp.zeros((7, 7)).at[2, 5].set(1)
-    owing = dataclasses.replace(view, shown=shown, wins=0 * shown)
-    assert asked(rules.both_orders(base).score(owing, KEY)) == (5, 2)
+
+
+@pytest.mark.parametrize("bad", [-jnp.inf, jnp.nan])
+def test_both_orders_asks_the_other_order_first(bad):
+    """Scores of unavailable pairs do not matter."""
+
+    def marked(view, key):
+        return jnp.where(view.available, view.probability, bad)
+
+    wrapped = rules.both_orders(Rule(marked))
+    assert jnp.isfinite(wrapped.score(view_of(0), KEY)).all()
+    assert rules.name_of(wrapped.score) == "marked"
+    shown = np.zeros((7, 7))
+    shown[2, 5] = 1
+    assert asked(wrapped.score(view_with(shown, 0 * shown), KEY)) == (5, 2)
 
 
 @pytest.mark.parametrize(("zone", "least"), [(0.0, "many, even"), (2.0, "few, one-sided")])
@@ -333,14 +243,13 @@ def test_verdicts_of_a_parallel_block_are_seen_at_its_end():
         assert_allclose(trace.parameters.theta, fit.parameters.theta, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["knockout", "insertion"])
-def test_a_tournament_among_errors_goes_on(name):
-    """No pair is asked for ever, and a match is always due."""
+def test_insertion_among_errors_goes_on():
+    """No pair is asked for ever, and a comparison is always due."""
     rng, shown, wins = default_rng(0), np.zeros((7, 7)), np.zeros((7, 7))
     quality = rng.permutation(7)
     for _ in range(300):
         view = view_with(shown, wins, k=2)
-        score = np.where(view.available, score_by(name, view, KEY), -np.inf)
+        score = np.where(view.available, score_by("insertion", view, KEY), -np.inf)
         assert score.max() > 0
         i, j = asked(score)
         shown[i, j] += 1

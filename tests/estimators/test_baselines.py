@@ -14,7 +14,7 @@ from jbt import estimators, identifiability
 from jbt.estimators import priors
 from jbt.estimators.reference import beside, correlated
 from jbt.kernel import model
-from jbt.kernel.fit import fit_mle
+from jbt.kernel.fit import fit_supremum
 from jbt.types import Comparisons, Design, Prior, Status
 
 with_bias = jax.jit(estimators.with_bias)
@@ -24,7 +24,7 @@ each_estimate = jax.jit(
         lambda d: identifiability.estimate_bias(*problem, covariate=d),
     )(jnp.arange(2))
 )
-mle = jax.jit(lambda c, design: fit_mle(c, design, model.variant("bias_aware", design)))
+mle = jax.jit(lambda c, design: fit_supremum(c, design, model.variant("bias_aware", design)))
 fits = jax.jit(lambda *problem: (estimators.bias_aware(*problem), estimators.measured(*problem)))
 
 

@@ -2,7 +2,6 @@
 
 from jbt.simulation.pools.covariates import (
     BINARY_RHO_MAX,
-    MOST_DRAWS,
     RHO_MAX,
     CovariateKind,
     check_max_correlation,
@@ -13,7 +12,6 @@ from jbt.simulation.pools.covariates import (
 from jbt.simulation.pools.kinds import (
     OTHERS,
     POOLS,
-    check_balance,
     check_kind,
     gaussian,
     statement_bank,
@@ -22,25 +20,21 @@ from jbt.simulation.pools.kinds import (
 from jbt.simulation.pools.renderings import (
     check_renderings,
     in_both_forms,
-    one_content_an_item,
     paired,
 )
 
 __all__ = [
     "BINARY_RHO_MAX",
-    "MOST_DRAWS",
     "OTHERS",
     "POOLS",
     "RHO_MAX",
     "CovariateKind",
-    "check_balance",
     "check_kind",
     "check_max_correlation",
     "check_renderings",
     "check_rho",
     "gaussian",
     "in_both_forms",
-    "one_content_an_item",
     "paired",
     "realised_correlation",
     "statement_bank",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,10 +13,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jbt.simulation.pools.covariates import (
-    MOST_DRAWS,
     CovariateKind,
-    check_max_correlation,
-    check_rho,
     places,
     with_covariates,
 )
@@ -61,8 +58,6 @@ def gaussian(
     if n_items < 2:
         raise ValueError(f"n_items must be at least 2, got {n_items}")
     check_positive("sd", sd)
-    check_rho(rho, covariate)
-    check_max_correlation(max_correlation)
     dtype = _number(sd, rho)
     key_z, key_e = jax.random.split(key)
     z = jax.random.normal(key_z, (n_items,), dtype)
@@ -138,8 +133,6 @@ def statement_bank(
         raise ValueError(f"n_items must be at least 2, got {n_items}")
     if not isinstance(k, Tracer) and not 1 <= int(k) < n_items:
         raise ValueError(f"k must lie in 1..{n_items - 1}, got {k}")
-    check_rho(rho, covariate)
-    check_max_correlation(max_correlation)
     if sd is not None:
         check_positive("sd", sd)
     false = np.arange(1, N_STATEMENTS + 1)
@@ -218,32 +211,3 @@ def check_kind(pool: str) -> None:
     """Raise `ValueError` unless `pool` is a kind in `POOLS`."""
     if pool not in POOLS:
         raise ValueError(f"unknown pool {pool!r}: one of {', '.join(POOLS)}")
-
-
-def check_balance(
-    pool: str,
-    n_items: int,
-    max_correlation: float | None,
-    *,
-    k: int,
-    rho: Sequence[float],
-    covariate: CovariateKind,
-) -> None:
-    """Raise `ValueError` unless such pools can be drawn with this bound on their correlation, by
-    drawing 16 at the largest |rho|. None, for no bound, passes."""
-    check_max_correlation(max_correlation)
-    if max_correlation is None:
-        return
-    furthest = max(rho, key=abs)
-
-    def missed(key: Key[Array, ""]) -> Bool[Array, ""]:
-        options = {"covariate": covariate, "max_correlation": max_correlation}
-        drawn = POOLS[pool](key, n_items, k=k, sd=1.0, rho=furthest, **options)
-        return jnp.isnan(drawn.design.covariates).any()
-
-    n_missed = int(jax.jit(jax.vmap(missed))(jax.random.split(jax.random.key(0), 16)).sum())
-    if n_missed:
-        raise ValueError(
-            f"max_correlation = {max_correlation:g} is out of reach at rho = {furthest:g}: "
-            f"{n_missed} of 16 pools did not keep to it in {MOST_DRAWS} draws"
-        )

@@ -75,6 +75,7 @@ class Crossing(Correlated, VaryingBias, Sweep):
         pairs.check_completeness(self.completeness)
         pools.check_rho(self.grid, self.covariate)
         check_increasing("rho", self.grid, length=2)
+        self.check_balance(self.grid, self.covariate)
 
     @property
     def grid(self) -> tuple[float, ...]:

@@ -29,14 +29,11 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float
 
+from jbt.acquisition.eprocess import log_evidence
 from jbt.acquisition.picks import Queries
 from jbt.types import ScalarLike, container
-
-NODES = 16
-"""Values of p that likelihoods are averaged over (count)."""
 
 
 @container
@@ -103,16 +100,6 @@ def add_verdicts(
         ), None
 
     return jax.lax.scan(one, evidence, (asked.first, asked.second, asked.won))[0]
-
-
-def log_evidence(
-    w: Float[Array, ""], losses: Float[Array, ""], p0: Float[Array, ""]
-) -> Float[Array, ""]:
-    """Log of the average likelihood of w wins and these losses over `NODES` values of p, evenly
-    spaced above p0, divided by the likelihood of p0."""
-    p = p0 + (1 - p0) * (jnp.arange(NODES) + 0.5) / NODES
-    gains = w * jnp.log(p / p0) + losses * jnp.log((1 - p) / (1 - p0))
-    return logsumexp(gains) - jnp.log(1.0 * NODES)
 
 
 def shown_top_set(evidence: Evidence, k: int) -> tuple[Bool[Array, " N"], Bool[Array, ""]]:

@@ -16,6 +16,7 @@ import numpy as np
 from jax.scipy.stats import norm
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from jbt.acquisition.eprocess import log_evidence
 from jbt.acquisition.views import View
 
 SKILL_VARIANCE = 0.5
@@ -23,6 +24,8 @@ SKILL_VARIANCE = 0.5
 MESSAGES = 4
 """Rounds of message passing of `asap_fast`, its authors' number. `asap` takes twice as many, before
 and after an imagined verdict, so that a lack of convergence is no information."""
+ERROR = 0.1
+"""Chance of a wrong result that `pruned_tournament` allows."""
 NODES = 9
 """Gauss-Hermite nodes behind an imagined verdict of `knowledge_gradient`."""
 DRAWS = 64
@@ -38,10 +41,18 @@ def swiss(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
     """Swiss system: everybody plays once a round, against whom they have met least, and among
     those against whoever has won about as often. It learns a whole ranking, not a boundary."""
     won, met = tallies(view)
+    turn, gap = _rounds(won, met, view.design.item_mask)
+    return turn - 0.5 * met / (1 + met) - 1e-3 * gap / (1 + gap)
+
+
+def _rounds(
+    won: Float[Array, "N N"], met: Float[Array, "N N"], playing: Bool[Array, " N"]
+) -> tuple[Float[Array, "N N"], Float[Array, "N N"]]:
+    """Whose turn it is: 0 for pairs of those who have played least of the playing items, less by 1
+    for every game more of either; and the difference of their victories."""
     points, games = won.sum(1), met.sum(1)
-    late = games - jnp.where(view.design.item_mask, games, jnp.inf).min()
-    gap = jnp.abs(points[:, None] - points)
-    return -(late[:, None] + late) - 0.5 * met / (1 + met) - 1e-3 * gap / (1 + gap)
+    late = games - jnp.where(playing, games, jnp.inf).min()
+    return -(late[:, None] + late), jnp.abs(points[:, None] - points)
 
 
 def insertion(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
@@ -110,6 +121,62 @@ def _next_comparison(view: View, result: Int[Array, "N N"]) -> Bool[Array, "N N"
     items = jnp.arange(n)
     match = (items == pair[0])[:, None] & (items == pair[1])
     return match | match.T
+
+
+def pruned_tournament(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
+    """A reading of the abstract of SERPANT, "Sequential E-value Ranking and Pruning via Adaptive
+    Null Testing" (Gu, Sun, Gang and Xia: Anytime-Valid Inference for Online Ranking of Large
+    Language Models, ICML 2026, PMLR 306). The paper's own brackets are not public to us and are not
+    reproduced.
+
+    Pairs are tested (`shown_better`), and items that the tests place inside or outside the top k
+    are asked no more (`settled`). The others play in rounds: everybody once, against whoever has
+    won about as often, whom they may have met before; a decided pair meets no more. If no match is
+    left, all pairs score alike.
+
+    It assumes fresh verdicts of a judge with transitive preferences, and that the order shown is
+    drawn, as the tie-break does; with one verdict a pair nothing is ever decided. Decisions are
+    made anew from all verdicts at every pick. It does not see how nearly a pair is decided: with 30
+    items that takes 17 verdicts, if all are alike."""
+    won, met = tallies(view)
+    better = shown_better(won, view.design.item_mask)
+    outside, inside = settled(better, view.design.item_mask, view.k)
+    playing = ~(outside | inside)
+    due = playing[:, None] & playing & ~(better | better.T)
+    turn, gap = _rounds(won, met, playing)
+    return jnp.where(due, turn - 0.5 * gap / (1 + gap), -met.sum() - 1)
+
+
+def shown_better(won: Float[Array, "N N"], mask: Bool[Array, " N"]) -> Bool[Array, "N N"]:
+    """Whether i is shown to be better than j: the e-process for "i wins at most half of their
+    verdicts" (`anytime`) exceeds N (N - 1) / `ERROR`. With probability 1 - `ERROR` none of these
+    N (N - 1) tests ever errs. A tie is half a win for each, which lowers the evidence and keeps the
+    promise."""
+    n = mask.sum()
+    needed = jnp.log(n * (n - 1) / ERROR)
+    evidence = log_evidence(won, won.T, jnp.asarray(0.5, won.dtype))
+    return (evidence >= needed) & mask[:, None] & mask
+
+
+def settled(
+    better: Bool[Array, "N N"], mask: Bool[Array, " N"], k: int
+) -> tuple[Bool[Array, " N"], Bool[Array, " N"]]:
+    """Which items are shown to be outside the top k, and which inside.
+
+    An item is outside if k others are shown to be better or are already inside; it is inside if
+    N - k others are shown to be worse or are already outside. So all items are settled once every
+    pair of unsettled items is decided, if no decisions form a cycle. Padding is outside."""
+    n = len(mask)
+
+    def once(state):
+        outside, inside, _ = state
+        out = outside | (~inside & ((better.T | inside).sum(1) >= k))
+        within = inside | (~out & ((better | out).sum(1) >= n - k))
+        return out, within, (out != outside).any() | (within != inside).any()
+
+    start = ~mask, mask & False, jnp.array(True)
+    outside, inside, _ = jax.lax.while_loop(lambda state: state[2], once, start)
+    return outside, inside
 
 
 def _item_priority(view: View) -> Float[Array, " N"]:

@@ -254,10 +254,13 @@ RULES: dict[str, Rule] = {
 DEFAULT_RULES: tuple[str, ...] = tuple(RULES)
 """The rules that the paper's experiments run by default; others run if asked for."""
 
-RULES |= {
-    name: Rule(getattr(peers, name), name == "eubo", "arena", gain=False)
-    for name in (*("swiss", "insertion", "eubo", "asap_fast", "asap", "knowledge_gradient"),)
-}
+PEERS = (
+    *("swiss", "insertion", "pruned_tournament", "eubo"),
+    *("asap_fast", "asap", "knowledge_gradient"),
+)
+"""Rules that others use."""
+
+RULES |= {name: Rule(getattr(peers, name), name == "eubo", "arena", gain=False) for name in PEERS}
 RULES["pivot"] = pivot_of(ZONE)
 RULES["warm_entropy"] = warm(Rule(entropy_reduction, True, "arena"), WARM)
 

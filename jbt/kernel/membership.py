@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from jbt.types import Posterior, ScalarLike
 
@@ -29,7 +29,7 @@ CHUNK = 512
 
 INSERTION_LIMIT = 1000
 """Largest M k for which the k-th largest is found by unrolled insertion, which runs fastest but
-takes compile time that grows faster than M k. Above it, bit by bit."""
+takes compile time that grows faster than M k. Above it, by bisection."""
 
 Arrange = Callable[[Float[Array, "P M"]], Float[Array, "P M"]]
 """A permutation and changes of sign of the rows that the normals multiply, equivalent to the same
@@ -243,7 +243,7 @@ def kth_largest(values: Float[Array, "M S"], k: int) -> Float[Array, " S"]:
     """The k-th largest of each column; columns with fewer than k above -inf give -inf.
 
     Sorting libraries are slow on many short columns. So a sorted list of k is kept by insertion
-    (branch-free, along the columns), or for large M k its bits are found one after the other.
+    (branch-free, along the columns), or for large M k the threshold is bisected.
     """
     if len(values) * k <= INSERTION_LIMIT:
         top: list[Any] = []
@@ -254,22 +254,35 @@ def kth_largest(values: Float[Array, "M S"], k: int) -> Float[Array, " S"]:
             if len(top) < k:
                 top.append(value)
         return top[-1]
-    return _by_bits(values, k)
+    return _bisect(values, k)
 
 
-def _by_bits(values: Float[Array, "M S"], k: int) -> Float[Array, " S"]:
-    word = jnp.uint32 if values.dtype == jnp.float32 else jnp.uint64
-    n_bits = 8 * values.dtype.itemsize
-    bits, sign = jax.lax.bitcast_convert_type(values, word), jnp.asarray(1 << (n_bits - 1), word)
-    ordered = jnp.where(bits >= sign, ~bits, bits | sign)  # as the values are
+def _bisect(values: Float[Array, "M S"], k: int) -> Float[Array, " S"]:
+    finite = jnp.isfinite(values)
+    low = jnp.where(finite, values, jnp.inf).min(0)
+    high = jnp.where(finite, values, -jnp.inf).max(0)
+    low = low - 1 - jnp.abs(low)  # below all: at least k lie above it, if there are k
 
-    def with_next(i: Int[Array, ""], kth: Array) -> Array:
-        larger = kth | (sign >> i.astype(word))
-        return jnp.where(_count(ordered >= larger) >= k, larger, kth)
+    def undecided(ends: tuple[Array, Array, Array]) -> Bool[Array, ""]:
+        low, high, above = ends
+        middle = low + (high - low) / 2
+        # k + 1 above suffice: waiting for exactly k in the slowest column takes half as many passes
+        # again. Where values are tied at the threshold, the ends meet.
+        return ((above > k + 1) & (low < middle) & (middle < high)).any()
 
-    kth = jax.lax.fori_loop(0, n_bits, with_next, jnp.zeros_like(ordered[0]))
-    kth = jnp.where(kth >= sign, kth ^ sign, ~kth)
-    return jax.lax.bitcast_convert_type(kth, values.dtype)
+    def halve(ends: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        low, high, above = ends
+        middle = low + (high - low) / 2
+        count = _count(values > middle)
+        enough = count >= k
+        low, high = jnp.where(enough, middle, low), jnp.where(enough, high, middle)
+        return low, high, jnp.where(enough, count, above)
+
+    low, _, _ = jax.lax.while_loop(undecided, halve, (low, high, _count(finite)))
+    least = jnp.where(values > low, values, jnp.inf).min(0)
+    second = jnp.where(values > least, values, jnp.inf).min(0)
+    kth = jnp.where(_count(values > least) >= k, second, least)
+    return jnp.where(_count(finite) >= k, kth, -jnp.inf)
 
 
 def _count(marks: Bool[Array, "M S"]) -> Array:

@@ -16,7 +16,7 @@ by `jax.vmap` or `jax.tree.map(jnp.stack, ...)`. `...` in an annotation says tha
 through: the solver works on thousands of pools with the pool as the last axis
 (`jbt.kernel.batching`), in the same code. Where jaxtyping's import hook is on, as under pytest,
 shapes are checked when a container is built by hand, not when JAX rebuilds one from its leaves.
-`Design.build` and `Comparisons.build` always check values.
+`build` always checks values.
 
 Orientation, here and everywhere: index `[i, j]` means "i shown first, j second", and a win at
 `[i, j]` is a win of i, the first shown. kappa > 0 favours the first shown.

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
 from jbt.types.containers import check_positive, container
@@ -23,20 +24,22 @@ class Comparisons:
     """How often i then won; a tie is half a win. 0 <= wins <= shown."""
 
     @classmethod
-    def build(cls, shown: Any, wins: Any) -> Comparisons:
+    def build(cls, shown: Any, wins: Any, dtype: Any = None) -> Comparisons:
         """Comparisons from arrays or lists, checked.
 
         Raises:
-          ValueError: not square, diagonal not zero, wins that are not between 0 and shown.
+          ValueError: not square, diagonal not zero, negative or not finite, wins above shown.
         """
         s, w = np.asarray(shown), np.asarray(wins)
         if s.ndim != 2 or s.shape[0] != s.shape[1] or s.shape != w.shape:
             raise ValueError(f"shown and wins must be [N, N], got {s.shape} and {w.shape}")
+        if not (np.isfinite(s).all() and np.isfinite(w).all()):
+            raise ValueError("shown and wins must be finite")
         if np.diagonal(s).any():
             raise ValueError("an item cannot be compared with itself: shown[i, i] must be 0")
-        if not ((w >= 0) & (w <= s)).all():
+        if (w < 0).any() or (w > s).any():
             raise ValueError("wins must lie between 0 and shown")
-        dtype = jnp.result_type(float)
+        dtype = dtype or jnp.result_type(float)
         return cls(jnp.asarray(s, dtype), jnp.asarray(w, dtype))
 
 
@@ -72,7 +75,7 @@ class Rows:
         weight: Any = 1.0,
         ordered: Any = True,
     ) -> Rows:
-        """Rows from arrays or lists.
+        """Rows from arrays or lists, checked.
 
         Args:
           first, second: [R] contents, integers from 0.
@@ -80,13 +83,32 @@ class Rows:
           share: [R] share of the verdicts won by the first, 0..1.
           weight: [R] or one number, how many verdicts a row stands for.
           ordered: [R] or one boolean, whether `first` was shown first.
+
+        Raises:
+          ValueError: shapes that do not fit, contents below 0, share outside 0..1, negative
+            weights, numbers that are not finite.
         """
-        p = np.asarray(share, float)
-        w, o = (np.broadcast_to(np.asarray(v, float), p.shape) for v in (weight, ordered))
+        f, s, d, p = (np.asarray(v) for v in (first, second, difference, share))
+        rows = f.shape
+        if len(rows) != 1 or s.shape != rows or p.shape != rows or d.shape[:-1] != rows:
+            shapes = f"{f.shape}, {s.shape}, {d.shape} and {p.shape}"
+            raise ValueError(
+                f"first, second, difference, share must be [R], [R], [R, D], [R]: {shapes}"
+            )
+        for name, v in (("first", f), ("second", s)):
+            if not np.issubdtype(v.dtype, np.integer) or v.min(initial=0) < 0:
+                raise ValueError(f"{name} must be integers from 0")
+        w, o = (np.broadcast_to(np.asarray(v, float), rows) for v in (weight, ordered))
+        if not all(np.isfinite(v).all() for v in (d, p, w)):
+            raise ValueError("difference, share and weight must be finite")
+        if (p < 0).any() or (p > 1).any():
+            raise ValueError("share must lie between 0 and 1")
+        if (w < 0).any() or not np.isin(o, (0, 1)).all():
+            raise ValueError("weight must not be negative, ordered must be true or false")
         dtype = jnp.result_type(float)
         # Cast in NumPy: JAX would compile a program for each number of rows.
-        contents = [jnp.asarray(np.asarray(v).astype(np.int32)) for v in (first, second)]
-        values = [jnp.asarray(np.asarray(v).astype(dtype)) for v in (difference, o, w, w * p)]
+        contents = [jnp.asarray(v.astype(np.int32)) for v in (f, s)]
+        values = [jnp.asarray(v.astype(dtype)) for v in (d, o, w, w * p)]
         return cls(contents[0], contents[1], *values)
 
 
@@ -116,29 +138,55 @@ class Panel:
         discrimination: Any = 1.0,
         sharing: Any = None,
     ) -> Panel:
-        """A panel from the verdicts of each judge.
+        """A panel from the verdicts of each judge, checked.
 
         Args:
-          verdicts: one of each of J judges, all counts over the same items or all rows of one
-            length.
+          verdicts: one of each of J judges, all counts over the same items or all rows; shorter
+            rows are padded.
           discrimination: s_g, one number or [J].
           sharing: [J, J], default the identity.
 
         Raises:
-          ValueError: verdicts of different kinds or shapes, s not above 0.
+          ValueError: no judge, counts beside rows, shapes that do not fit, s not above 0.
         """
+        judges = list(verdicts)
+        if not judges:
+            raise ValueError("a panel needs at least one judge")
+        if len({type(v) for v in judges}) > 1:
+            raise ValueError("the judges of a panel must have all counts or all rows")
+        if isinstance(judges[0], Rows):
+            longest = max(v.shown.shape[0] for v in judges)
+            judges = [_padded(v, longest) for v in judges if isinstance(v, Rows)]
+            widths = sorted({v.difference.shape[1] for v in judges})
+            if len(widths) > 1:
+                raise ValueError(f"the judges' rows differ in their number of covariates: {widths}")
+        shapes = {tuple(leaf.shape for leaf in jax.tree.leaves(v)) for v in judges}
+        if len(shapes) > 1:
+            counts = " and ".join(sorted(str(v.shown.shape) for v in judges))
+            raise ValueError(f"the judges of a panel must see the same items, got counts {counts}")
+        n, dtype = len(judges), judges[0].shown.dtype
         check_positive("discrimination", discrimination)
-        n, dtype = len(verdicts), verdicts[0].shown.dtype
-        return cls(
-            jax.tree.map(lambda *leaves: jnp.stack(leaves, -1), *verdicts),
-            jnp.broadcast_to(jnp.asarray(discrimination, dtype), n),
-            jnp.asarray(np.eye(n) if sharing is None else sharing, dtype),
-        )
+        s = jnp.asarray(discrimination, dtype)
+        if s.shape not in ((), (n,)):
+            raise ValueError(f"discrimination must be a number or [{n}], got shape {s.shape}")
+        sharing = np.eye(n) if sharing is None else sharing
+        finite = isinstance(sharing, Tracer) or bool(np.isfinite(np.asarray(sharing)).all())
+        matrix = jnp.asarray(sharing, dtype)
+        if matrix.shape != (n, n) or not finite:
+            raise ValueError(f"sharing must be [{n}, {n}] finite numbers, got shape {matrix.shape}")
+        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves, -1), *judges)
+        return cls(stacked, jnp.broadcast_to(s, n), matrix)
 
     @property
     def shown(self) -> Float[Array, "... J"]:
         """How many verdicts each judge has on each pair or row."""
         return self.verdicts.shown
+
+
+def _padded(rows: Rows, n: int) -> Rows:
+    """The rows followed by empty ones, n in all."""
+    padding = n - rows.shown.shape[0]
+    return jax.tree.map(lambda v: jnp.pad(v, [(0, padding)] + [(0, 0)] * (v.ndim - 1)), rows)
 
 
 Verdicts = Comparisons | Rows | Panel

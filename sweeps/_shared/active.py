@@ -25,7 +25,7 @@ from jbt.experiments.plots import Line
 from jbt.experiments.table import Table
 from jbt.kernel import metrics
 from jbt.kernel.membership import DRAWS
-from jbt.simulation import judges, pairs
+from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, Experiment, stream
 from jbt.types import Design, Parameters, Pool, Prior, Variant, check_count
 
@@ -128,6 +128,8 @@ class Active(MapPrior, RunSettings, JudgeSettings):
         for r in self.refits:
             loops = self.loops(self.rule, self.k, r, self.protocol)
             check_runs(self.n_items, loops, self.budget)
+        pool = str(self.pool), self.n_items, self.max_correlation
+        pools.check_balance(*pool, k=self.k, rho=[0.0], covariate="binary")
 
     @property
     def refits(self) -> tuple[int, ...]:

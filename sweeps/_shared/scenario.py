@@ -4,6 +4,7 @@ checks and draws."""
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -68,9 +69,13 @@ class Scenario(PoolKind, MapPrior):
     def check_pools(self, least: int = 4) -> None:
         """Raise `ValueError` for pools that cannot be drawn, or of fewer than `least` items."""
         pools.check_kind(self.pool)
-        pools.check_max_correlation(self.max_correlation)
         check_count("n_items", self.n_items, least=least)
         check_top(self.k, self.n_items)
+
+    def check_balance(self, rho: Sequence[float], covariate: pools.CovariateKind) -> None:
+        """Raise `ValueError` if `max_correlation` cannot be met at these correlations."""
+        pool = self.pool, self.n_items, self.max_correlation
+        pools.check_balance(*pool, k=self.k, rho=rho, covariate=covariate)
 
     def draw(
         self, key: Key[Array, ""], condition: Condition, covariate: pools.CovariateKind
@@ -107,6 +112,7 @@ class Correlated(Scenario):
         pools.check_rho(self.rho, self.covariate)
         check_increasing("rho", self.rho)
         self.check_pools()
+        self.check_balance(self.rho, self.covariate)
 
 
 def every_verdict(key: Key[Array, ""], pool: Pool, judge: Judge) -> Comparisons:

@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.sparse.csgraph import shortest_path
 from scipy.special import expit
 
-from jbt.acquisition import anytime
+from jbt.acquisition import anytime, eprocess
 from jbt.acquisition.picks import Queries
 
 add_verdicts = jax.jit(anytime.add_verdicts)
@@ -17,7 +17,7 @@ add_verdicts = jax.jit(anytime.add_verdicts)
 
 def evidence(w, losses, p0):
     """The average likelihood of values above p0, divided by that of p0."""
-    nodes = p0 + (1 - p0) * (np.arange(anytime.NODES) + 0.5) / anytime.NODES
+    nodes = p0 + (1 - p0) * (np.arange(eprocess.NODES) + 0.5) / eprocess.NODES
     return np.mean(nodes**w * (1 - nodes) ** losses) / (p0**w * (1 - p0) ** losses)
 
 
@@ -27,7 +27,7 @@ def test_evidence_is_an_average_likelihood(w, losses, p0, x64):
         return (p / p0) ** w * ((1 - p) / (1 - p0)) ** losses / (1 - p0)
 
     assert evidence(w, losses, p0) == pytest.approx(quad(ratio, p0, 1)[0], rel=0.02)
-    found = anytime.log_evidence(*(jnp.asarray(float(v)) for v in (w, losses, p0)))
+    found = eprocess.log_evidence(*(jnp.asarray(float(v)) for v in (w, losses, p0)))
     assert np.exp(found) == pytest.approx(evidence(w, losses, p0), rel=1e-9)
 
 

@@ -1,6 +1,7 @@
 """Rules that others use, against independent implementations and on small problems."""
 
 import dataclasses
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
-from scipy.special import ndtr
+from scipy.special import expit, ndtr
 from scipy.stats import norm
 from support.active import binary_task, score_by, view_of
 
@@ -176,6 +177,69 @@ def test_swiss_rounds_pair_everybody_once():
 
 
 # --- a tournament that prunes
+
+
+def naive_better(won, real):
+    """Pairs (i, j) of real items whose test is decided for i."""
+    nodes = [0.5 + 0.5 * (step + 0.5) / 16 for step in range(16)]
+    needed = len(real) * (len(real) - 1) / peers.ERROR
+    better = set()
+    for i, j in itertools.permutations(real, 2):
+        ratios = [(2 * p) ** won[i, j] * (2 * (1 - p)) ** won[j, i] for p in nodes]
+        if sum(ratios) / len(nodes) >= needed:
+            better.add((i, j))
+    return better
+
+
+def naive_settled(better, real, k):
+    """The items that these decisions place outside the top k and inside, one after the other."""
+    outside, inside = set(), set()
+    while True:
+        for item in set(real) - outside - inside:
+            others = set(real) - {item}
+            if len([o for o in others if (o, item) in better or o in inside]) >= k:
+                outside.add(item)
+                break
+            if len([o for o in others if (item, o) in better or o in outside]) >= len(real) - k:
+                inside.add(item)
+                break
+        else:
+            return outside, inside
+
+
+def naive_pruned_tournament(won, real, k):
+    """Its score, pair by pair."""
+    better = naive_better(won, real)
+    playing = set(real).difference(*naive_settled(better, real, k))
+    games, points = (won + won.T).sum(1), won.sum(1)
+    fewest = min((games[item] for item in playing), default=0)
+    score = np.full(won.shape, -(won + won.T).sum() - 1)
+    for i, j in itertools.permutations(playing, 2):
+        if (i, j) not in better and (j, i) not in better:
+            gap = abs(points[i] - points[j])
+            score[i, j] = 2 * fewest - games[i] - games[j] - 0.5 * gap / (1 + gap)
+    return score
+
+
+def test_a_pruned_tournament_is_its_definition_pair_by_pair():
+    rng, n_settled = default_rng(0), []
+    for seed in range(40):
+        real = range(5 if seed % 2 else 7)
+        there = (np.arange(7) < len(real)) & ~np.eye(7, dtype=bool) & (np.c_[:7] < len(real))
+        shown = there * rng.integers(0, 40, (7, 7))
+        quality = 2 * rng.standard_normal(7)
+        wins = rng.binomial(shown, expit(quality[:, None] - quality))
+        ties = there * rng.integers(0, 4, (7, 7))
+        view = view_with(shown + ties, wins + ties / 2)
+        design = dataclasses.replace(view.design, item_mask=jnp.arange(7) < len(real))
+        score = score_by("pruned_tournament", dataclasses.replace(view, design=design), KEY)
+        won = wins + (shown - wins).T + (ties + ties.T) / 2
+        expected = naive_pruned_tournament(won, real, 2)
+        off_diagonal = ~np.eye(7, dtype=bool)
+        assert_allclose(score[off_diagonal], expected[off_diagonal], rtol=1e-12)
+        n_settled.append(len(set.union(*naive_settled(naive_better(won, real), real, 2))))
+    assert min(n_settled) == 0
+    assert max(n_settled) == 7
 
 
 # --- rules around rules

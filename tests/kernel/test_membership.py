@@ -66,8 +66,9 @@ def test_equals_enumeration_by_integration(k):
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(("n", "k"), [(5, 1), (300, 290)])
-def test_the_threshold_is_the_sorted_one(n, k, x64):
-    """Continuous values, ties at the threshold and everywhere, padding, close together."""
+def test_the_threshold_is_the_sorted_one(n, k):
+    """Continuous values, ties at the threshold and everywhere, padding, close together; by
+    insertion and by bisection, which serves large M k."""
     rng = default_rng(0)
     values = rng.standard_normal((n, 60)) * rng.choice([1e-3, 1, 100], 60)
     values[:, 10:20] = rng.integers(0, 4, (n, 10))
@@ -77,9 +78,12 @@ def test_the_threshold_is_the_sorted_one(n, k, x64):
     values[k - 1 :, 40] = -np.inf  # fewer than k
     values[k:, 41] = -np.inf  # k and no more
     values[0, 42] = 1e30
-    for given in (values, values.astype(np.float32)):
-        found = jax.jit(membership.boundary, static_argnums=1)(given, k)
-        assert_array_equal(found, np.sort(given, 0)[[-k, -k - 1]])
+    values = values.astype(np.float32)
+    ordered = np.sort(values, 0)
+    for kth in (membership.kth_largest, membership._bisect):
+        assert_array_equal(jax.jit(kth, static_argnums=1)(values, k), ordered[-k])
+    found = jax.jit(membership.boundary, static_argnums=1)(values, k)
+    assert_array_equal(found, [ordered[-k], ordered[-k - 1]])
 
 
 @pytest.mark.parametrize(("estimate", "table"), ESTIMATES.values(), ids=ESTIMATES)

@@ -10,7 +10,7 @@ from support import panels
 
 from jbt.kernel import laplace, model
 from jbt.kernel.fit import fit_map
-from jbt.types import Comparisons, Design, Panel, Prior
+from jbt.types import Comparisons, Design, Panel, Prior, Rows
 
 fit_one = jax.jit(fit_map)
 
@@ -37,9 +37,10 @@ def test_rows_of_a_panel_are_its_counts(x64):
 
 def test_what_is_refused():
     counts = Comparisons.build(np.ones((3, 3)) - np.eye(3), np.zeros((3, 3)))
-    two = [counts, counts]
+    lines, two = Rows.build([0], [1], [[0.5]], [1.0]), [counts, counts]
     design, panel = Design.build(np.zeros((3, 1))), Panel.build(two)
     for call, message in (
+        (lambda: Panel.build([counts, lines]), "all counts or all rows"),
         (
             lambda: Panel.build(two, discrimination=[1.0, 0.0]),
             "discrimination must be finite and above 0",

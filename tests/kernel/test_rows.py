@@ -7,7 +7,7 @@ from support import problems
 from support.problems import random_rows
 
 from jbt.kernel import fit, laplace, model
-from jbt.types import Design, Prior, Status
+from jbt.types import Design, Prior, Rows, Status
 
 
 @jax.jit
@@ -32,3 +32,17 @@ def test_the_posterior_is_that_of_the_design_matrix_where_some_orders_are_unknow
     assert found.objective == pytest.approx(objective, rel=1e-12)
     np.testing.assert_allclose(found.parameters.flat(), best, atol=1e-8)
     np.testing.assert_allclose(covariance, np.linalg.inv(hessian), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"second": [-1, 0]}, "second must be integers from 0"),
+        ({"difference": [[np.nan], [0]]}, "finite"),
+        ({"ordered": 0.5}, "true or false"),
+    ],
+)
+def test_wrong_rows_are_refused(wrong, message):
+    good = {"first": [0, 1], "second": [1, 2], "difference": [[1.0], [2.0]], "share": [1, 0]}
+    with pytest.raises(ValueError, match=message):
+        Rows.build(**(good | wrong))

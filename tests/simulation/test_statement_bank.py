@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from jbt.simulation import pools
+from sweeps import crossing
 
 POOLS = 2000
 BOUND = 0.12
@@ -126,3 +127,11 @@ def test_a_bound_out_of_reach_ends_and_is_told():
     assert jnp.isnan(pool.design.covariates).all()
     assert_array_equal(pool.quality, quality)
     assert jnp.isnan(pools.realised_correlation(pool)).all()
+
+
+def test_a_sweep_refuses_a_bound_out_of_reach_before_it_runs():
+    s = crossing.Crossing(pool="statement_bank", covariate="binary", max_correlation=BOUND)
+    with pytest.raises(
+        ValueError, match=r"= 0\.12 is out of reach at rho = 0\.75: 16 of 16 .* 1000"
+    ):
+        s.check()

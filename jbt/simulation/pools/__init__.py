@@ -12,6 +12,7 @@ from jbt.simulation.pools.covariates import (
 from jbt.simulation.pools.kinds import (
     OTHERS,
     POOLS,
+    check_balance,
     check_kind,
     gaussian,
     statement_bank,
@@ -29,6 +30,7 @@ __all__ = [
     "POOLS",
     "RHO_MAX",
     "CovariateKind",
+    "check_balance",
     "check_kind",
     "check_max_correlation",
     "check_renderings",

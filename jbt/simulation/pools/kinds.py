@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -13,7 +13,9 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jbt.simulation.pools.covariates import (
+    MOST_DRAWS,
     CovariateKind,
+    check_max_correlation,
     places,
     with_covariates,
 )
@@ -211,3 +213,32 @@ def check_kind(pool: str) -> None:
     """Raise `ValueError` unless `pool` is a kind in `POOLS`."""
     if pool not in POOLS:
         raise ValueError(f"unknown pool {pool!r}: one of {', '.join(POOLS)}")
+
+
+def check_balance(
+    pool: str,
+    n_items: int,
+    max_correlation: float | None,
+    *,
+    k: int,
+    rho: Sequence[float],
+    covariate: CovariateKind,
+) -> None:
+    """Raise `ValueError` unless such pools can be drawn with this bound on their correlation, by
+    drawing 16 at the largest |rho|. None, for no bound, passes."""
+    check_max_correlation(max_correlation)
+    if max_correlation is None:
+        return
+    furthest = max(rho, key=abs)
+
+    def missed(key: Key[Array, ""]) -> Bool[Array, ""]:
+        options = {"covariate": covariate, "max_correlation": max_correlation}
+        drawn = POOLS[pool](key, n_items, k=k, sd=1.0, rho=furthest, **options)
+        return jnp.isnan(drawn.design.covariates).any()
+
+    n_missed = int(jax.jit(jax.vmap(missed))(jax.random.split(jax.random.key(0), 16)).sum())
+    if n_missed:
+        raise ValueError(
+            f"max_correlation = {max_correlation:g} is out of reach at rho = {furthest:g}: "
+            f"{n_missed} of 16 pools did not keep to it in {MOST_DRAWS} draws"
+        )

@@ -46,18 +46,17 @@ def matrix_and_gram(
 ) -> tuple[np.ndarray, np.ndarray]:
     """[rows, P] Z, and [P, P] Z'Z. For counts Z is the design matrix, for rows a small matrix with
     the same Z'Z."""
-    verdicts = shown.verdicts if isinstance(shown, Panel) else shown
-    if not isinstance(verdicts, Rows):
-        z = comparison_matrix(design, shown)
-        return z, z.T @ z
-    if isinstance(shown, Panel):
+    if isinstance(shown, Rows):
+        gram = Listed.of(shown, design.n_contents).gram
+    elif isinstance(shown, Panel) and isinstance(shown.verdicts, Rows):
         grams = []
         for g, to_judge in enumerate(of_each_judge(shown, design)):
-            rows = jax.tree.map(lambda v, g=g: v[..., g], verdicts)
+            rows = jax.tree.map(lambda v, g=g: v[..., g], shown.verdicts)
             grams.append(to_judge.T @ Listed.of(rows, design.n_contents).gram @ to_judge)
         gram = np.sum(grams, axis=0)
     else:
-        gram = Listed.of(verdicts, design.n_contents).gram
+        z = comparison_matrix(design, shown)
+        return z, z.T @ z
     return with_gram(gram), gram
 
 
@@ -68,7 +67,7 @@ def of_each_judge(panel: Panel, design: Design) -> list[np.ndarray]:
 
     theta, biases = np.eye(design.n_contents), np.eye(design.n_covariates + 1)
     terms = zip(np.asarray(panel.discrimination), np.asarray(panel.sharing), strict=True)
-    return [block_diag(s * theta, np.kron(biases, sharing)) for s, sharing in terms]
+    return [np.asarray(block_diag(s * theta, np.kron(biases, own))) for s, own in terms]
 
 
 def with_gram(gram: np.ndarray) -> np.ndarray:

@@ -132,7 +132,8 @@ def null_space(
         elif moved.sum() == len(real):
             names.append("adding 1 to every quality")
         else:
-            names.append(f"adding 1 to {_qualities([owners[i] for i in np.flatnonzero(moved)])}")
+            linked = [owners[i] for i in np.flatnonzero(moved).tolist()]
+            names.append(f"adding 1 to {_qualities(linked)}")
     n_columns = len(real) + int(unknown.sum())
     return NullSpace(n_columns - len(names), n_columns, np.array(directions), tuple(names))
 

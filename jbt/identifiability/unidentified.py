@@ -33,8 +33,9 @@ def unidentified_parts(design: Design, shown: np.ndarray | Rows) -> dict[str, np
     # Columns that are no null direction are zeroed, and move nothing.
     largest = np.maximum(values.max(-1, keepdims=True), 1)
     null = vectors * (values <= NULL**2 * largest)[..., None, :]
+    real = np.asarray((basis[..., :m] > 0).any(-2))
     changes = {
-        "theta": _about_mean(null[..., :m, :], (basis[..., :m] > 0).any(-2)),
+        "theta": _about_mean(null[..., :m, :], real),
         "c": null[..., m:-1, :],
         "kappa": null[..., -1:, :],
         "phi": _about_mean(basis @ null[..., :-1, :], items),

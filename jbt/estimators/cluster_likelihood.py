@@ -39,6 +39,8 @@ class Block(NamedTuple):
     """[n, r] rows of the problem; R at padding."""
     fixed: np.ndarray
     """[n, r, K] columns of the coefficients; 0 at padding."""
+    sparse: Any
+    """[n r, K] the same: few are met by a cluster, of which sums over all rows are faster."""
     columns: np.ndarray
     """[n, r, q] of the effects, sds 1; 0 at padding."""
     effect: np.ndarray
@@ -49,6 +51,8 @@ class Block(NamedTuple):
 
 def blocks_of(problem: Mixed) -> list[Block]:
     """The clusters with a verdict, those of similar numbers of rows and units together."""
+    from scipy import sparse
+
     real = np.flatnonzero(problem.shown > 0)
     _, cluster = np.unique(problem.cluster[real], return_inverse=True)
     order = np.argsort(cluster, kind="stable")
@@ -87,7 +91,8 @@ def blocks_of(problem: Mixed) -> list[Block]:
             effect.append(h)
         columns = np.concatenate([*columns, np.zeros((len(members), r, 0))], 2)
         data = np.append(problem.shown, 0.0)[index], np.append(problem.wins, 0.0)[index]
-        blocks.append(Block(index, fixed[index], columns, np.array(effect, int), data))
+        flat = sparse.csr_array(fixed[index.ravel()])
+        blocks.append(Block(index, fixed[index], flat, columns, np.array(effect, int), data))
     return blocks
 
 

@@ -444,9 +444,8 @@ def _evaluate(
             chosen = problem.crossed[name]
             crossed = block.fixed[:, :, chosen] @ (scale * beta)[chosen]
             of_clusters[:, place] = (residual * crossed).sum(1)
-        rows = block.fixed.reshape(-1, k)
-        of_verdicts += rows.T @ (weight @ block.fixed).reshape(-1, k)
-        gradient += rows.T @ residual.ravel()
+        of_verdicts += block.sparse.T @ (weight @ block.fixed).reshape(-1, k)
+        gradient += block.sparse.T @ residual.ravel()
         score += of_clusters.sum(0)
         log_likelihood += value
         parts.append(_Part(block.fixed, residual, weight, of_clusters))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -182,15 +182,6 @@ def read() -> dict[tuple[str, str, str], Twin]:
             fields: dict[str, Any] = {k: v if k in text else float(v) for k, v in row.items()}
             twins[tuple(row[name] for name in text)] = Twin(**fields)
     return twins
-
-
-def write(path: Path, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
-    """Write a table of twins, numbers with five significant digits."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        for row in rows:
-            writer.writerow(f"{v:.5g}" if isinstance(v, float) else v for v in row)
 
 
 def known() -> dict[str, Published]:

@@ -7,7 +7,7 @@ Between two refits rules that count wins see every verdict, updated (`fresh`) ru
 tells about the variance, and the others only which pairs were asked. What is
 measured is the share of the true top k that the model finds, eight times on the way: its mean, the
 area under the curve; and the verdicts after which it has .9 of what one verdict on every ordered
-pair gives. At the end two estimators that count wins rank by the same verdicts.
+pair gives.
 
 A rule of your own joins by `--rule-file FILE`, every public function `(view, key) -> scores` of
 which is a rule.
@@ -29,9 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from jbt import estimators
 from jbt.acquisition import RULES, Loop, Rule, run
-from jbt.acquisition.runs import bought
 from jbt.experiments.declare import Group, Sweep, check_listed
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import CYCLE, Line, Panel, rule_name
@@ -57,8 +55,6 @@ JBTS = tuple(rule for rule in RULES.values() if rule.family != "yours")
 COSTLY = ("asap", "knowledge_gradient")
 DRAWN = (REFERENCE, "top_two", "swiss", "insertion", "top_k_aware", "random")
 """The rules that are drawn, beside those of a user's file."""
-COUNTED = {"borda": estimators.borda, "rank_centrality": estimators.rank_centrality}
-"""Estimators without a model of biases, by metric."""
 KINDS = ("statement_bank", "gaussian")
 """Kinds of pool, by whether `Scenario.bank` is 1."""
 
@@ -159,10 +155,7 @@ class Arena(MapPrior, Sweep):
         },
         "paper": {"pools": 30},
     }
-    units = {
-        "look": "index of the report",
-        **dict.fromkeys(("full", *COUNTED), "share of k"),
-    }
+    units = {"look": "index of the report", "full": "share of k"}
     panel_size = {"width": 9.0, "height": 8.5}
 
     pools: int = 256
@@ -238,21 +231,15 @@ class Arena(MapPrior, Sweep):
 
     def experiment(self, scenario, loop, key, condition):
         """One rule on one pool."""
-
-        def found(score: Array) -> Array:
-            return metrics.top_k_recall(score, pool.quality, scenario.k)
-
         pool, logits, once = drawn(scenario, key, condition)
         every = pairs.every_pair(pool)
         answers = once if scenario.protocol == "frozen" else jax.nn.sigmoid(logits)
         task = task_of(pool, answers, condition, self.prior)
         full = fit_map(Comparisons(every, every * once), pool.design, self.prior, task.variant)
         trace = run(stream(key, "acquisition"), task, loop, scenario.budgets)
-        counts = bought(trace.queries, trace.queries.first >= 0, task)
         return {
             "recall": recall_at(scenario.budgets, trace, scenario.refit_every),
-            "full": found(full.parameters.theta),
-            **{name: found(score(counts, pool.design)) for name, score in COUNTED.items()},
+            "full": metrics.top_k_recall(full.parameters.theta, pool.quality, scenario.k),
             "status": trace.status.max(),
         }
 
@@ -264,8 +251,6 @@ class Arena(MapPrior, Sweep):
             t.means("recall", recall)
             area = recall.mean("look")
             t.means("area", area)
-            for estimator in COUNTED:
-                t.means(f"recall_{estimator}", of_scenario[estimator])
             others = where(area, rule=[rule for rule in self.rule if rule != REFERENCE])
             t.means("lead", others - self.of_reference(area))
             full = self.of_reference(of_scenario["full"])

@@ -200,10 +200,9 @@ class JudgeRegions(RunSettings):
         judge."""
         simulated = [m for m in self.simulated if n_items == N_ITEMS or m.name == LARGE_JUDGE]
         members, of_rule = simulated * len(rules), np.repeat(rules, len(simulated)).tolist()
-        parameters = np.array([[getattr(m, name) for name in regions.BOUNDS] for m in members])
-        unit = 1.0 if self.frozen else regions.unit(parameters)
+        unit = 1.0 if self.frozen else twins.unit(regions.conditions(members))
         aware = np.array([float(not rule.startswith("naive")) for rule in of_rule])
-        conditions = regions.conditions(parameters, unit) | {"aware": aware, **numbers}
+        conditions = regions.conditions(members, unit) | {"aware": aware, **numbers}
         labels = {
             "judge": [m.name for m in members],
             "member": [m.member for m in members],

@@ -25,6 +25,7 @@ from jbt.experiments.declare import Double, Group, Sweep, check_increasing, chec
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import CYCLE, Line, Panel
 from jbt.identifiability import BiasEstimate, NullSpace
+from jbt.kernel import model
 from jbt.simulation import judges, pairs, pools, theory
 from jbt.simulation.simulate import stream
 from jbt.types import Comparisons, Design, Fit, Judge, Pool, Prior, Status
@@ -170,7 +171,7 @@ class Paired(Profiled):
             "c_uncentred_first": uncentred(phi - phi[0]),
             "c_mle": estimate.c,
             "mle": estimate.status,
-            "rank": identifiability.rank(design, comparisons.shown),
+            "rank": rank(design, comparisons),
             "n_columns": jnp.asarray(design.content_mask().sum() + design.n_covariates + 1),
             "status_map": fits.status.max(),
             "status_profile": profile.status.max(),
@@ -303,6 +304,12 @@ def design_of(pool: Pool, owner: Array) -> Design:
     """A pool's design with these contents, with room for as many as items: one program serves both
     `DESIGNS`."""
     return Design(pool.design.covariates, owner, pool.design.item_mask, len(owner))
+
+
+def rank(design: Design, comparisons: Comparisons) -> Array:
+    """Rank of the design matrix of the comparisons made."""
+    gram = model.information_at_even_odds(comparisons, design)
+    return jnp.linalg.matrix_rank(gram, rtol=identifiability.NULL**2)
 
 
 def drop(log_likelihood: Array) -> Array:

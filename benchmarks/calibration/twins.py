@@ -31,8 +31,7 @@ def region(run, name, member):
     """
     target, (place, words), pools = PUBLISHED[name], member, 4096
     judge = regions.read()[name][place]
-    conditions = regions.conditions(np.array([[getattr(judge, p) for p in regions.BOUNDS]]))
-    seen = simulate(regions.observed(), conditions, range(pools))["observed"][:, 0]
+    seen = simulate(regions.observed, regions.conditions([judge]), range(pools))["observed"][:, 0]
     rng = np.random.default_rng(run.seed)
     means = seen[rng.integers(pools, size=(run.studies, target.pools))].mean(1)
     low, high = regions.NAIVE_CORRELATION

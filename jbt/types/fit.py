@@ -26,9 +26,6 @@ class Status(IntEnum):
     FLAT = 6
     """One coefficient has no prior-free estimate: the comparisons made do not identify it, as other
     parameters can undo any change of it."""
-    DISCONNECTED = 7
-    """As FLAT, but comparing items that no chain of comparisons (for a panel: by one judge) links
-    would identify it."""
     SEPARATED = 8
     """One coefficient has no prior-free estimate: the likelihood rises all the way to infinity."""
     NO_REFERENCE = 9

@@ -36,7 +36,7 @@ ESTIMATORS = {
     "naive": estimators.naive,
     "bias_aware": estimators.bias_aware,
     "order_swap": estimators.order_swap,
-    "order_swap_dropped": partial(estimators.order_swap, ties="dropped"),
+    "order_swap_dropped": partial(estimators.order_swap, drop_ties=True),
     "residualised": estimators.residualised,
 }
 """The paper's two models and two baselines; ties of the order swap count as halves or are

@@ -106,7 +106,7 @@ class Panel:
             axis.set_minor_locator(NullLocator())
         if self.names:
             ax.set_yticks(range(len(self.names)), self.names, fontsize=8)
-            ax.invert_yaxis()
+            ax.set_ylim(len(self.names) - 0.5, -0.5)
         x, y, title = self.labels
         ax.set(xlabel=x, ylabel=y)
         ax.set_title(title, fontsize=11)

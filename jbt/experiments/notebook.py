@@ -41,19 +41,13 @@ def start() -> bool:
 
     Returns:
       Whether the notebook shall run at the size of smoke.
-
-    Raises:
-      ValueError: JBT_PRESET is neither smoke nor full.
     """
-    preset = os.environ.get(PRESET, "full")
-    if preset not in ("smoke", "full"):
-        raise ValueError(f"{PRESET} must be smoke or full, got {preset!r}")
     runtime.start()
     if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()):
         from matplotlib.figure import Figure
 
         shell.display_formatter.formatters["image/png"].for_type(Figure, png)
-    return preset == "smoke"
+    return os.environ.get(PRESET) == "smoke"
 
 
 def png(figure: Figure) -> bytes:

@@ -99,8 +99,15 @@ class Table:
         Raises:
           ValueError: a setting that is not a column.
         """
-        row = self._leading(setting)
-        numbers = self._numbers(quantity if beside is None else beside, row)
+        if unknown := setting.keys() - set(self.columns):
+            raise ValueError(f"no columns {', '.join(sorted(unknown))} in this table")
+        row: dict[str, Any] = {name: plain(setting.get(name)) for name in self.columns}
+        of_paper = quantity if beside is None else beside
+        numbers = [
+            number
+            for number in self._paper
+            if number.quantity == of_paper and number.stands_beside(row, self.settings)
+        ]
         estimates = (*map(float, (estimate, *interval)), n_pools)
         row |= {"quantity": quantity, **dict(zip(NUMBERS, estimates, strict=False))}
         if not numbers:
@@ -112,18 +119,6 @@ class Table:
             verdict = number.verdict(low, high) if within_reach else None
             ends = {"replicate_low": low, "replicate_high": high}
             self._rows.append({**row, **ends, "paper": number.value, "consistent": verdict})
-
-    def _leading(self, setting: dict[str, Any]) -> dict[str, Any]:
-        if unknown := setting.keys() - set(self.columns):
-            raise ValueError(f"no columns {', '.join(sorted(unknown))} in this table")
-        return {name: plain(setting.get(name)) for name in self.columns}
-
-    def _numbers(self, quantity: str, leading: dict[str, Any]) -> list[PaperNumber]:
-        return [
-            number
-            for number in self._paper
-            if number.quantity == quantity and number.stands_beside(leading, self.settings)
-        ]
 
     def means(
         self,
@@ -184,8 +179,6 @@ class Table:
                 means = stats.study_means(values, seed=self.seed, size=size, same_pools=same)
                 return stats.first_crossing(x, means)
 
-            if same and not self._numbers("crossing", self._leading(row)):
-                continue  # without replicates the rows are the same
             self.add(
                 quantity,
                 float(estimate),
@@ -196,6 +189,8 @@ class Table:
                 reach=(float(x[0]), float(x[-1])),
                 **row,
             )
+            if "paper" not in self._rows[-1]:
+                return  # without replicates the rows are the same
 
     def frame(self) -> pd.DataFrame:
         """The rows in the order in which they were added."""

@@ -11,7 +11,6 @@ import math
 import os
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -33,9 +32,6 @@ a step of the progress bar and a chunk, which a killed run loses."""
 
 MOST_CHUNKS = 1_000
 """A run with more calls than this has several in a chunk: a chunk takes some files."""
-
-MOST_WAITING = 64
-"""Chunks that Dask holds at once, if not more for its workers: others may join later."""
 
 ATTEMPTS = 4
 """How often a chunk is given to workers that die of it."""
@@ -189,39 +185,36 @@ class Slurm(ThreadPoolExecutor):
 
 
 @contextmanager
-def executor_of(
-    text: str | None, folder: Path
-) -> Iterator[tuple[Executor | None, int, int | None]]:
+def executor_of(text: str | None, folder: Path) -> Iterator[tuple[Executor | None, int | None]]:
     """The executor that an option names: None, dask://HOST:PORT, slurm or slurm:NAME=VALUE,...
 
     Args:
       folder: for files of jobs.
 
     Yields:
-      The executor, None for this process; how many tasks it is given at once; and of how many tasks
-      the work is to consist (None for a task a chunk).
+      The executor, None for this process; and of how many tasks the work is to consist (None for a
+      task a chunk).
 
     Raises:
       ValueError: another text, a package that is not installed, or nobody answers.
     """
     if text is None:
-        yield None, 1, None
+        yield None, None
         return
     try:
         opened = _dask(text) if text.startswith("dask://") else _slurm(text, folder)
     except (ImportError, OSError, RuntimeError, NameError, TypeError, ValueError) as error:
         raise ValueError(f"cannot use {text}: {error}") from None
-    context, executor, at_once, tasks = opened
+    context, *how = opened
     with context:
-        yield executor, at_once, tasks
+        yield tuple(how)
 
 
 def _dask(text: str) -> Any:
     from distributed import Client
 
     client = Client(text.replace("dask", "tcp", 1), timeout=30)
-    at_once = max(MOST_WAITING, 4 * len(client.scheduler_info()["workers"]))
-    return client, client.get_executor(pure=False), at_once, None
+    return client, client.get_executor(pure=False), None
 
 
 def _slurm(text: str, folder: Path) -> Any:
@@ -240,20 +233,16 @@ def _slurm(text: str, folder: Path) -> Any:
     slurm = submitit.AutoExecutor(folder, cluster=options.pop("cluster", "slurm"))
     slurm.update_parameters(**options)
     executor = Slurm(slurm, jobs)
-    return executor, executor, jobs, jobs
+    return executor, executor, jobs
 
 
 def computed(
-    work: Work,
-    chunks: Sequence[Chunk],
-    executor: Executor | None,
-    at_once: int,
-    tasks: int | None,
+    work: Work, chunks: Sequence[Chunk], executor: Executor | None, tasks: int | None
 ) -> Iterator[Computed]:
     """Compute chunks, in any order.
 
     Args:
-      executor, at_once, tasks: see `executor_of`.
+      executor, tasks: see `executor_of`.
 
     Raises:
       ValueError: a chunk cannot be computed, or `ATTEMPTS` workers have died of it.
@@ -263,12 +252,9 @@ def computed(
         return
     compute = functools.partial(compute_elsewhere, work.sweep, code_of(work.sweep))
     share = math.ceil(len(chunks) / tasks) if tasks else 1
-    waiting = deque((chunks[i : i + share], 1) for i in range(0, len(chunks), share))
-    running: dict[Future, tuple[Sequence[Chunk], int]] = {}
-    while waiting or running:
-        while waiting and len(running) < at_once:
-            some, attempt = waiting.popleft()
-            running[executor.submit(compute, some)] = (some, attempt)
+    shares = [chunks[i : i + share] for i in range(0, len(chunks), share)]
+    running = {executor.submit(compute, some): (some, 1) for some in shares}
+    while running:
         for future in wait(running, return_when=FIRST_COMPLETED).done:
             some, attempt = running.pop(future)
             try:
@@ -284,4 +270,4 @@ def computed(
                 print(
                     f"a worker failed ({error!r}); its chunks are given out again", file=sys.stderr
                 )
-                waiting.appendleft((some, attempt + 1))
+                running[executor.submit(compute, some)] = (some, attempt + 1)

@@ -137,11 +137,11 @@ class Dying(Executor):
 def test_chunks_are_given_out_again_until_they_kill_too_many(capsys):
     here = work.Work(noise.SWEEP(pools=60, chunk=8, devices=1))
     chunks = [store.Chunk("many", 7, range(56, 60)), store.Chunk("few", 0, range(7))]
-    found = list(work.computed(here, chunks, Dying(3), 1, None))
-    assert [chunk.numbers["noise"].shape for chunk in found] == [(64, 4), (64, 7)]
+    found = list(work.computed(here, chunks, Dying(3), None))
+    assert {chunk.numbers["noise"].shape for chunk in found} == {(64, 4), (64, 7)}
     assert capsys.readouterr().err.count("a worker failed") == 3
     with pytest.raises(ValueError, match=r"failed 4 times at chunk 7 of many, the last time with"):
-        list(work.computed(here, chunks, Dying(4), 1, None))
+        list(work.computed(here, chunks[:1], Dying(4), None))
 
 
 @pytest.mark.parametrize(

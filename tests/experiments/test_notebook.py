@@ -1,4 +1,4 @@
-"""What notebooks use: a sweep in memory, the size of runs."""
+"""What notebooks use: a sweep in memory."""
 
 import io
 
@@ -24,9 +24,3 @@ def test_a_run_in_memory_has_the_numbers_of_the_command(tmp_path, capsys):
     assert shown.figure().axes
     with pytest.raises(ValueError, match="crossing has no setting colour"):
         notebook.run(crossing.SWEEP, colour="red")
-
-
-def test_an_unknown_size_is_refused(monkeypatch):
-    monkeypatch.setenv("JBT_PRESET", "huge")
-    with pytest.raises(ValueError, match="JBT_PRESET must be smoke or full, got 'huge'"):
-        notebook.start()

@@ -199,11 +199,11 @@ class AlpacaEval(MapPrior, RecordedSweep):
         published = table[table.quantity == "length_controlled"].set_index("content").estimate
         return [
             Panel(
-                lambda rows: published[rows.content],
+                "published",
                 {"quantity": "expected_win_rate"},
                 [
-                    Line({"c_from": NOTHING}, "not corrected", "orange", joined=False),
-                    Line({"c_from": RENDERINGS}, "corrected", "blue", joined=False),
+                    Line({"c_from": NOTHING}, "not corrected", "orange"),
+                    Line({"c_from": RENDERINGS}, "corrected", "blue"),
                 ],
                 (
                     "length-controlled win rate, as published",
@@ -211,8 +211,8 @@ class AlpacaEval(MapPrior, RecordedSweep):
                     "Corrected by prompted versions, win\nrates come near the published ones",
                 ),
                 log="xy",
-                ticks=dict.fromkeys("xy", (0.03, 0.1, 0.3)),
-                legend=9,
+                points=True,
+                table=table.assign(published=table.content.map(published)),
                 after=lambda ax: ax.axline((0.1, 0.1), (0.5, 0.5), color="black", linewidth=0.8),
             )
         ]

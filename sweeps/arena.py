@@ -32,7 +32,7 @@ from jaxtyping import Array, Float, Key
 from jbt.acquisition import RULES, Loop, Rule, run
 from jbt.experiments.declare import Group, Sweep, check_listed
 from jbt.experiments.labelled_arrays import where
-from jbt.experiments.plots import CYCLE, Line, Panel, rule_name
+from jbt.experiments.plots import CYCLE, Line, Panel
 from jbt.kernel import metrics
 from jbt.kernel.fit import fit_map
 from jbt.simulation import judges, pairs, pools
@@ -264,17 +264,15 @@ class Arena(MapPrior, Sweep):
     def panels(self, table):
         shown = [rule for rule in self.rule if rule in DRAWN or RULES[rule].family == "yours"]
         lines = [
-            Line({"rule": rule}, rule_name(rule), colour, joined=False, shift=i / 10)
-            for i, (rule, colour) in enumerate(zip(shown, cycle([*CYCLE, "black"]), strict=False))
+            Line({"rule": rule}, rule, colour)
+            for rule, colour in zip(shown, cycle([*CYCLE, "black"]), strict=False)
         ]
         labels = (
             "recall of the top k, mean over the run (bars: 95 %)",
             "",
-            "'Entropy reduction, updated' leads,\nor nearly, in most scenarios",
+            f"{REFERENCE} leads,\nor nearly, in most scenarios",
         )
-        names = list(self.scenario)
-        where_area = {"quantity": "area"}
-        return [Panel("scenario", where_area, lines, labels, names=names, down=True, legend=9)]
+        return [Panel("scenario", {"quantity": "area"}, lines, labels, names=self.scenario)]
 
 
 SWEEP = Arena

@@ -183,7 +183,6 @@ class Escalation(Correlated, VaryingBias, Sweep):
                     f"{title}\n(correlation of quality and length {rho:g})",
                 ),
                 log="x",
-                ticks={"x": self.purse},
                 table=at_price,
             )
 

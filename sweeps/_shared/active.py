@@ -21,7 +21,7 @@ from jbt.acquisition.runs import bought
 from jbt.acquisition.runs import check as check_run
 from jbt.experiments.declare import Group, Sweep, check_increasing
 from jbt.experiments.labelled_arrays import SEEDS, rows_of, scalars, where
-from jbt.experiments.plots import Line
+from jbt.experiments.plots import Line, lines_of
 from jbt.experiments.table import Table
 from jbt.kernel import metrics
 from jbt.kernel.membership import DRAWS
@@ -297,8 +297,7 @@ class Active(MapPrior, RunSettings, JudgeSettings):
 
     def lines(self, **labels: Any) -> list[Line]:
         """Lines of the rules that were run but for ablations, each in its style."""
-        drawn = [rule for rule in self.rule if RULES[rule].family != "ablations"]
-        return [Line.of_rule(rule, **labels) for rule in drawn]
+        return lines_of((r for r in self.rule if RULES[r].family != "ablations"), **labels)
 
 
 def shared(

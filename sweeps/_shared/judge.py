@@ -67,7 +67,7 @@ class JudgeSettings(Sweep):
     interaction: float | None = None
     """Growth gamma* of the bias with quality (logits per unit of covariate and quality; with
     --judge quality is in statements): the bias of an item is c* + gamma* times the distance of its
-    quality from the pool's mean. By default 0, or the twin's."""
+    quality from the pool's mean. By default 0."""
     pair_noise: float | None = None
     """Standard deviation of the judge's preference for a pair beyond quality and bias (logits). It
     counts where the likelier verdict is given or verdicts are drawn afresh. By default 0, or the
@@ -96,7 +96,8 @@ class JudgeSettings(Sweep):
         if self.judge is None:
             return DEFAULTS_WITHOUT_JUDGE
         twin = twins.twin(self.judge, oracle=self.oracle)
-        return {name: getattr(twin, name) for name in ("oracle", *NUMBERS)}
+        values = vars(twin) | {"interaction": 0.0}  # a twin's bias does not grow
+        return {name: values[name] for name in ("oracle", *NUMBERS)}
 
     def decided(self):
         missing = {n: v for n, v in self.defaults().items() if getattr(self, n) is None}

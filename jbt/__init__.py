@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jbt import runtime as runtime
     from jbt.estimators import bias_aware, naive
     from jbt.identifiability import estimate_bias, null_space, profile
-    from jbt.kernel.fit import fit_map, fit_mle
+    from jbt.kernel.fit import fit_map
     from jbt.kernel.laplace import laplace
     from jbt.kernel.membership import membership
     from jbt.kernel.model import variant
@@ -58,7 +58,6 @@ __all__ = [
     "estimate_bias",
     "estimators",
     "fit_map",
-    "fit_mle",
     "gate",
     "identifiability",
     "judges",

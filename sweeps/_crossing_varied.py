@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-RUNS = 30
-"""Pools a point of the paper's figure and table (count)."""
 Covariate = Literal["continuous", "binary", "binary_latent"]
 STYLE: dict[Covariate, tuple[str, str]] = {
     "continuous": ("continuous", "blue"),
@@ -109,29 +107,16 @@ class Varied(Sweep):
             raise ValueError(f"rho must include some up to {most:g} for {covariate}")
         return reached
 
-    def crossings(
-        self, table: pd.DataFrame, names: Sequence[str], title: str, legend: int
-    ) -> Panel:
+    def crossings(self, table: pd.DataFrame, names: Sequence[str], title: str) -> Panel:
         """Crossings one below the other, each covariate's a little apart, and the paper's.
 
         Args:
           names: of the rows with a crossing; rows of one name have one place.
         """
         rows = where(table, quantity="crossing").assign(name=names)
-        lines = [
-            Line({"covariate": kind}, *STYLE[kind], joined=False, shift=0.2 * i - 0.2)
-            for i, kind in enumerate(self.covariate)
-        ]
-        return Panel(
-            "name",
-            {},
-            [*lines, Line({}, "the paper", "black", marker="x")],
-            (r"crossing $\rho$ (95 % over pools)", "", title),
-            names=list(dict.fromkeys(names)),
-            down=True,
-            table=rows,
-            legend=legend,
-        )
+        lines = [Line({"covariate": kind}, *STYLE[kind]) for kind in self.covariate]
+        labels = (r"crossing $\rho$ (95 % over pools)", "", title)
+        return Panel("name", {}, lines, labels, names=list(dict.fromkeys(names)), table=rows)
 
 
 # --- what the paper leaves open
@@ -158,7 +143,7 @@ class Choices(Varied):
     columns = ("covariate", *CHOICES, "rho")
     presets = {
         "smoke": {"pools": 64, "rho": (0.0, 0.2, 0.4, 0.6), "covariate": ("binary_latent",)},
-        "paper": {"pools": RUNS},
+        "paper": {"pools": 30},
     }
     panel_size = {"height": 4.6}
 
@@ -198,7 +183,7 @@ class Choices(Varied):
         for cell in self.cells():
             benefit, at = cell.benefit(ds), cell.columns
             t.means("benefit", benefit, **at)
-            t.crossing(benefit, runs=RUNS, **at)
+            t.crossing(benefit, **at)
             largest, *interval = stats.largest_increase(benefit.values, seed=t.seed)
             t.add("largest_increase", largest, interval, benefit.sizes["pool"], **at)
 
@@ -222,12 +207,9 @@ class Choices(Varied):
                     "minus without (bands: 95 % over pools)",
                     "With a binary covariate\ncorrection hurts earlier",
                 ),
-                legend=8,
                 level=0.0,
-                sides=("helps", "hurts"),
-                sides_end="left",
             ),
-            self.crossings(table, names, "The other open choices\nhardly move the crossing", 0),
+            self.crossings(table, names, "The other open choices\nhardly move the crossing"),
         ]
 
 
@@ -254,7 +236,7 @@ class Factors(VaryingBias, Varied):
     columns = ("covariate", "factor", "value")
     presets = {
         "smoke": {"pools": 32, "rho": (0.0, 0.3, 0.6), "covariate": ("continuous",)},
-        "paper": {"pools": RUNS},
+        "paper": {"pools": 30},
         "full": {"pools": 2048},
     }
     panel_size = {"height": 5.6, "width": 7.0}
@@ -282,11 +264,9 @@ class Factors(VaryingBias, Varied):
 
     def table(self, ds, t):
         for cell in self.cells():
-            t.crossing(cell.benefit(ds), runs=RUNS, **cell.columns)
+            t.crossing(cell.benefit(ds), **cell.columns)
 
     def panels(self, table):
         rows = where(table, quantity="crossing")
         names = [f"{row.factor} {row.value:g}".removesuffix(" nan") for row in rows.itertuples()]
-        return [
-            self.crossings(table, names, "Bias and spread of quality\nmove the crossing most", 9)
-        ]
+        return [self.crossings(table, names, "Bias and spread of quality\nmove the crossing most")]

@@ -15,7 +15,7 @@ import xarray as xr
 
 from jbt import stats
 from jbt.experiments.labelled_arrays import SEEDS, scalars, where
-from jbt.experiments.plots import Line, Panel, rule_name
+from jbt.experiments.plots import Line, Panel
 from jbt.experiments.table import Table
 
 from ._shared.active import PAPER, REFERENCE, SMOKE, Active
@@ -90,15 +90,14 @@ class Acquisition(Active):
     def panels(self, table):
         naive = Line(
             {"rule": REFERENCE, "model": "naive"},
-            "the paper's rule without correction",
+            f"{REFERENCE}, without correction",
             "black",
             {"linestyle": ":"},
         )
         title = f"With correction for bias\nmore of the top {self.k} are found"
-        others = {rule: rule_name(rule) for rule in self.rule if rule != REFERENCE}
+        others = [rule for rule in self.rule if rule != REFERENCE]
         at = {"quantity": "delta", "budget": self.budget_of_tests, "model": "bias_aware"}
-        lines = [Line({}, "_", "blue", joined=False), Line({}, "the paper", "black", marker="x")]
-        x = f"share found minus that of the paper's rule\n(95 % over {self.pools:,} pools)"
+        x = f"share found minus that of {REFERENCE}\n(95 % over {self.pools:,} pools)"
         labels = x, "", f"Rules after {self.budget_of_tests} verdicts"
         return [
             Panel(
@@ -107,7 +106,7 @@ class Acquisition(Active):
                 [*self.lines(model="bias_aware"), naive],
                 self.labels(title),
             ),
-            Panel("rule", at, lines, labels, names=others, down=True, level=0.0),
+            Panel("rule", at, [Line({}, "_", "blue")], labels, names=others, level=0.0),
         ]
 
 

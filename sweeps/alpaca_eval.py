@@ -33,12 +33,11 @@ import numpy as np
 from jaxtyping import Array
 
 from jbt import identifiability, stats
+from jbt.estimators import any_likelihood
 from jbt.experiments.declare import Group, RecordedSweep
 from jbt.experiments.plots import Line, Panel
 from jbt.types import Design, Rows, Variant
 
-from ._shared import any_likelihood
-from ._shared.any_likelihood import maximise
 from ._shared.recorded import RENDERINGS, VARIATION, WORDS, read_board
 from ._shared.scenario import MapPrior
 
@@ -114,7 +113,7 @@ class AlpacaEval(MapPrior, RecordedSweep):
         def of_source(beta: Array, prompt: Any) -> Array:
             return log_likelihood(beta[:n][owner], beta[n:] * free, prompt)
 
-        source = maximise(of_source, prompts, precision)
+        source = any_likelihood.maximise(of_source, prompts, precision)
         c, c_influence = source.beta[n + main], source.influence[:, n + main]
         profile = identifiability.profile(
             rows_between(owner[first], owner[second], *prompts[2:]),
@@ -131,7 +130,7 @@ class AlpacaEval(MapPrior, RecordedSweep):
             of_prompt = jax.grad(lambda theta, prompt: of_quality(theta, prompt, c))
             return jax.vmap(of_prompt, (None, 0))(quality.beta, prompts).sum(0)
 
-        quality = maximise(of_quality, prompts, precision[:n])
+        quality = any_likelihood.maximise(of_quality, prompts, precision[:n])
         along = quality.inverse @ jax.jacfwd(slope)(c)
         estimated = free.any()
         return {
@@ -200,11 +199,11 @@ class AlpacaEval(MapPrior, RecordedSweep):
         published = table[table.quantity == "length_controlled"].set_index("content").estimate
         return [
             Panel(
-                lambda rows: published[rows.content],
+                "published",
                 {"quantity": "expected_win_rate"},
                 [
-                    Line({"c_from": NOTHING}, "not corrected", "orange", joined=False),
-                    Line({"c_from": RENDERINGS}, "corrected", "blue", joined=False),
+                    Line({"c_from": NOTHING}, "not corrected", "orange"),
+                    Line({"c_from": RENDERINGS}, "corrected", "blue"),
                 ],
                 (
                     "length-controlled win rate, as published",
@@ -212,8 +211,8 @@ class AlpacaEval(MapPrior, RecordedSweep):
                     "Corrected by prompted versions, win\nrates come near the published ones",
                 ),
                 log="xy",
-                ticks=dict.fromkeys("xy", (0.03, 0.1, 0.3)),
-                legend=9,
+                points=True,
+                table=table.assign(published=table.content.map(published)),
                 after=lambda ax: ax.axline((0.1, 0.1), (0.5, 0.5), color="black", linewidth=0.8),
             )
         ]

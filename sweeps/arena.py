@@ -7,7 +7,7 @@ Between two refits rules that count wins see every verdict, updated (`fresh`) ru
 tells about the variance, and the others only which pairs were asked. What is
 measured is the share of the true top k that the model finds, eight times on the way: its mean, the
 area under the curve; and the verdicts after which it has .9 of what one verdict on every ordered
-pair gives. At the end two estimators that count wins rank by the same verdicts.
+pair gives.
 
 A rule of your own joins by `--rule-file FILE`, every public function `(view, key) -> scores` of
 which is a rule.
@@ -29,19 +29,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from jbt import estimators
 from jbt.acquisition import RULES, Loop, Rule, run
-from jbt.acquisition.runs import bought
 from jbt.experiments.declare import Group, Sweep, check_listed
 from jbt.experiments.labelled_arrays import where
-from jbt.experiments.plots import CYCLE, Line, Panel, rule_name
+from jbt.experiments.plots import CYCLE, Line, Panel
 from jbt.kernel import metrics
 from jbt.kernel.fit import fit_map
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, stream
 from jbt.types import Comparisons, Pool
 
-from ._shared.active import check_runs, recall_at, shared, task_of
+from ._shared.active import recall_at, shared, task_of
 from ._shared.scenario import MapPrior
 
 LOOKS = 8
@@ -57,8 +55,6 @@ JBTS = tuple(rule for rule in RULES.values() if rule.family != "yours")
 COSTLY = ("asap", "knowledge_gradient")
 DRAWN = (REFERENCE, "top_two", "swiss", "insertion", "top_k_aware", "random")
 """The rules that are drawn, beside those of a user's file."""
-COUNTED = {"borda": estimators.borda, "rank_centrality": estimators.rank_centrality}
-"""Estimators without a model of biases, by metric."""
 KINDS = ("statement_bank", "gaussian")
 """Kinds of pool, by whether `Scenario.bank` is 1."""
 
@@ -159,10 +155,7 @@ class Arena(MapPrior, Sweep):
         },
         "paper": {"pools": 30},
     }
-    units = {
-        "look": "index of the report",
-        **dict.fromkeys(("full", *COUNTED), "share of k"),
-    }
+    units = {"look": "index of the report", "full": "share of k"}
     panel_size = {"width": 9.0, "height": 8.5}
 
     pools: int = 256
@@ -199,12 +192,14 @@ class Arena(MapPrior, Sweep):
             if len(self.rules_of(SCENARIOS[name])) < 2:
                 raise ValueError(f"rule must list two rules that run on '{name}'")
         smallest = min((SCENARIOS[name] for name in self.scenario), key=lambda s: s.n_items)
-        for rule in self.rules_of(smallest):
+        condition = {name: jnp.asarray(value[0]) for name, value in smallest.numbers.items()}
+        for rule in (name for name in self.rule if RULES[name].family == "yours"):
+            experiment = partial(self.experiment, smallest, smallest.loop(rule))
             try:
-                check_runs(smallest.n_items, [smallest.loop(rule)], smallest.budgets)
+                jax.eval_shape(experiment, jax.random.key(0), condition)
             except Exception as error:  # a user's function may raise anything
                 cause = f"{type(error).__name__}: {error}"
-                raise ValueError(f"rule {rule} fails on a trial problem: {cause}") from error
+                raise ValueError(f"rule {rule} fails: {cause}") from error
 
     def rules_of(self, scenario: Scenario) -> list[str]:
         """The rules that run on a scenario."""
@@ -236,21 +231,15 @@ class Arena(MapPrior, Sweep):
 
     def experiment(self, scenario, loop, key, condition):
         """One rule on one pool."""
-
-        def found(score: Array) -> Array:
-            return metrics.top_k_recall(score, pool.quality, scenario.k)
-
         pool, logits, once = drawn(scenario, key, condition)
         every = pairs.every_pair(pool)
         answers = once if scenario.protocol == "frozen" else jax.nn.sigmoid(logits)
         task = task_of(pool, answers, condition, self.prior)
         full = fit_map(Comparisons(every, every * once), pool.design, self.prior, task.variant)
         trace = run(stream(key, "acquisition"), task, loop, scenario.budgets)
-        counts = bought(trace.queries, trace.queries.first >= 0, task)
         return {
             "recall": recall_at(scenario.budgets, trace, scenario.refit_every),
-            "full": found(full.parameters.theta),
-            **{name: found(score(counts, pool.design)) for name, score in COUNTED.items()},
+            "full": metrics.top_k_recall(full.parameters.theta, pool.quality, scenario.k),
             "status": trace.status.max(),
         }
 
@@ -262,8 +251,6 @@ class Arena(MapPrior, Sweep):
             t.means("recall", recall)
             area = recall.mean("look")
             t.means("area", area)
-            for estimator in COUNTED:
-                t.means(f"recall_{estimator}", of_scenario[estimator])
             others = where(area, rule=[rule for rule in self.rule if rule != REFERENCE])
             t.means("lead", others - self.of_reference(area))
             full = self.of_reference(of_scenario["full"])
@@ -277,17 +264,15 @@ class Arena(MapPrior, Sweep):
     def panels(self, table):
         shown = [rule for rule in self.rule if rule in DRAWN or RULES[rule].family == "yours"]
         lines = [
-            Line({"rule": rule}, rule_name(rule), colour, joined=False, shift=i / 10)
-            for i, (rule, colour) in enumerate(zip(shown, cycle([*CYCLE, "black"]), strict=False))
+            Line({"rule": rule}, rule, colour)
+            for rule, colour in zip(shown, cycle([*CYCLE, "black"]), strict=False)
         ]
         labels = (
             "recall of the top k, mean over the run (bars: 95 %)",
             "",
-            "'Entropy reduction, updated' leads,\nor nearly, in most scenarios",
+            f"{REFERENCE} leads,\nor nearly, in most scenarios",
         )
-        names = list(self.scenario)
-        where_area = {"quantity": "area"}
-        return [Panel("scenario", where_area, lines, labels, names=names, down=True, legend=9)]
+        return [Panel("scenario", {"quantity": "area"}, lines, labels, names=self.scenario)]
 
 
 SWEEP = Arena

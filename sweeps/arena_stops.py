@@ -138,22 +138,19 @@ class ArenaStops(MapPrior, Sweep):
             t.shares("wrong_stops", wrong.where(ds["stopped"] > 0), of=of)
 
     def panels(self, table):
-        def panel(quantity: str, axis: str, title: str, lines: list[Line], legend: int) -> Panel:
+        def panel(quantity: str, axis: str, title: str, lines: list[Line]) -> Panel:
             at, labels = {"quantity": quantity}, (axis, "", title)
-            names = list(self.scenario)
-            return Panel("scenario", at, lines, labels, names=names, down=True, legend=legend)
+            return Panel("scenario", at, lines, labels, names=self.scenario)
 
-        def line(label: str, colour: str, shift: float, **where: str) -> Line:
-            return Line(where, label, colour, joined=False, shift=shift)
-
+        tests = {"stop": "anytime"}
         wrong = [
-            line("by certainty; of quality", "blue", -0.2, stop="posterior", of="quality"),
-            line("by tests; of quality", "orange", 0.0, stop="anytime", of="quality"),
-            line("by tests; of preference", "vermilion", 0.2, stop="anytime", of="preference"),
+            Line({"stop": "posterior", "of": "quality"}, "by certainty; of quality", "blue"),
+            Line(tests | {"of": "quality"}, "by tests; of quality", "orange"),
+            Line(tests | {"of": "preference"}, "by tests; of preference", "vermilion"),
         ]
         verdicts = [
-            line("by certainty", "blue", -0.1, stop="posterior"),
-            line("by tests", "vermilion", 0.1, stop="anytime"),
+            Line({"stop": "posterior"}, "by certainty", "blue"),
+            Line(tests, "by tests", "vermilion"),
         ]
         never = f"verdicts, mean, at most {self.budget} (bars: 95 %)"
         return [
@@ -162,14 +159,12 @@ class ArenaStops(MapPrior, Sweep):
                 "share of runs that end with a wrong top k (bars: 95 %)",
                 "Tests are hardly ever wrong about what\nthe judge prefers, and often never stop",
                 wrong,
-                9,
             ),
             panel(
                 "verdicts",
                 never,
                 "Tests take more verdicts than\ncertainty, except for 'ten answers'",
                 verdicts,
-                9,
             ),
         ]
 

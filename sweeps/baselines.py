@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ from jaxtyping import Array, Float
 
 from jbt import stats
 from jbt.estimators.prediction_powered import prediction_powered
-from jbt.experiments.declare import Double, Group, Sweep
+from jbt.experiments.declare import Group, Sweep
 from jbt.experiments.plots import Line, Panel
 from jbt.own.leaderboards.intervals import LEVEL
 from jbt.own.leaderboards.prediction_powered import FEWEST_LABELLED
@@ -107,7 +107,7 @@ class Baselines(MapPrior, Sweep):
     """Prompts of a study (count)."""
     n_anchors: Annotated[int, check_count] = 200
     """Labelled pairs (count); all, if there are no more."""
-    dtype: Double = "float64"
+    dtype: Literal["float64"] = "float64"
     """Precision of the fits."""
 
     @property
@@ -162,10 +162,9 @@ class Baselines(MapPrior, Sweep):
 
     def panels(self, table):
         lines = []
-        for i, ((name, labelled), (label, colour, marker)) in enumerate(SHOWN.items()):
+        for (name, labelled), (label, colour, marker) in SHOWN.items():
             at = {"estimator": name, "n_anchors": self.n_anchors if labelled else 0}
-            shift = 0.12 * (i - (len(SHOWN) - 1) / 2)
-            lines.append(Line(at, label, colour, {"fmt": marker}, joined=False, shift=shift))
+            lines.append(Line(at, label, colour, {"fmt": marker}))
 
         def panel(quantity: str, axis: str, title: str, level: float | None = None) -> Panel:
             return Panel(
@@ -174,9 +173,7 @@ class Baselines(MapPrior, Sweep):
                 lines,
                 (f"{axis} (bars: 95 %)", "", title),
                 names=list(JUDGES),
-                down=True,
                 level=level,
-                level_style="--",
             )
 
         return [

@@ -22,10 +22,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jbt import stats
+from jbt.estimators.any_likelihood import log_likelihood, maximise
 from jbt.experiments.declare import Group, RecordedSweep
 from jbt.experiments.plots import Line, Panel
 
-from ._shared.any_likelihood import log_likelihood, maximise
 from ._shared.recorded import WORDS, Board, read_board
 
 ENOUGH = 20
@@ -112,14 +112,16 @@ class BiasByQuality(RecordedSweep):
 
         return [
             Panel(
-                lambda rows: quality[rows.content],
+                "of_model",
                 {"quantity": "own_c"},
-                [Line({}, f"a model (bar: 95 %, from {ENOUGH} wins on)", "blue", joined=False)],
+                [Line({}, f"a model (bar: 95 %, from {ENOUGH} wins on)", "blue")],
                 (
                     "quality less the baseline's, at equal length (logits)",
                     "c of one model (logits for e times the words)",
                     "Length helps the weakest models least",
                 ),
+                points=True,
+                table=table.assign(of_model=table.content.map(quality)),
                 after=of_all,
             )
         ]

@@ -220,16 +220,18 @@ class Cost(RunSettings):
             for rule in RULES
             for (judge, model), (name, colour) in CASES.items()
         ]
-        times = []
-        for n, colour in zip((0, *prices.SHARING), CYCLE, strict=False):
-            label = f"gate, pools that share it: {n}" if n else "no gate"
-            times += [
-                Line({"n_pools_sharing": n}, label, colour, joined=False),
-                Line({"n_pools_sharing": n}, "", colour, {"ms": 8, "mew": 2}, marker="x"),
-            ]
+        times = [
+            Line(
+                {"n_pools_sharing": n},
+                f"gate, pools that share it: {n}" if n else "no gate",
+                colour,
+            )
+            for n, colour in zip((0, *prices.SHARING), CYCLE, strict=False)
+        ]
+        dollars = table.budget.astype(float) * table.judge.map(VERDICT_PRICE)
         return [
             Panel(
-                lambda rows: rows.budget.astype(float) * rows.judge.map(VERDICT_PRICE),
+                "dollars",
                 {"quantity": "recall"},
                 frontiers,
                 (
@@ -238,8 +240,7 @@ class Cost(RunSettings):
                     "The cheap judge, corrected, is cheaper\nbut does not reach a high recall",
                 ),
                 log="x",
-                ticks={"x": (0.002, 0.01, 0.05, 0.2)},
-                legend=8,
+                table=table.assign(dollars=dollars),
             ),
             Panel(
                 "target",
@@ -252,10 +253,8 @@ class Cost(RunSettings):
                     "if few pools share them (crosses: the paper)",
                 ),
                 log="y",
-                ticks={"y": (0.2, 0.5, 1, 2, 5, 10, 20)},
-                legend=8,
                 level=1.0,
-                sides=("cheaper", "dearer"),
+                points=True,
                 table=table.fillna({"n_pools_sharing": 0}),
             ),
         ]

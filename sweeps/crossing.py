@@ -15,7 +15,7 @@ import numpy as np
 
 from jbt import estimators
 from jbt.experiments.declare import Group, Sweep, check_increasing
-from jbt.experiments.plots import COLOURS, RHO_LABEL, Line, Panel, points, reference
+from jbt.experiments.plots import COLOURS, RHO_LABEL, Line, Panel, points
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs, pools, theory
 from jbt.simulation.simulate import Simulation, stream
@@ -160,17 +160,16 @@ class Crossing(Correlated, VaryingBias, Sweep):
         simulated = f"{self.pools:,} pools of {self.n_items} answers (band: 95 % over pools)"
         lines = [Line({}, simulated, "blue")]
 
-        def limit(ax):
+        def after(ax):
             if self.has_limit:
                 rho = np.linspace(self.grid[0], self.grid[-1], 60)
                 share = self.k / self.n_items
                 gain = [theory.limit_benefit(self.ratio, r, share, self.covariate) for r in rho]
                 ax.plot(rho, gain, "--", color="black", label="limit of large pools without noise")
-
-        def sides(ax):
             ax.margins(x=0)
             for paper in rows.paper.dropna():
-                reference(ax, paper, f"crossing in the paper, {paper:g}", colour="purple")
+                label = f"crossing in the paper, {paper:g}"
+                ax.axvline(paper, color=COLOURS["purple"], linestyle=":", label=label)
             if np.isnan(at):
                 return
             label = f"crossing here, {at:.3f} [{low:.3f}, {high:.3f}]"
@@ -182,11 +181,7 @@ class Crossing(Correlated, VaryingBias, Sweep):
                 place = {"xycoords": ax.get_xaxis_transform(), "ha": "center", "va": "top"}
                 ax.annotate(f"correction {side}", (np.mean(ends), 0.97), color=ink, **place)
 
-        of_benefit, legend = {"quantity": "benefit"}, {"framealpha": 1, "fontsize": 9}
-        panel = Panel(
-            "rho", of_benefit, lines, labels, legend=legend, before=limit, after=sides, level=0.0
-        )
-        return [panel]
+        return [Panel("rho", {"quantity": "benefit"}, lines, labels, level=0.0, after=after)]
 
     def answer(self, table):
         """Where the benefit changes sign, and the paper's numbers of it."""

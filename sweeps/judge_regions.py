@@ -32,7 +32,7 @@ from jbt.acquisition.rules import DEFAULT_RULES, families
 from jbt.acquisition.task import PROTOCOLS
 from jbt.experiments.declare import Group, check_increasing, check_listed
 from jbt.experiments.labelled_arrays import SEEDS, where
-from jbt.experiments.plots import Line, Panel, rule_name
+from jbt.experiments.plots import Line, Panel
 from jbt.experiments.table import Table
 from jbt.kernel import metrics
 from jbt.kernel.fit import fit_map
@@ -64,12 +64,8 @@ FULL = ("naive", "bias_aware")
 """Fits of every verdict, in the rule's column."""
 TWO, NAIVE = (REFERENCE, "random"), "naive_model_"
 """Rules that are also run with the naive model, and what their names begin with there."""
-ROWS = {
-    **{rule: rule_name(rule) for rule in (REFERENCE, *families()["baselines"])},
-    "naive": "all verdicts, not corrected",
-    "bias_aware": "all verdicts, corrected",
-}
-"""Rows of the figure, those of the paper: rule or estimator -> name."""
+ROWS = (REFERENCE, *families()["baselines"], *FULL)
+"""Rows of the figure, those of the paper: rules, and fits of every verdict."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,10 +196,9 @@ class JudgeRegions(RunSettings):
         judge."""
         simulated = [m for m in self.simulated if n_items == N_ITEMS or m.name == LARGE_JUDGE]
         members, of_rule = simulated * len(rules), np.repeat(rules, len(simulated)).tolist()
-        parameters = np.array([[getattr(m, name) for name in regions.BOUNDS] for m in members])
-        unit = 1.0 if self.frozen else regions.unit(parameters)
+        unit = 1.0 if self.frozen else twins.unit(regions.conditions(members))
         aware = np.array([float(not rule.startswith("naive")) for rule in of_rule])
-        conditions = regions.conditions(parameters, unit) | {"aware": aware, **numbers}
+        conditions = regions.conditions(members, unit) | {"aware": aware, **numbers}
         labels = {
             "judge": [m.name for m in members],
             "member": [m.member for m in members],
@@ -256,12 +251,16 @@ class JudgeRegions(RunSettings):
         """Recall of every member in a row for each rule of the paper, and the paper's: of the first
         judge and the last."""
         budget = TEST_BUDGET if TEST_BUDGET in self.budget else self.budget[-1]
-        x = f"recall after {budget} verdicts, or all"
-        allowed, best = "judge that the paper's other numbers allow", {"member": 0}
+        x = f"recall after {budget} verdicts, or all (naive, bias_aware)"
+        allowed = "judge that the paper's other numbers allow"
         lines = [
-            Line({}, allowed, "C7", marker="|", column="estimate"),
-            Line(best, "the best of these", "blue", marker="o", column="estimate"),
-            Line(best, "the paper", "black", marker="x"),
+            Line(
+                {"member": range(1, self.members)},
+                allowed,
+                "C7",
+                {"fmt": "|", "elinewidth": 0, "capsize": 0},
+            ),
+            Line({"member": 0}, "the best of these (bar: 95 % over pools)", "blue"),
         ]
         return [
             Panel(
@@ -270,7 +269,7 @@ class JudgeRegions(RunSettings):
                 lines,
                 (x, "", PUBLISHED[judge].model),
                 names=ROWS,
-                down=True,
+                table=table.assign(paper=table.paper.where(table.member == 0)),
             )
             for judge in dict.fromkeys((self.judge[0], self.judge[-1]))
         ]

@@ -25,11 +25,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jbt import runtime
+from jbt.estimators.any_likelihood import log_likelihood, maximise
 from jbt.experiments.declare import Group, RecordedSweep
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import Line, Panel
 
-from ._shared.any_likelihood import log_likelihood, maximise
 from ._shared.recorded import Answers, read
 
 if TYPE_CHECKING:
@@ -98,7 +98,10 @@ class LLMBar(RecordedSweep):
             for features, agreement in corrected.items():
                 part = where(agreement, subset=subset)
                 t.means("agreement_corrected", part, subset=subset, features=features)
-        t.paper_alone()
+        for number in self.paper():
+            if number.setting.get("judge") == PAPER_JUDGE:
+                setting: dict[str, Any] = {**number.setting}
+                t.add(number.quantity, np.nan, studies=lambda *_: np.full(1, np.nan), **setting)
 
     def corrected(self, raw: xr.Dataset, used: tuple[bool, ...]) -> xr.DataArray:
         """Agreement with gold after the correction [judge, pool]. Pairs without a valid verdict of
@@ -127,21 +130,18 @@ class LLMBar(RecordedSweep):
 
         def panel(labels: tuple[str, str], reference: Line, *series: tuple[str, str, str]) -> Panel:
             """What does not depend on the judge, then quantities with a mark for each judge beside
-            each other, and a cross for the paper's judge."""
+            each other, the last for the paper's judge."""
             lines = [reference]
-            for i, (quantity, label, colour) in enumerate(series):
-                for j, judge in enumerate(judges):
+            for quantity, label, colour in series:
+                for judge in [*judges, PAPER_JUDGE]:
                     one = {"quantity": quantity, "judge": judge}
-                    one |= {"features": SHOWN} if quantity == "agreement_corrected" else {}
-                    shift = 0.13 * (j + 1) + 0.06 * i - 0.35
-                    lines.append(Line(one, "_" if j else label, colour, {}, False, shift=shift))
-                paper = {"quantity": quantity, "judge": PAPER_JUDGE}
-                name = f"{PAPER_JUDGE}, {label} (the paper)"
-                lines.append(Line(paper, name, colour, shift=0.5, marker="x"))
-            x = "subset of LLMBar"
-            return Panel("subset", {"subset": subsets}, lines, (x, *labels), names=subsets)
+                    one |= {"features": SHOWN} if (quantity, judge) in corrected else {}
+                    lines.append(Line(one, label if judge == judges[0] else "_", colour))
+            axis, title = labels
+            return Panel("subset", {"subset": subsets}, lines, (axis, "", title), names=subsets)
 
         alone = {"features": WITHOUT_JUDGE, "judge": judges[0]}
+        corrected = [("agreement_corrected", judge) for judge in judges]
         square = {"fmt": "s"}
         return [
             panel(
@@ -149,14 +149,7 @@ class LLMBar(RecordedSweep):
                     "share of pairs with the longer preferred\n(a mark a judge; 95 % over pairs)",
                     "Most judges prefer the longer answer\nmore often than people do",
                 ),
-                Line(
-                    {"quantity": "gold_longer"},
-                    "people's labels",
-                    "black",
-                    square,
-                    False,
-                    shift=-0.35,
-                ),
+                Line({"quantity": "gold_longer"}, "people's labels", "black", square),
                 ("prefers_longer", "not corrected", "orange"),
             ),
             panel(
@@ -165,7 +158,7 @@ class LLMBar(RecordedSweep):
                     "On Neighbor, GPTInst and Manual, length\n"
                     "and format agree as well as most corrected judges",
                 ),
-                Line(alone, "length and format, no judge", "grey", square, False, shift=-0.35),
+                Line(alone, "length and format, no judge", "grey", square),
                 ("agreement", "not corrected", "orange"),
                 ("agreement_corrected", "corrected by labels", "blue"),
             ),

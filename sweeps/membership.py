@@ -197,7 +197,7 @@ class Membership(Scenario, Sweep):
             "Wrong where quality goes with length\nor the bias grows with quality",
         )
         last = where(table, membership="counted", budget=self.budget[-1])
-        return [of_bins(last, ("estimated", "inside"), lines, labels, legend=8)]
+        return [of_bins(last, ("estimated", "inside"), lines, labels)]
 
 
 def reliability(p: Float[Array, " M"], inside: Array) -> dict[str, Array]:

@@ -20,11 +20,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from jbt import estimators, identifiability, quick_compilation, runtime
-from jbt.experiments.declare import Double, Group, Sweep, check_increasing, check_listed
+from jbt import estimators, identifiability, quick_compilation, runtime, stats
+from jbt.experiments.declare import Group, Sweep, check_increasing, check_listed
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import CYCLE, Line, Panel
 from jbt.identifiability import BiasEstimate, NullSpace
+from jbt.kernel import model
 from jbt.simulation import judges, pairs, pools, theory
 from jbt.simulation.simulate import stream
 from jbt.types import Comparisons, Design, Fit, Judge, Pool, Prior, Status
@@ -87,7 +88,7 @@ class Profiled(VaryingBias, Sweep):
     """An experiment on what the likelihood holds about c, which needs float64."""
 
     pools: int = 200
-    dtype: Double = "float64"
+    dtype: Literal["float64"] = "float64"
     """Precision; the profile likelihood needs float64."""
 
 
@@ -170,7 +171,7 @@ class Paired(Profiled):
             "c_uncentred_first": uncentred(phi - phi[0]),
             "c_mle": estimate.c,
             "mle": estimate.status,
-            "rank": identifiability.rank(design, comparisons.shown),
+            "rank": rank(design, comparisons),
             "n_columns": jnp.asarray(design.content_mask().sum() + design.n_covariates + 1),
             "status_map": fits.status.max(),
             "status_profile": profile.status.max(),
@@ -250,7 +251,7 @@ class Paired(Profiled):
         for name, sensitivity in (("lam", of_lam), ("lam_b", of_lam_b)):
             # How many times less the paired estimate depends on the prior.
             unpaired, paired = sensitivity.mean("condition").transpose("design", "pool").values
-            t.ratio(f"c_sensitivity_{name}_ratio", unpaired, paired, judge="all", **size)
+            add_ratio(t, f"c_sensitivity_{name}_ratio", unpaired, paired, judge="all", **size)
 
     def headline(self, table):
         """Rows beside the paper's numbers, and those over all judges."""
@@ -265,17 +266,16 @@ class Paired(Profiled):
         return [
             Panel(
                 "n_contents",
-                lines=[
+                {},
+                [
                     Line(paired, "paired: one quality a content", "blue", {"marker": "o"}),
                     Line(unpaired, "unpaired: one for each version", "vermilion", {"marker": "o"}),
-                    Line(paired, "the paper", "black", marker="x"),
                 ],
-                labels=(
+                (
                     "contents, each shown in two versions",
                     "log-likelihood range of c",
                     "The same verdicts measure c\nonly in the paired design",
                 ),
-                legend=9,
             ),
             Panel(
                 "n_contents",
@@ -289,9 +289,27 @@ class Paired(Profiled):
                     "distance of c with the prior\nfrom c without (logits)",
                     "A strong prior still moves the paired c\n(bands: 95 % over pools)",
                 ),
-                legend=9,
             ),
         ]
+
+
+def add_ratio(
+    t: Table, quantity: str, above: np.ndarray, below: np.ndarray, **setting: Any
+) -> None:
+    """Add the ratio of two means over the same pools, [P] each; pools in which either is NaN are
+    left out."""
+    both = np.stack([above, below])
+    both = both[:, np.isfinite(both).all(0)]
+    n = both.shape[1]
+
+    def ratios(means: np.ndarray) -> np.ndarray:
+        return means[:, 0] / means[:, 1]
+
+    def studies(size: int, seeds: int | None) -> np.ndarray:
+        return ratios(stats.study_means(both, seed=t.seed, size=size, same_pools=True))
+
+    interval = stats.percentiles(ratios(stats.bootstrap_means(both, seed=t.seed)), n_units=n)
+    t.add(quantity, both[0].mean() / both[1].mean(), interval, n, studies=studies, **setting)
 
 
 def owners(n_contents: int) -> Int[Array, "designs items"]:
@@ -303,6 +321,12 @@ def design_of(pool: Pool, owner: Array) -> Design:
     """A pool's design with these contents, with room for as many as items: one program serves both
     `DESIGNS`."""
     return Design(pool.design.covariates, owner, pool.design.item_mask, len(owner))
+
+
+def rank(design: Design, comparisons: Comparisons) -> Array:
+    """Rank of the design matrix of the comparisons made."""
+    gram = model.information_at_even_odds(comparisons, design)
+    return jnp.linalg.matrix_rank(gram, rtol=identifiability.NULL**2)
 
 
 def drop(log_likelihood: Array) -> Array:

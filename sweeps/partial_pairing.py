@@ -11,14 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jbt import estimators, identifiability, stats
-from jbt.experiments.declare import Double, Group, Sweep, cases, check_increasing, check_top
+from jbt.experiments.declare import Group, Sweep, cases, check_increasing, check_top
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.plots import CYCLE, RHO_LABEL, Line, Panel
 from jbt.kernel import metrics
@@ -77,7 +77,7 @@ class PartialPairing(Sweep):
     }
 
     pools: int = 200
-    dtype: Double = "float64"
+    dtype: Literal["float64"] = "float64"
     """Precision; the likelihood of c needs float64."""
     n_contents: Annotated[int, partial(check_count, least=2)] = 30
     """Contents of a pool of which only some are rendered twice (count)."""
@@ -187,7 +187,7 @@ class PartialPairing(Sweep):
 
     def panels(self, table):
         most = max(self.budget)
-        widths = [Line({"comparisons": name}, *style, scale=0.5) for name, style in CHOICES.items()]
+        widths = [Line({"comparisons": name}, *style) for name, style in CHOICES.items()]
         gains = [
             Line({"n_twice": m}, f"{m or 'none'} in two lengths", colour)
             for m, colour in zip((0, *self.recall_n_twice), CYCLE, strict=False)
@@ -198,14 +198,11 @@ class PartialPairing(Sweep):
             widths,
             (
                 f"answers shown in two lengths, of {self.n_contents}",
-                "half of the bias's 95 % interval\n(logits; dotted: wanted; bands: 95 %)",
+                "width of the bias's 95 % interval\n(logits; line: wanted; bands: 95 %)",
                 f"{most:,} verdicts: comparing two lengths\nof one answer measures the bias best",
             ),
-            legend=9,
-            level=HALF_WIDTH,
-            level_style=":",
+            level=2 * HALF_WIDTH,
             log="xy",
-            ticks={"x": self.n_twice, "y": (0.05, 0.1, 0.2, 0.5, 1.0)},
         )
         of_gains = Panel(
             "rho",
@@ -216,10 +213,7 @@ class PartialPairing(Sweep):
                 f"share of the true top {self.k} found: minus\nthat without correction (95 %)",
                 "The more in two lengths, the later\nthe correction begins to hurt",
             ),
-            legend=9,
             level=0.0,
-            sides=("helps", "hurts"),
-            sides_end="left",
         )
         return [of_widths, of_gains]
 

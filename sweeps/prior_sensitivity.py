@@ -51,8 +51,6 @@ TITLES = {
     "paired": "Each answer in two lengths:\nthe prior moves it less",
 }
 """Design -> title of its panel."""
-STUDY = 10
-"""Most pools in the paper's studies of one judge (count)."""
 HORSESHOE = 1.0
 """Precision of the horseshoe's global scale (1/logit^2)."""
 
@@ -203,7 +201,7 @@ class PriorSensitivity(Profiled):
         paper = PRIORS.index(PAPER)
         others = [i for i, p in enumerate(PRIORS) if p.lam == LAM and i != paper]
         change = benefit.isel(prior=others) - benefit.isel(prior=paper, drop=True)
-        t.means("benefit_change", change, STUDY)
+        t.means("benefit_change", change)
         learned = where(ds["tau2"], prior=LEARNED[:-1])
         t.means("log_tau2", np.log(learned))
         t.means("profile_range", ds["profile_range"], **PAPER._asdict())
@@ -221,13 +219,11 @@ class PriorSensitivity(Profiled):
                 ],
                 (
                     r"prior precision of the biases, $\lambda_b$ (1/logit$^2$)",
-                    r"estimated bias $\hat c$, logits (95 % over pools)",
+                    "estimated bias $\\hat c$ for elaborate\nanswers, logits (95 % over pools)",
                     TITLES[design],
                 ),
                 level=0.0,
-                sides=("for elaborate", "for terse"),
                 log="x",
-                ticks={"x": LAM_BS},
             )
             for design in self.design
         ]

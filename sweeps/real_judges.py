@@ -130,7 +130,7 @@ class RealJudges(MapPrior, RecordedSweep):
 
     def panels(self, table):
         lines = [
-            Line({"judge": judge}, judge, CYCLE[j % len(CYCLE)], joined=False, shift=0.15 * (j - 1))
+            Line({"judge": judge}, judge, CYCLE[j % len(CYCLE)])
             for j, judge in enumerate(table.judge.dropna().unique())
         ]
         return [
@@ -139,14 +139,12 @@ class RealJudges(MapPrior, RecordedSweep):
                 {"quantity": "agreement"},
                 lines,
                 (
-                    "",
                     "agreement with humans (bars: 95 %)",
+                    "",
                     "Corrected, they agree less with humans",
                 ),
-                names=AGREEMENTS,
-                name_style={"fontsize": 8},
-                legend=9,
-                table=table.assign(fit=table.design + " " + table.model),
+                names=list(AGREEMENTS.values()),
+                table=table.assign(fit=(table.design + " " + table.model).map(AGREEMENTS)),
             )
         ]
 

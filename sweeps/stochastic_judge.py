@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from jbt.experiments.plots import Line, Panel
+from jbt.experiments.plots import Panel
 
-from ._shared.active import PAPER, REFERENCE, SMOKE, Active
+from ._shared.active import PAPER, SMOKE, Active
 
 DISCRIMINATION = 1.2140772217302545
 """Of a judge of our own: as many pairs are uncertain (0.2 < p < 0.8) as of the paper's judge, an
@@ -45,12 +45,11 @@ class StochasticJudge(Active):
         super().table(ds, t)
 
     def panels(self, table):
-        paper = Line({"rule": REFERENCE}, "the paper's rule, as printed", "black", marker="x")
         return [
             Panel(
                 "budget",
                 {"quantity": "recall", "refit_every": refit_every},
-                [*self.lines(), paper],
+                self.lines(),
                 self.labels(f"Fitted again after every {refit_every} verdicts"),
             )
             for refit_every in self.refit_every

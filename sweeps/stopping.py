@@ -270,7 +270,7 @@ class Stopping(MapPrior, Sweep):
             "Certainty is right where assumptions hold\nand too high elsewhere",
         )
         fresh = where(table, protocol="stochastic", stop="none")
-        return [of_bins(fresh, ("certainty", "right"), lines, labels, legend=8)]
+        return [of_bins(fresh, ("certainty", "right"), lines, labels)]
 
 
 SWEEP = Stopping

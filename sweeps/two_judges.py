@@ -265,10 +265,7 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                     f"share of the true top {self.k} found: minus\nthat without correction (95 %)",
                     "A few verdicts of a modelled reference\ndelay or remove the crossing",
                 ),
-                legend=8,
                 level=0.0,
-                sides=("helps", "hurts"),
-                sides_end="left",
             ),
             Panel(
                 "rho",
@@ -277,12 +274,10 @@ class TwoJudges(Correlated, VaryingBias, Sweep):
                 (
                     RHO_LABEL,
                     f"estimated bias of the cheap judge, {last} verdicts\n"
-                    "(logits; 95 % over pools; dotted: truth)",
+                    "(logits; 95 % over pools; line: truth)",
                     "A prior with correlation comes near\nthe true bias at every correlation",
                 ),
-                legend=8,
                 level=BIAS,
-                level_style=":",
             ),
         ]
 

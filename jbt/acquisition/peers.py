@@ -3,55 +3,38 @@
 Most look at counts alone: who beat whom, in either order. They treat items as competitors, whatever
 content they share, and know neither covariates nor the order of showing; a bias of the judge is
 quality to them. Each docstring says what the rule assumes beyond that. Those that the authors
-state for the best item or for a whole ranking are used here as they are, or with the boundary of
-the top k in place of the winner where the docstring says so.
-
-A tournament that is over begins again: every pair then needs one more verdict before the majority
-counts as its result.
+state for the best item or for a whole ranking are used here as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.stats import norm
-from jaxtyping import Array, Bool, Float, Int, Key, Shaped
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from jbt.acquisition.eprocess import log_evidence
 from jbt.acquisition.views import View
 
-ERROR = 0.1
-"""Delta, the chance of a wrong result that `active_ranking` and `pruned_tournament` allow."""
-WIDTH = 0.51
-"""Alpha of the bounds of `double_thompson`, as its authors set it."""
 SKILL_VARIANCE = 0.5
 """Prior variance of a skill in `asap`, in units of the noise of one comparison (its authors')."""
 MESSAGES = 4
 """Rounds of message passing of `asap_fast`, its authors' number. `asap` takes twice as many, before
 and after an imagined verdict, so that a lack of convergence is no information."""
+ERROR = 0.1
+"""Chance of a wrong result that `pruned_tournament` allows."""
 NODES = 9
 """Gauss-Hermite nodes behind an imagined verdict of `knowledge_gradient`."""
 DRAWS = 64
 """Draws behind the memberships of `knowledge_gradient`."""
 
-Verdicts = Int[Array, "N N"]
-
 
 def tallies(view: View) -> tuple[Float[Array, "N N"], Float[Array, "N N"]]:
     """How often item i beat item j, a tie one half, and how often they met, in either order."""
     return view.wins + (view.shown - view.wins).T, view.shown + view.shown.T
-
-
-def least(value: Shaped[Array, " N"], mask: Bool[Array, " N"]) -> Float[Array, ""]:
-    """The smallest value of the masked items."""
-    return jnp.where(mask, value, jnp.inf).min()
-
-
-# --- tournaments
 
 
 def swiss(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
@@ -68,34 +51,15 @@ def _rounds(
     """Whose turn it is: 0 for pairs of those who have played least of the playing items, less by 1
     for every game more of either; and the difference of their victories."""
     points, games = won.sum(1), met.sum(1)
-    late = games - least(games, playing)
+    late = games - jnp.where(playing, games, jnp.inf).min()
     return -(late[:, None] + late), jnp.abs(points[:, None] - points)
-
-
-def knockout(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
-    """Knockout tournaments for one place after the other: whoever has lost to nobody who is still
-    in plays on, those with the fewest victories first; the last one takes the place, and those
-    who lost to nobody else come back. One verdict decides a match, as if it were never wrong."""
-    return _tournament(view, _knockout)
 
 
 def insertion(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
     """Sorted insertion: item after item is inserted into the list of the k best so far by binary
-    search. One verdict decides a comparison, as if it were never wrong."""
-    return _tournament(view, _insertion)
-
-
-def _tournament(
-    view: View, play: Callable[[View, Verdicts], tuple[Bool[Array, "N N"], Array]]
-) -> Float[Array, "N N"]:
-    """Play a tournament on the verdicts so far, and score its next matches, those of pairs that met
-    least first; 0 elsewhere. A pair that can be asked no more and is level is decided by lot.
-
-    Args:
-      play: of the view and results [N, N], 1 where i beat j, -1 where j beat i and 0 if open: the
-        open matches that are due, none if the tournament is over; and the order of matches that met
-        equally often, lower values first, below 1 in differences.
-    """
+    search. One verdict decides a comparison, as if it were never wrong. When all are in it begins
+    again: every pair then needs one more verdict before the majority counts as its result. A pair
+    that can be asked no more and is level is decided by lot."""
     won, met = tallies(view)
     lot = _item_priority(view)
     majority = jnp.sign(2 * won - met)
@@ -103,48 +67,25 @@ def _tournament(
     level, askable = 2 * won == met, view.available | view.available.T
     playing = view.design.item_mask[:, None] & view.design.item_mask
 
-    def due(rounds: Int[Array, ""]):
+    def due(rounds: Int[Array, ""]) -> Bool[Array, "N N"]:
+        """The comparison that is due if each needs so many verdicts."""
         decided = ~askable | ((met >= rounds) & ~level)
-        return play(view, jnp.where(decided & playing, majority, 0))
+        return _next_comparison(view, jnp.where(decided & playing, majority, 0))
 
-    def over(state):
-        return ~state[1][0].any() & (state[0] < met.max() + 2)
+    def over(state: tuple[Array, Array]) -> Bool[Array, ""]:
+        return ~state[1].any() & (state[0] < met.max() + 2)
 
-    def again(state):
+    def again(state: tuple[Array, Array]) -> tuple[Array, Array]:
         return state[0] + 1, due(state[0] + 1)
 
     first = jnp.array(1)
-    played: Any = jax.lax.while_loop(over, again, (first, due(first)))
-    matches: Array = played[1][0]
-    later: Array = played[1][1]
-    # One meeting more costs 1 / ((1 + met) (2 + met)).
-    score = 2 - met / (1 + met) - later / ((1 + met) * (2 + met))
-    return jnp.where(matches, score, 0)
+    _, comparison = jax.lax.while_loop(over, again, (first, due(first)))
+    return comparison * 1.0
 
 
-def _knockout(view: View, result: Verdicts):
-    beats, victories = result > 0, (result > 0).sum(1)
-    itself = jnp.eye(result.shape[0], dtype=bool)
-    merit = victories - _item_priority(view) / (1 + result.shape[0])
-
-    def place(_, state):
-        left, matches = state
-        losses = (beats & left[:, None] & left).sum(0)
-        # In a circle everybody has lost: those with the fewest losses play on.
-        best = left & (losses == least(losses, left))
-        open_ = best[:, None] & best & (result == 0) & ~itself
-        winner = jnp.where(best, merit, -jnp.inf).argmax()
-        taken = ~matches.any() & ~open_.any()
-        left = left & ~(taken & (jnp.arange(len(left)) == winner))
-        return left, jnp.where(matches.any(), matches, open_)
-
-    mask = view.design.item_mask
-    _, matches = jax.lax.fori_loop(0, view.k, place, (mask, itself & False))
-    rank = (victories / (1 + victories.max())).astype(view.shown.dtype)
-    return matches, 0.4 * (rank[:, None] + rank)
-
-
-def _insertion(view: View, result: Verdicts):
+def _next_comparison(view: View, result: Int[Array, "N N"]) -> Bool[Array, "N N"]:
+    """The open comparison that insertion needs, in both orders; none if all items are in. `result`
+    is 1 where i beat j, -1 where j beat i, and 0 if open."""
     n, k = result.shape[0], view.k
     steps = k.bit_length()
     masked = jnp.where(view.design.item_mask, _item_priority(view), jnp.inf)
@@ -179,61 +120,7 @@ def _insertion(view: View, result: Verdicts):
     *_, pair = jax.lax.fori_loop(0, n, insert, start)
     items = jnp.arange(n)
     match = (items == pair[0])[:, None] & (items == pair[1])
-    return match | match.T, jnp.zeros(())
-
-
-def _item_priority(view: View) -> Float[Array, " N"]:
-    """A random order of the items, without ties: the contents', then as they are numbered."""
-    n = view.design.n_items
-    return view.design.of_items(view.priority) + jnp.arange(n) / n * (
-        view.design.content is not None
-    )
-
-
-# --- counts with guarantees
-
-
-def _borda(view: View) -> tuple[Float[Array, " N"], Float[Array, " N"]]:
-    """Share of its own turns that each item won, one half before the first; and these turns. In its
-    own turn an item is shown first, against any other one."""
-    turns, won = view.shown.sum(1), view.wins.sum(1)
-    return jnp.where(turns > 0, won / jnp.maximum(turns, 1), 0.5), turns
-
-
-def _distance(view: View) -> Float[Array, " N"]:
-    """Distance of each item's share from the boundary: for those inside the top k the best share
-    outside, for the others the worst inside. Padding is infinitely far."""
-    share, _ = _borda(view)
-    ranked = jnp.where(view.design.item_mask, share, -jnp.inf)
-    descending = -jnp.sort(-ranked)
-    inside, outside = descending[view.k - 1], descending[view.k]
-    distance = jnp.where(ranked >= inside, ranked - outside, inside - ranked)
-    return jnp.where(view.design.item_mask, distance, jnp.inf)
-
-
-def active_ranking(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
-    """Heckel et al. (arXiv:1606.08842): every undecided item in turn against a random opponent,
-    until its share of wins is four confidence widths from the boundary. If opponents are random and
-    the judge unbiased, all decisions are right with probability 1 - `ERROR`, whatever the model;
-    here decisions are made anew from all turns at every pick."""
-    _, turns = _borda(view)
-    u, n = jnp.maximum(turns, 1), view.design.item_mask.sum()
-    width = jnp.sqrt(jnp.log(125 * n * jnp.log(1.12 * u) / ERROR) / u)
-    undecided = (_distance(view) <= 4 * width) & view.design.item_mask
-    score = undecided / (1 + turns)
-    return jnp.broadcast_to(score[:, None], view.shown.shape)
-
-
-def accept_reject(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
-    """Successive accepts and rejects (Bubeck et al. 2013) without a horizon: the item with the r-th
-    smallest distance from the boundary is entitled to turns in proportion to 1 / max(r, 2), as its
-    phases give; the item furthest behind is compared with a random opponent."""
-    _, turns = _borda(view)
-    distance = _distance(view)
-    tied = (distance == distance[:, None]) & (_item_priority(view) < _item_priority(view)[:, None])
-    rank = ((distance < distance[:, None]) | tied).sum(1) + 1
-    spent = jnp.where(view.design.item_mask, turns * jnp.maximum(rank, 2), jnp.inf)
-    return jnp.broadcast_to(1 / (1 + spent[:, None]), view.shown.shape)
+    return match | match.T
 
 
 def pruned_tournament(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
@@ -292,39 +179,12 @@ def settled(
     return outside, inside
 
 
-def double_thompson(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
-    """Double Thompson sampling (Wu and Liu 2016): the candidate for the best item that wins most in
-    one draw of the probabilities of all pairs, against its strongest plausible rival in another. It
-    looks for the best item alone. Here an item never meets itself, draws are normal in place of
-    Beta, and ties go by lot; where the candidate can be asked no more, pairs are random."""
-    won, met = tallies(view)
-    total = jnp.maximum(met.sum() / 2, 2)
-    margin = jnp.where(met > 0, jnp.sqrt(WIDTH * jnp.log(total) / jnp.maximum(met, 1)), jnp.inf)
-    share = jnp.where(met > 0, won / jnp.maximum(met, 1), 0.5)
-    mask = view.design.item_mask
-    others = mask[:, None] & mask & ~jnp.eye(len(mask), dtype=bool)
-    plausible = ((share + margin > 0.5) & others).sum(1)
-    place = jnp.argsort(jnp.argsort(_item_priority(view)))  # so that numbers do not matter
-
-    def draw(key: Key[Array, ""]) -> Float[Array, "N N"]:
-        """Beta(1 + won, 1 + lost), as a normal of the same mean and variance."""
-        mean = (1 + won) / (2 + met)
-        sd = jnp.sqrt(mean * (1 - mean) / (3 + met))
-        z = jax.random.normal(key, met.shape, met.dtype)[place][:, place]
-        return mean + sd * (z - z.T) / 2**0.5
-
-    for_first, for_second = jax.random.split(key)
-    first_draw = ((draw(for_first) > 0.5) & others).sum(1)
-    candidate = mask & (plausible == jnp.where(mask, plausible, -1).max())
-    victories = jnp.where(candidate, first_draw + 0.5 * _item_priority(view) / len(mask), -1)
-    first = victories.argmax()
-    second = draw(for_second)[:, first]
-    rival = jnp.where((share - margin)[:, first] <= 0.5, second, second - 1)
-    score = jnp.where((jnp.arange(len(mask)) == first)[:, None], rival, -1)
-    return jnp.maximum(score, score.T)
-
-
-# --- information
+def _item_priority(view: View) -> Float[Array, " N"]:
+    """A random order of the items, without ties: the contents', then as they are numbered."""
+    n = view.design.n_items
+    return view.design.of_items(view.priority) + jnp.arange(n) / n * (
+        view.design.content is not None
+    )
 
 
 def asap_fast(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:

@@ -10,14 +10,12 @@ from jbt.estimators.baselines import (
     residualised,
     with_bias,
 )
-from jbt.estimators.counting import borda, rank_centrality
 from jbt.estimators.interaction_fit import fit_interaction, interaction
 from jbt.estimators.near_the_top import local
 
 __all__ = [
     "ESTIMATORS",
     "bias_aware",
-    "borda",
     "fit_interaction",
     "interaction",
     "local",
@@ -25,7 +23,6 @@ __all__ = [
     "measured",
     "naive",
     "order_swap",
-    "rank_centrality",
     "residualised",
     "with_bias",
 ]

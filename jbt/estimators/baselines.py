@@ -49,20 +49,14 @@ def with_bias(
     comparisons: Verdicts,
     design: Design,
     prior: Prior,
-    c: Float[Array, " D"] | Float[Array, ""] | float,
+    c: Float[Array, " D"],
 ) -> Fit:
     """Quality and position by MAP, with bias coefficients known from elsewhere, for example from
     `identifiability.estimate_bias` or from another pool of the same judge.
 
     Args:
-      c: [D] logits per unit of each covariate, or a number if there is one.
-
-    Raises:
-      ValueError: not one for each covariate.
+      c: logits per unit of each covariate.
     """
-    c = jnp.atleast_1d(jnp.asarray(c, design.dtype))
-    if c.shape != (design.n_covariates,):
-        raise ValueError(f"c must be one for each of {design.n_covariates} covariates, got {c}")
     known = dataclasses.replace(Parameters.zeros(design), c=c)
     return fit_map(comparisons, design, prior, model.variant("position", design), start=known)
 
@@ -86,49 +80,35 @@ def measured(
       estimates: estimates for every covariate, leaves with a leading axis D, if known already.
 
     Raises:
-      ValueError: float32; not one estimate for each covariate.
+      ValueError: float32.
     """
-    d = design.n_covariates
     if estimates is None:
 
         def estimate(covariate: Int[Array, ""]) -> BiasEstimate:
             return identifiability.estimate_bias(comparisons, design, covariate=covariate)
 
-        estimates = jax.vmap(estimate)(jnp.arange(d))
-    if estimates.c.shape != (d,):
-        raise ValueError(f"one estimate for each of {d} covariates, got {estimates.c.shape}")
+        estimates = jax.vmap(estimate)(jnp.arange(design.n_covariates))
     mode = bias_aware(comparisons, design, prior).parameters
     exists = estimates.status == Status.CONVERGED
     return with_bias(comparisons, design, prior, jnp.where(exists, estimates.c, mode.c))
 
 
-TIES = ("half", "dropped")
-"""How `majority` counts a pair whose verdicts are split evenly: half a win each, or not at all."""
-
-
-def majority(comparisons: Comparisons, *, ties: str = "half") -> Comparisons:
+def majority(comparisons: Comparisons, *, drop_ties: bool = False) -> Comparisons:
     """Replace the verdicts of each unordered pair, in either order, by their majority. A pair keeps
-    its number of verdicts, half of them in either order.
-
-    Args:
-      ties: how an even split counts: "half" a win each, or "dropped".
-
-    Raises:
-      ValueError: an unknown `ties`.
+    its number of verdicts, half of them in either order. An even split counts as half a win each,
+    or is dropped.
     """
-    if ties not in TIES:
-        raise ValueError(f"unknown ties {ties!r}: one of {', '.join(TIES)}")
     shown, wins = comparisons.shown, comparisons.wins
     n = shown + shown.T
     won = wins + (shown - wins).T
     even = 2 * won == n
-    counted = jnp.where(even, 0, n) if ties == "dropped" else n
+    counted = jnp.where(even, 0, n) if drop_ties else n
     share = jnp.where(even, 0.5, 2 * won > n)
     return Comparisons(counted / 2, share * counted / 2)
 
 
 def order_swap(
-    comparisons: Comparisons, design: Design, prior: Prior, *, ties: str = "half"
+    comparisons: Comparisons, design: Design, prior: Prior, *, drop_ties: bool = False
 ) -> Fit:
     """Order swap and majority vote, the standard remedy against position bias: the judge sees both
     orders of a pair, the majority wins it (`majority`), and wins are counted (`naive`).
@@ -146,12 +126,9 @@ def order_swap(
 
     Args:
       comparisons: counts of one judge.
-      ties: "half" or "dropped", see `majority`.
-
-    Raises:
-      ValueError: an unknown `ties`.
+      drop_ties: see `majority`.
     """
-    return naive(majority(comparisons, ties=ties), design, prior)
+    return naive(majority(comparisons, drop_ties=drop_ties), design, prior)
 
 
 def residualised(comparisons: Verdicts, design: Design, prior: Prior) -> Fit:
@@ -180,10 +157,8 @@ def residualised(comparisons: Verdicts, design: Design, prior: Prior) -> Fit:
       comparisons: verdicts of one judge.
 
     Raises:
-      ValueError: contents with several renderings, whose quality has no single covariate; a panel.
+      ValueError: contents with several renderings, whose quality has no single covariate.
     """
-    if n_judges(comparisons) is not None:
-        raise ValueError("residualised needs one judge's verdicts, got a Panel")
     if design.content is not None:
         raise ValueError("residualised needs every item to be its own content")
     fit = naive(comparisons, design, prior)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import dataclasses
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
 from jbt.estimators.baselines import bias_aware
-from jbt.types import Comparisons, Design, Fit, Prior, Status, Verdicts
+from jbt.types import Comparisons, Design, Fit, Prior, Status
 
 NEAR = 20
 """Contents that are compared again, by default; of 30 in the paper's pools."""
 
 
-def local(comparisons: Verdicts, design: Design, prior: Prior, *, near: int = NEAR) -> Fit:
+def local(comparisons: Comparisons, design: Design, prior: Prior, *, near: int = NEAR) -> Fit:
     """The bias-aware fit of the verdicts among the `near` contents that it ranks first from all.
 
     Where the bias grows with quality, these verdicts alone know the bias of the best; where it does
@@ -32,22 +31,15 @@ def local(comparisons: Verdicts, design: Design, prior: Prior, *, near: int = NE
     Returns:
       A `Fit`; c and kappa are those of the near contents. The status is the first fit's if that did
       not converge.
-
-    Raises:
-      ValueError: fewer than 2 contents, a panel or rows.
     """
-    if not isinstance(comparisons, Comparisons):
-        kind = type(comparisons).__name__
-        raise ValueError(f"a fit near the top needs the counts of one judge, got {kind}")
-    if near < 2:
-        raise ValueError(f"near must be at least 2, got {near}")
     first = bias_aware(comparisons, design, prior)
     theta, contents = first.parameters.theta, design.content_mask()
     better = (theta > theta[:, None]) & contents
     kept = contents & (better.sum(1) < near)
     items = design.of_items(kept.astype(design.dtype)) > 0
     both = (items[:, None] & items).astype(design.dtype)
-    second = bias_aware(_times(comparisons, both), design, prior)
+    among = Comparisons(comparisons.shown * both, comparisons.wins * both)
+    second = bias_aware(among, design, prior)
     again = second.parameters.theta
     lowest = jnp.where(kept, again, jnp.inf).min()
     others = jnp.where(contents & ~kept, theta, -jnp.inf).max()
@@ -58,7 +50,3 @@ def local(comparisons: Verdicts, design: Design, prior: Prior, *, near: int = NE
     parameters = dataclasses.replace(second.parameters, theta=quality)
     status = jnp.where(first.status == Status.CONVERGED, second.status, first.status)
     return dataclasses.replace(second, parameters=parameters, status=status)
-
-
-def _times(comparisons: Comparisons, mask: Float[Array, "N N"]) -> Comparisons:
-    return Comparisons(comparisons.shown * mask, comparisons.wins * mask)

@@ -27,6 +27,9 @@ SMALLEST_TAU2 = 1e-3
 
 LARGEST_TAU2 = 1e3
 
+EVIDENCE_ROUNDS = 60
+"""Steps of `evidence`."""
+
 
 @container
 class LearnedPrior:
@@ -130,14 +133,7 @@ def _alternate(
     return _learned(prior, precision, change <= 1e-4, rounds)
 
 
-def evidence(
-    comparisons: Verdicts,
-    design: Design,
-    prior: Prior,
-    *,
-    step: float = 1.0,
-    rounds: int = 60,
-) -> LearnedPrior:
+def evidence(comparisons: Verdicts, design: Design, prior: Prior) -> LearnedPrior:
     """The tau^2, one for c and kappa, of highest Laplace evidence (`log_evidence`), found by
     optax's resilient propagation in log tau^2 from the tau^2 given: the nearest maximum uphill.
 
@@ -147,18 +143,16 @@ def evidence(
 
     Args:
       prior: lam, and lam_b [logit^-2] to begin with, one number.
-      step: length of the first step in log tau^2.
-      rounds: steps. Status NOT_CONVERGED where the evidence still rises by more than 1e-3 for
-        each unit of log tau^2.
 
-    Raises:
-      ValueError: several lam_b.
+    Returns:
+      Status NOT_CONVERGED where the evidence still rises by more than 1e-3 for each unit of log
+      tau^2 within the limits of tau^2.
     """
     import optax
 
-    solver = optax.rprop(step, eta_plus=1.05)
+    solver = optax.rprop(1.0, eta_plus=1.05)
     variant = model.variant("bias_aware", design)
-    bounds = jnp.log(jnp.asarray([SMALLEST_TAU2, LARGEST_TAU2], design.dtype))
+    limits = jnp.log(jnp.asarray([SMALLEST_TAU2, LARGEST_TAU2], design.dtype))
 
     def uphill(s: tuple, _: None) -> tuple[tuple, None]:
         log_tau2, start, state, _ = s
@@ -166,19 +160,14 @@ def evidence(
         mode = fit_map(comparisons, design, current, variant, start=start).parameters
         slope = jax.grad(log_evidence)(log_tau2, mode, comparisons, design, prior.lam)
         change, state = solver.update(-slope, state)
-        new = (log_tau2 + jnp.asarray(change)).clip(*bounds)
-        # Learning also ends at a bound that the slope points beyond.
-        outward = jnp.where(slope < 0, log_tau2 <= bounds[0], log_tau2 >= bounds[1])
-        return (new, mode, state, jnp.where(outward, 0, jnp.abs(slope))), None
+        new = (log_tau2 + jnp.asarray(change)).clip(*limits)
+        return (new, mode, state, (log_tau2 + slope).clip(*limits) - log_tau2), None
 
-    if jnp.ndim(prior.lam_b):
-        raise ValueError("evidence starts from one lam_b for all biases, got several")
     begin = -jnp.log(jnp.asarray(prior.lam_b, design.dtype))
-    inf = jnp.asarray(jnp.inf, design.dtype)
-    first = (begin, Parameters.zeros(design), solver.init(begin), inf)
-    (log_tau2, _, _, slope), _ = jax.lax.scan(uphill, first, length=rounds)
+    first = (begin, Parameters.zeros(design), solver.init(begin), jnp.zeros_like(begin))
+    (log_tau2, _, _, rises), _ = jax.lax.scan(uphill, first, length=EVIDENCE_ROUNDS)
     precision = jnp.full(design.n_covariates + 1, jnp.exp(-log_tau2), design.dtype)
-    return _learned(prior, precision, slope <= 1e-3, jnp.array(rounds))
+    return _learned(prior, precision, jnp.abs(rises) <= 1e-3, jnp.array(EVIDENCE_ROUNDS))
 
 
 def log_evidence(
@@ -197,29 +186,24 @@ def log_evidence(
     MAP's derivative in tau^2, so that this function can be differentiated in its first argument
     though the MAP cannot.
     """
-    design = design.centred()
-    variant = model.variant("bias_aware", design)
-    free = model.free_mask(variant, design)
-    prior = Prior(lam, jnp.exp(-log_tau2))
+    design, prior = design.centred(), Prior(lam, jnp.exp(-log_tau2))
     precision = model.prior_precision(design, prior)
 
-    def hessian(beta: Float[Array, " P"]) -> Float[Array, "P P"]:
+    def at(beta: Float[Array, " P"]) -> tuple[Float[Array, " P"], Float[Array, "P P"]]:
+        """Gradient and information of the verdicts."""
         parameters = Parameters.unflat(beta, design.n_contents)
-        _, information = model.score_and_information(parameters, design, comparisons)
-        full = information + jnp.diag(precision)
-        return jnp.where(free[:, None] & free, full, jnp.eye(len(free), dtype=design.dtype))
+        return model.score_and_information(parameters, design, comparisons)
 
-    beta_hat = jax.lax.stop_gradient(mode.flat())
-    fixed = Parameters.unflat(beta_hat, design.n_contents)
-    gradient = jnp.where(free, model.score(fixed, design, comparisons) - precision * beta_hat, 0)
-    beta = beta_hat + jnp.linalg.solve(jax.lax.stop_gradient(hessian(beta_hat)), gradient)
+    beta = jax.lax.stop_gradient(mode.flat())
+    score, information = at(beta)
+    hessian = jax.lax.stop_gradient(information + jnp.diag(precision))
+    beta = beta + jnp.linalg.solve(hessian, score - precision * beta)
     parameters = Parameters.unflat(beta, design.n_contents)
-    chol = jnp.linalg.cholesky(hessian(beta))
     return (
         model.log_likelihood(parameters, design, comparisons)
         + model.log_prior(parameters, prior)
         - (design.n_covariates + 1) / 2 * log_tau2
-        - jnp.log(jnp.diag(chol)).sum()
+        - jnp.linalg.slogdet(at(beta)[1] + jnp.diag(precision))[1] / 2
     )
 
 

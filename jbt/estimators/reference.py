@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping
 
 import jax
 import jax.numpy as jnp
-from jax.core import Tracer
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Float, Key
 
 from jbt.kernel import metrics, model
 from jbt.kernel.fit import fit_map
@@ -30,9 +29,7 @@ from jbt.types import (
     Prior,
     ScalarLike,
     Variant,
-    check_positive,
     container,
-    n_judges,
 )
 
 NEAR = 3
@@ -103,42 +100,24 @@ def beside(cheap: Comparisons, reference: Comparisons, discrimination: ScalarLik
 
     Args:
       cheap, reference: counts over the same items.
-      discrimination: the reference's, as a factor on the cheap judge's; may be traced.
-
-    Raises:
-      ValueError: discrimination not above 0.
+      discrimination: the reference's, as a factor on the cheap judge's, above 0; may be traced.
     """
-    check_positive("discrimination", discrimination)
     dtype = cheap.shown.dtype
     s = jnp.stack([jnp.ones((), dtype), jnp.asarray(discrimination, dtype)])
     verdicts = jax.tree.map(lambda *v: jnp.stack(v, -1), cheap, reference)
     return Panel(verdicts, s, jnp.eye(2, dtype=dtype))
 
 
-def joint(
-    panel: Panel, design: Design, prior: Prior, *, known: Bool[Array, " J"] | None = None
-) -> Fit:
-    """MAP of all judges with shared qualities. Each has its own biases, except judges whose biases
-    are known to be zero.
-
-    Args:
-      panel: at least two judges.
-      known: [J] judges without biases; default the last alone, the reference.
-
-    Raises:
-      ValueError: no panel, not one entry of `known` for each judge.
-    """
-    return fit_map(panel, design, prior, joint_variant(panel, design, known))
+def joint(panel: Panel, design: Design, prior: Prior) -> Fit:
+    """MAP of all judges with shared qualities. Each has its own biases, but the last, the
+    reference, has none."""
+    return fit_map(panel, design, prior, joint_variant(panel, design))
 
 
-def joint_variant(panel: Panel, design: Design, known: Bool[Array, " J"] | None = None) -> Variant:
+def joint_variant(panel: Panel, design: Design) -> Variant:
     """The mask of `joint`."""
-    judges = n_judges(panel)
-    if judges is None:
-        raise ValueError("a joint fit needs a panel, got the verdicts of one judge")
-    if known is not None and known.shape != (judges,):
-        raise ValueError(f"known must be [{judges}], one for each judge, got {known.shape}")
-    free = ~(jnp.arange(judges) == judges - 1 if known is None else known)
+    judges = len(panel.discrimination)
+    free = jnp.arange(judges) < judges - 1
     return Variant(jnp.broadcast_to(free, (design.n_covariates, judges)), free)
 
 
@@ -156,8 +135,8 @@ def correlated(panel: Panel, design: Design, prior: Prior) -> tuple[Fit, Float[A
     judge's verdicts s_g b + c_g: the panel's model with this sharing.
 
     Args:
-      panel: at least two judges, each with its own biases (the sharing is the identity; a traced
-        sharing is taken to be); the last is the reference, without biases.
+      panel: at least two judges, each with its own biases (the sharing is taken to be the
+        identity); the last is the reference, without biases.
       design: one content an item.
       prior: for the residual and for the biases.
 
@@ -166,16 +145,11 @@ def correlated(panel: Panel, design: Design, prior: Prior) -> tuple[Fit, Float[A
       order of `Parameters.flat`, by Laplace's approximation.
 
     Raises:
-      ValueError: items that share a content, whose renderings may differ in x; a single judge;
-        biases shared in another way.
+      ValueError: items that share a content, whose renderings may differ in x.
     """
     if design.content is not None:
         raise ValueError("quality can go with a covariate only where every item is its own content")
-    judges, d, m = n_judges(panel) or 1, design.n_covariates, design.n_contents
-    if judges < 2:
-        raise ValueError("a reference needs at least one other judge")
-    if not isinstance(panel.sharing, Tracer) and bool((panel.sharing != jnp.eye(judges)).any()):
-        raise ValueError("each judge must have its own biases: sharing is not the identity")
+    judges, d, m = len(panel.discrimination), design.n_covariates, design.n_contents
     design, last = design.centred(), judges - 1
     s = panel.discrimination / panel.discrimination[last]
     # The part x . b of quality acts on every judge's verdicts: s_g b beside c_g.

@@ -25,14 +25,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import inspect
 import math
 import os
-import re
+import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -66,7 +65,7 @@ class Sweep:
     """smoke, paper, full -> the fields that differ from their defaults; full is there in any
     case."""
     units: ClassVar[Mapping[str, str]] = {}
-    """Unit of each coordinate and metric that `units.unit_of` does not know, or has otherwise."""
+    """Unit of each coordinate and metric that `units.UNITS` does not know, or has otherwise."""
     index: ClassVar[str | None] = None
     """Label whose values differ between all conditions, used as their dimension in the results;
     default "condition"."""
@@ -74,8 +73,8 @@ class Sweep:
     """Quantities whose rows are printed at the end, beside those with a number of the paper; by
     default all rows."""
     panel_size: ClassVar[Mapping[str, Any]] = {}
-    """Of a panel of the figure: width, height (inches), n_columns; and `below`, options of a legend
-    below all; see `plots.draw`."""
+    """Of a panel of the figure: width, height (inches); and `below`, options of a legend below all;
+    see `plots.draw`."""
 
     preset: Literal["smoke", "paper", "full"] = "full"
     """Sets the defaults of all other options. smoke is small, for a trial; paper has the paper's
@@ -151,10 +150,7 @@ class Sweep:
         check_fields(self)
         for name, kind in typing.get_type_hints(type(self), include_extras=True).items():
             for check in getattr(kind, "__metadata__", ()):
-                if callable(check):
-                    check(name, getattr(self, name))
-            if typing.get_origin(kind) is Literal:
-                check_listed(name, [getattr(self, name)], typing.get_args(kind))
+                check(name, getattr(self, name))
 
     def digests(self) -> dict[str, str]:
         """Digests of further inputs that decide the numbers, input -> digest."""
@@ -198,45 +194,18 @@ class Sweep:
     @classmethod
     def paper(cls) -> list[PaperNumber]:
         """The paper's numbers: those in paper.csv beside the module or package, if there is one."""
-        file = cls.beside("paper.csv")
-        return [] if file is None else read_paper(file, cls.name)
+        home = cls.home()
+        return [] if home is None else read_paper(home / "paper.csv", cls.name)
 
     @classmethod
-    def beside(cls, name: str) -> Path | None:
-        """A file beside the module, or beside its package if that is called like the sweep; None
-        if there is none."""
-        source = source_of(cls)
-        if source is None:
+    def home(cls) -> Path | None:
+        """The folder that the module or package is in; None where it has no file, as in a
+        notebook."""
+        file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+        if file is None:
             return None
-        home = source.parent.parent if source.parent.name == cls.name else source.parent
-        file = home / name
-        return file if file.is_file() else None
-
-
-def source_of(definition: Any) -> Path | None:
-    """The Python file of a class or a function, without what wraps it (`jax.jit`, say); None where
-    it has none, as in a notebook."""
-    try:
-        file = Path(inspect.getsourcefile(inspect.unwrap(definition)) or "").resolve()
-    except (OSError, TypeError):
-        return None
-    return file if file.is_file() and file.suffix == ".py" else None
-
-
-def check_double(name: str, value: str) -> None:
-    """Check that a precision is float64."""
-    if value != "float64":
-        raise ValueError(f"{name} must be float64 in this sweep, got {value}")
-
-
-Double = Annotated[Literal["float32", "float64"], check_double]
-"""The type of `dtype` where only float64 will do."""
-
-
-def check_not_negative(name: str, value: float) -> None:
-    """Check that a number is at least 0."""
-    if not (math.isfinite(value) and value >= 0):
-        raise ValueError(f"{name} must be finite and at least 0, got {value}")
+        path = Path(file).resolve()
+        return path.parents[1] if path.name == "__init__.py" else path.parent
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -250,7 +219,7 @@ class RecordedSweep(Sweep):
 
     pools: int = 4096
     """Number of pools to take, evenly spaced over the table; all, if there are no more."""
-    dtype: Double = "float64"
+    dtype: Literal["float64"] = "float64"
     """Precision of the fits."""
     data: Path | None = None
     """Folder of the tables. By default the data's folder below the one that the environment
@@ -262,14 +231,12 @@ class RecordedSweep(Sweep):
         Raises:
           ValueError: the table does not exist.
         """
-        folder, root = self.data, os.environ.get("JBT_DATA")
-        if folder is None and root:
-            folder = Path(root) / self.data_name
-        if folder is None or not (folder / name).is_file():
-            absent = "" if folder is None else f"{folder / name} does not exist; "
+        folder = self.data or Path(os.environ.get("JBT_DATA", ""), self.data_name)
+        if not (folder / name).is_file():
             raise ValueError(
-                f"no data: {absent}give --data DIR, a folder with {', '.join(self.files)}, "
-                f"or set JBT_DATA to a folder with these in {self.data_name}/"
+                f"no data: {folder / name} does not exist; give --data DIR, a folder with "
+                f"{', '.join(self.files)}, or set JBT_DATA to a folder with these in "
+                f"{self.data_name}/"
             )
         return folder / name
 
@@ -350,18 +317,11 @@ def cases(
 
 LARGEST_NUMBER = 1e6
 """More logits, dollars or units of precision must be a mistake, and float32 squares the number."""
-MOST = {
-    **dict.fromkeys(("n_items", "n_contents"), 2_000),  # arrays of all pairs, fits of their cube
-    "n_seeds": 1_000,  # each has conditions of its own
-    **dict.fromkeys(("n_samples", "sets"), 10_000),
-}
-"""Largest counts that end in reasonable time, by field; for others see `types.LARGEST_COUNT`."""
 
 
 def check_fields(settings: Any) -> None:
     """Check every number among the fields of a sweep's settings, or of a plan's options, before any
-    work: it is defined, within the range for its name (correlations, standard deviations,
-    precisions, pools), and not so large that it must be a mistake."""
+    work: it is defined, and not so large that it must be a mistake; see `check_number`."""
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
         for v in value if isinstance(value, tuple) else (value,):
@@ -369,35 +329,24 @@ def check_fields(settings: Any) -> None:
                 check_number(field.name, v)
             elif isinstance(v, int) and field.name not in ("seed", "chunk"):
                 pools = "pools" in field.name
-                most = MOST.get(_plain(field.name), N_IDS if pools else LARGEST_COUNT)
+                most = N_IDS if pools else LARGEST_COUNT
                 check_count(field.name, v, least=1 if pools else -math.inf, most=most)
 
 
 def check_number(name: str, value: float) -> None:
-    """Check that a field of this name can have this value; see `check_fields`."""
-    field = _plain(name)
-    positive = field in ("sd", "lam", "lam_b")
-    if not math.isfinite(value) or (positive and value <= 0):
-        raise ValueError(f"{name} must be finite{' and above 0' * positive}, got {value}")
-    most = 1.0 if field == "rho" else LARGEST_NUMBER
-    least = 1 / most if positive else -most
+    """Check that a field of this name can have this value: a correlation lies within -1..1, a
+    standard deviation and a precision above 0."""
+    most = 1.0 if name.endswith("rho") else LARGEST_NUMBER
+    least = 1 / most if name in ("sd", "lam", "lam_b") else -most
     if not least <= value <= most:
         raise ValueError(f"{name} must lie within {least:g}..{most:g}, got {value:g}")
 
 
-def _plain(name: str) -> str:
-    """The name of the field that a `collapse_` or `factor_` field varies."""
-    return re.sub("^(collapse|factor)_", "", name)
-
-
 def check_listed(name: str, values: Sequence[str], known: Sequence[str]) -> None:
     """Check that all values are known names, each listed once."""
-    unknown = [v for v in values if v not in known]
-    if unknown or not values:
-        wrong = repr(unknown[0]) if unknown else "nothing"
-        raise ValueError(f"{name} must list some of {', '.join(known)}, got {wrong}")
-    if len(set(values)) < len(values):
-        raise ValueError(f"{name} lists a name twice: {' '.join(values)}")
+    if not values or len(set(values)) < len(values) or not set(values) <= set(known):
+        listed = " ".join(values) or "nothing"
+        raise ValueError(f"{name} must list some of {', '.join(known)}, each once, got {listed}")
 
 
 def check_increasing(
@@ -411,13 +360,10 @@ def check_increasing(
 ) -> None:
     """Check for at least `length` values that increase within least..most and include `needed`."""
     listed = " ".join(f"{v:g}" for v in values) or "nothing"
-    increasing = list(values) == sorted(set(values))
-    within = all(least <= v <= most and math.isfinite(v) for v in values)
-    if not increasing or not within or len(values) < length:
-        bounds = f" within {least:g}..{most:g}" if math.isfinite(most) else ""
-        bounds = bounds or (f" from at least {least:g}" if math.isfinite(least) else "")
-        count = f"list at least {length} values that increase" if length > 1 else "increase"
-        raise ValueError(f"{name} must {count}{bounds}, got {listed}")
+    increasing = len(values) >= length and list(values) == sorted(set(values))
+    if not increasing or not all(least <= v <= most for v in values):
+        count = f"list at least {length} values that " * (length > 1)
+        raise ValueError(f"{name} must {count}increase within {least:g}..{most:g}, got {listed}")
     if needed is not None and needed not in values:
         raise ValueError(f"{name} must include {needed:g}, got {listed}")
 
@@ -426,37 +372,3 @@ def check_top(k: int, n: int) -> None:
     """Check that k of n contents can be a top set."""
     if not 1 <= k < n:
         raise ValueError(f"k must lie in 1..{n - 1}, got {k}")
-
-
-def check_groups(groups: Sequence[Group], index: str | None = None) -> None:
-    """Check, before anything is simulated, that there are groups of different names, with as many
-    labels as conditions, and with the same labels and coordinates of axes; raise `ValueError`
-    otherwise.
-
-    Args:
-      index: the label whose values differ between all conditions, if any.
-    """
-    if not groups:
-        raise ValueError("no groups: there is nothing to simulate")
-    if len({group.name for group in groups}) < len(groups):
-        raise ValueError(f"two groups have one name: {', '.join(g.name for g in groups)}")
-    first = groups[0]
-    axes: dict[str, list[Any]] = {}
-    for group in groups:
-        if group.labels.keys() != first.labels.keys():
-            raise ValueError(f"groups {first.name} and {group.name} differ in labels")
-        several = {n: values for n, values in group.conditions.items() if np.ndim(values)}
-        for name, values in (*several.items(), *group.labels.items()):
-            if len(values) != group.n_conditions:
-                raise ValueError(
-                    f"group {group.name}: {name} has {len(values)} values for "
-                    f"{group.n_conditions} conditions"
-                )
-        for dimensions in group.axes.values():
-            for name, values in dimensions.items():
-                if axes.setdefault(name, list(values)) != list(values):
-                    raise ValueError(f"groups differ in the coordinates of {name}")
-    if index is not None:
-        values = [value for group in groups for value in group.labels[index]]
-        if len(set(values)) < len(values):
-            raise ValueError(f"two conditions have one {index}, the sweep's index")

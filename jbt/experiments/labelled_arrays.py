@@ -45,15 +45,10 @@ def rows_of(
     """
     inner = [d for d in (SEEDS, "pool") if d in values.dims]
     outer = [d for d in values.dims if d not in inner]
-    data = values.transpose(*outer, *inner).values
-    settings = values.isel(dict.fromkeys(inner, 0)).transpose(*outer)
-    labels = {
-        str(name): c.broadcast_like(settings).transpose(*outer).values
-        for name, c in values.coords.items()
-        if name in columns and not set(c.dims) & set(inner)
-    }
-    for index in np.ndindex(settings.shape):
-        yield {name: label[index] for name, label in labels.items()}, data[index]
+    ordered = values.transpose(*outer, *inner)
+    for index in np.ndindex(ordered.shape[: len(outer)]):
+        row = ordered[index]
+        yield scalars(row, columns), row.values
 
 
 def scalars(values: xr.DataArray, columns: Sequence[str]) -> dict[str, Any]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import dataclasses
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jbt.experiments.labelled_arrays import plain
+
 SETTINGS = "settings."
 """Prefix of a name in paper.csv that is looked up in the settings although it is a column too."""
-ROLES = ("reported", "calibrated", "derived")
-COLUMNS = ("sweep", "quantity", "setting", "paper", "rounding", "pools", "seeds", "source", "role")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,8 +22,7 @@ class PaperNumber:
     quantity: str
     setting: dict[str, str]
     """Column, or field of the settings -> its value."""
-    printed: str
-    """The number as the paper prints it."""
+    value: float
     pools: int
     """Pools (runs, oracles) behind it, count."""
     seeds: int | None
@@ -33,12 +32,6 @@ class PaperNumber:
     what the file says for a number derived from several."""
     role: str
     """reported, derived from reported numbers, or calibrated: an input of ours."""
-    source: str = ""
-    """Where in the paper it stands."""
-
-    @property
-    def value(self) -> float:
-        return float(self.printed)
 
     def verdict(self, low: float, high: float) -> str | None:
         """Whether the number, to its printed digits, lies within low..high; None where studies too
@@ -48,12 +41,6 @@ class PaperNumber:
         if math.isnan(low) or math.isnan(high):
             return None
         return "yes" if low - self.rounding <= self.value <= high + self.rounding else "no"
-
-    def is_of(self, columns: Collection[str], settings: Any) -> bool:
-        """Whether these settings have its values in all fields that it names and that are not
-        columns of the table."""
-        of_columns = {n: v for n, v in self.setting.items() if n in columns}
-        return self.stands_beside(of_columns, settings)
 
     def stands_beside(self, row: Mapping[Any, Any], settings: Any) -> bool:
         """Whether a row of a run with these settings has this number's setting."""
@@ -66,89 +53,50 @@ class PaperNumber:
 
 
 def _same(value: Any, wanted: str) -> bool:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return wanted == ""
-    if isinstance(value, tuple | list):
-        parts = wanted.split(";")
-        return len(value) == len(parts) and all(any(_same(v, p) for v in value) for p in parts)
+    if isinstance(value, tuple):
+        return set(value) == set(wanted.split(";"))
     if isinstance(value, str):
         return value == wanted
-    try:
-        return math.isclose(value, float(wanted), rel_tol=1e-6)
-    except ValueError:
-        return False
+    if plain(value) is None or not wanted:
+        return plain(value) is None and not wanted
+    return math.isclose(value, float(wanted), rel_tol=1e-6)
 
 
 def read_paper(path: Path, sweep: str) -> list[PaperNumber]:
-    """Read the paper's numbers for one sweep.
+    """Read the paper's numbers for one sweep; none where there is no file.
 
     The file has the columns sweep, quantity, setting, paper, rounding, pools, seeds, source, role.
-    `setting` lists name=value pairs, separated by spaces; values of a list are separated by
-    semicolons, in any order. A row without a quantity gives settings of all numbers of its sweep.
-    `rounding` may be empty: half a unit of the last digit.
+    `setting` lists name=value pairs, separated by spaces; names of a list are separated by
+    semicolons, in any order. A row without a quantity gives settings of all numbers of its sweep
+    below it. `rounding` may be empty: half a unit of the last digit.
 
     Raises:
-      ValueError: a row of another form (the message names file and line), or missing columns.
+      ValueError: a row of another form; the message names file and line.
     """
+    if not path.is_file():
+        return []
     common: dict[str, str] = {}
     numbers = []
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError(f"{path}: not a table: needs CSV in UTF-8") from None
-    reader = csv.DictReader(text.splitlines())
-    if missing := [c for c in COLUMNS if c not in (reader.fieldnames or ())]:
-        raise ValueError(f"{path}: no column {', '.join(missing)}")
-    for line, row in enumerate(reader, start=2):
-        if row["sweep"] != sweep:
-            continue
+    rows = csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines())
+    for line, row in enumerate(rows, start=2):
         try:
-            if None in row or None in row.values():
-                raise ValueError(f"needs {len(COLUMNS)} fields; a comma in one needs quotes")
-            parts = row["setting"].split()
-            if odd := [part for part in parts if "=" not in part]:
-                raise ValueError(f"setting must be name=value pairs, got {odd[0]!r}")
-            setting = dict(part.split("=", 1) for part in parts)
-            if row["quantity"]:
-                numbers.append(_number(row, setting))
-            else:
+            if row["sweep"] != sweep:
+                continue
+            setting = dict(pair.split("=", 1) for pair in row["setting"].split())
+            if not row["quantity"]:
                 common = setting
-        except ValueError as error:
+                continue
+            half = 0.5 * 10.0 ** -len(row["paper"].partition(".")[2])
+            number = PaperNumber(
+                row["quantity"],
+                common | setting,
+                float(row["paper"]),
+                int(row["pools"]),
+                int(row["seeds"]) if row["seeds"] else None,
+                float(row["rounding"] or half),
+                row["role"],
+            )
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise ValueError(f"{path}, line {line}: {error}") from None
-    return [dataclasses.replace(n, setting={**common, **n.setting}) for n in numbers]
-
-
-def _number(row: dict[str, str], setting: dict[str, str]) -> PaperNumber:
-    if row["role"] not in ROLES:
-        raise ValueError(f"role must be one of {', '.join(ROLES)}, got {row['role']!r}")
-    _finite("paper", row["paper"])
-    decimals = len(row["paper"].partition(".")[2])
-    rounding = _finite("rounding", row["rounding"] or str(0.5 * 10.0**-decimals))
-    if rounding < 0:
-        raise ValueError(f"rounding must be at least 0, got {row['rounding']}")
-    return PaperNumber(
-        row["quantity"],
-        setting,
-        row["paper"],
-        _count("pools", row["pools"]),
-        _count("seeds", row["seeds"]) if row["seeds"] else None,
-        rounding,
-        row["role"],
-        row["source"],
-    )
-
-
-def _count(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text)):
-        raise ValueError(f"{name} must be a whole number from 1, got {text!r}")
-    return int(text)
-
-
-def _finite(name: str, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise ValueError(f"{name} must be a number, got {text!r}")
-    return value
+        numbers.append(number)
+    return numbers

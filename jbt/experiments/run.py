@@ -72,13 +72,6 @@ def _parsed(sweep: type[Sweep], argv: Sequence[str], prog: str) -> Sweep:
     return inputs.parse(sweep, argv, default=sweep.at(preset), **texts)
 
 
-def _place(url: str | None, folder: Path) -> Path | str:
-    """Where the store is: at the URL asked for, by default in the run's folder."""
-    if url is not None and "://" not in url:
-        raise ValueError(f"store must be a URL such as s3://BUCKET/NAME.zarr, got {url}")
-    return url or folder / store.RESULTS
-
-
 @runtime.defaults()
 def run(sweep: Sweep) -> pd.DataFrame | None:
     """Run (or continue, or report again) a sweep; print its table and return it.
@@ -86,27 +79,26 @@ def run(sweep: Sweep) -> pd.DataFrame | None:
     A part (`sweep.part`) only computes its pools and returns None.
 
     Raises:
-      ValueError: wrong options, another configuration or code in the folder, metrics whose shapes
-        are not those of their axes, a chunk that workers cannot compute.
+      ValueError: wrong options, another configuration or code in the folder, a chunk that workers
+        cannot compute.
     """
     sweep = sweep.decided()
     part = _part(sweep)
     sweep.check()
     check_seed(sweep.seed)
     folder = sweep.out / sweep.name
-    place = _place(sweep.store, folder)
+    place = sweep.store or folder / store.RESULTS
     runtime.start()
     check_chunking(sweep.chunk, sweep.devices)
     work = Work(sweep)
-    Table(sweep.columns, sweep, sweep.paper())  # raises now, not after hours, if it must
-    with store.locked(folder, part) as writable:
-        if writable and not part:
+    with store.locked(folder, part):
+        if not part:
             store.discard_torn(folder)
         results = fill(work, folder, place, part)
         if part:
             print(f"part {sweep.part} is complete in {folder}")
             return None
-        return _report(sweep, results, folder, writable)
+        return _report(sweep, results, folder)
 
 
 def fill(work: Work, folder: Path, place: Path | str, part: tuple[int, int] | None = None) -> Store:
@@ -118,24 +110,21 @@ def fill(work: Work, folder: Path, place: Path | str, part: tuple[int, int] | No
     """
     sweep = work.sweep
     made = provenance.configuration_of(sweep), provenance.code_of(type(sweep))
-    alone = part is None
-    results = store.claim(folder, place, *made, alone=alone, overwrite=sweep.overwrite)
+    results = store.claim(folder, place, *made, overwrite=sweep.overwrite)
     if results is None:
         groups = [*work.groups.values()]
         store.create(folder, place, sweep, groups, work.shapes(), work.sizes(), *made)
-        results = store.claim(folder, place, *made, alone=alone)
+        results = store.claim(folder, place, *made)
         assert results is not None
     missing = results.missing(part or WHOLE)
     if not missing:
-        if alone:
-            print(f"{place} is complete: nothing is simulated", file=sys.stderr)
+        print(f"{place} is complete: nothing is simulated", file=sys.stderr)
         return results
     total = store.count(results.chunks(part or WHOLE))
-    name = sweep.name if alone else f"{sweep.name} {sweep.part}"
     done = {"total": total, "initial": total - store.count(missing), "unit_scale": True}
     with (
         executor_of(sweep.executor, folder / JOBS) as workers,
-        terminal.bar(name=name, unit="pool", **done) as bar,
+        terminal.bar(name=sweep.name, unit="pool", **done) as bar,
     ):
         for made_chunk in computed(work, missing, *workers):
             results.write(*made_chunk)
@@ -160,42 +149,22 @@ def _part(sweep: Sweep) -> tuple[int, int] | None:
 
 
 def table_of(sweep: Sweep, dataset: xr.Dataset) -> pd.DataFrame:
-    """The table of some results, with the paper's numbers. Numbers for these options that no row
-    matches are reported on stderr."""
+    """The table of some results, with the paper's numbers."""
     table = Table(sweep.columns, sweep, sweep.paper())
     sweep.table(dataset, table)
-    if unmatched := table.without_a_row():
-        first = unmatched[0]
-        setting = " ".join(f"{name}={value}" for name, value in first.setting.items())
-        count = "1 number" if len(unmatched) == 1 else f"{len(unmatched)} numbers"
-        print(
-            f"paper.csv: no row of this table matches {count} of these settings, the first: "
-            f"{first.quantity} = {first.printed} at {setting or 'every setting'}",
-            file=sys.stderr,
-        )
     return table.frame()
 
 
-def _report(sweep: Sweep, results: Store, folder: Path, writable: bool) -> pd.DataFrame:
-    """Make table and figure from the store alone; only print the table if the folder is
-    read-only."""
+def _report(sweep: Sweep, results: Store, folder: Path) -> pd.DataFrame:
+    """Make table and figure from the store alone."""
+    from jbt.experiments import plots
+
     table_file, figure_file = folder / store.TABLE, folder / store.FIGURE
     with results.results() as dataset:
         changed = store.changed(json.loads(dataset.attrs["code"]), provenance.code_of(type(sweep)))
-        try:
-            table = table_of(sweep, dataset)
-        except KeyError as error:
-            if not changed:
-                raise
-            raise ValueError(
-                f"{results.place} was simulated before {', '.join(changed)} changed, and "
-                f"lacks what its table needs now ({error}); --overwrite simulates again"
-            ) from error
-        if writable:
-            from jbt.experiments import plots
-
-            files.write_whole(table_file, table.to_csv(index=False, float_format="%.6g"))
-            files.write_whole(figure_file, partial(plots.save, sweep.figure(table)))
+        table = table_of(sweep, dataset)
+        files.write_whole(table_file, table.to_csv(index=False, float_format="%.6g"))
+        files.write_whole(figure_file, partial(plots.save, sweep.figure(table), literal=False))
         statuses = [name for name in map(str, dataset.data_vars) if name.startswith("status")]
         failed = {name: int((dataset[name] > 0).sum()) for name in statuses}
     if answer := sweep.answer(table):
@@ -214,9 +183,5 @@ def _report(sweep: Sweep, results: Store, folder: Path, writable: bool) -> pd.Da
         )
     if len(printed) < len(table):
         print(f"\n{len(printed)} of {len(table)} rows; {store.TABLE} has all of them")
-    listed = f"{table_file}, {figure_file}"
-    if writable:
-        print(f"\nwritten: {listed}, {results.place}")
-    else:
-        print(f"not written, as {folder} is read-only: {listed}", file=sys.stderr)
+    print(f"\nwritten: {table_file}, {figure_file}, {results.place}")
     return table

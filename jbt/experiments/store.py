@@ -12,11 +12,8 @@ by which a store exists, is the last of them.
 
 from __future__ import annotations
 
-import dataclasses
-import errno
 import hashlib
 import json
-import os
 import shutil
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +25,7 @@ import numpy as np
 
 from jbt.border import files
 from jbt.experiments import provenance
-from jbt.experiments.declare import Group, S, Sweep
+from jbt.experiments.declare import Group, Sweep
 from jbt.experiments.units import unit_of
 
 if TYPE_CHECKING:
@@ -38,7 +35,6 @@ RESULTS, LOCK, MAKING = "results.zarr", ".lock", ".making"
 TABLE, FIGURE = "table.csv", "figure.png"
 REPORTED = (TABLE, FIGURE)
 DONE, CHUNK, ROOT = "done", "chunk", "zarr.json"
-READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 PROBE_SECONDS = 2.0
 """How long a lock is waited for: other runs take it for a moment, to see whether it is held."""
@@ -148,18 +144,16 @@ class Store:
         """Write a chunk: name -> [conditions, axes, pools of the chunk].
 
         Raises:
-          ValueError: it cannot be written, because the disk is full, say; it has other metrics.
+          OSError: it cannot be written, because the disk is full, say.
+          ValueError: it has other metrics.
         """
         metrics, ids = self._metrics[chunk.group], chunk.ids
         if differ := numbers.keys() ^ metrics.keys():
             raise ValueError(f"{self.place} has other metrics: {', '.join(sorted(differ))}")
         note = {"seconds": round(seconds, 3), "device": device, "digest": self._sum(chunk, numbers)}
-        try:
-            for name, values in numbers.items():
-                metrics[name][..., ids.start : ids.stop] = values
-            self._done[chunk.group][chunk.number] = json.dumps(note)
-        except OSError as error:
-            raise ValueError(f"cannot write {self.place}: {error.strerror or error}") from None
+        for name, values in numbers.items():
+            metrics[name][..., ids.start : ids.stop] = values
+        self._done[chunk.group][chunk.number] = json.dumps(note)
 
     def _sum(self, chunk: Chunk, numbers: Mapping[str, np.ndarray]) -> str:
         """A digest of a chunk's numbers, its pools, and the configuration and code behind them."""
@@ -251,7 +245,7 @@ def create(
       code: digest of each file of the code that simulates, see `provenance.code_of`.
 
     Raises:
-      ValueError: it cannot be written.
+      OSError: it cannot be written.
     """
     import zarr
     from filelock import FileLock
@@ -302,9 +296,7 @@ def create(
             dimension_names=[CHUNK],
         )
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", ZarrUserWarning
-        )  # other programs do not read it, and need not
+        warnings.simplefilter("ignore", ZarrUserWarning)  # other programs need not read it
         zarr.consolidate_metadata(memory)
     written = {key: content.to_bytes() for key, content in contents.items()}
     metadata = json.loads(written.pop(ROOT))
@@ -314,15 +306,12 @@ def create(
     metadata["attributes"]["digest"] = _digest(json.dumps(metadata).encode())
     written[ROOT] = json.dumps(metadata).encode()  # the last
     target, buffer = _files_of(place), default_buffer_prototype().buffer
-    try:
-        with FileLock(folder / MAKING):  # parts that start together may disagree on the size
-            if not sync(target.exists(ROOT)):
-                if isinstance(place, Path):  # what is left of a store that was half removed
-                    shutil.rmtree(place, ignore_errors=True)
-                for key, data in written.items():
-                    sync(target.set(key, buffer.from_bytes(data)))
-    except OSError as error:
-        raise ValueError(f"cannot write {place}: {error.strerror or error}") from None
+    with FileLock(folder / MAKING):  # parts that start together may disagree on the size
+        if not sync(target.exists(ROOT)):
+            if isinstance(place, Path):  # what is left of a store that was half removed
+                shutil.rmtree(place, ignore_errors=True)
+            for key, data in written.items():
+                sync(target.set(key, buffer.from_bytes(data)))
 
 
 def _labels(sweep: Sweep, group: Group) -> xr.Dataset:
@@ -367,27 +356,26 @@ def claim(
     configuration: Mapping[str, Any],
     code: Mapping[str, str],
     *,
-    alone: bool,
     overwrite: bool = False,
 ) -> Store | None:
     """The store of this configuration, None where it is still to be made.
 
     Args:
       configuration, code: see `create`.
-      alone: whether no other process may be at work; then a store of another configuration in which
-        nothing was computed is removed.
       overwrite: first remove all that a run has written.
 
     Raises:
       ValueError: the folder holds another configuration (the message names the fields), an
-        unfinished run of other code (it names the files), or a table without a store; or it cannot
-        be written to.
+        unfinished run of other code (it names the files), or a table without a store; or what a URL
+        holds would have to be removed.
     """
-    for name in REPORTED:
-        if (folder / name).is_dir():  # refused now, not after hours of work
-            raise ValueError(f"cannot write {folder / name}: it is a folder")
     if overwrite:
-        _remove(folder, place)
+        if isinstance(place, str):
+            raise ValueError(f"--overwrite removes nothing at a URL: remove {place} yourself")
+        if place.exists():
+            shutil.rmtree(place)
+        for name in REPORTED:
+            (folder / name).unlink(missing_ok=True)
         return None
     try:
         store = Store(place)
@@ -397,89 +385,20 @@ def claim(
                 f"{folder} holds {found[0]} but no {RESULTS}; choose another --out, or --overwrite"
             ) from None
         return None
-    missing = store.missing()
-    differ = differences(json.loads(store.attrs["config"]), configuration)
-    new = changed(json.loads(store.attrs["code"]), code) if missing else []
-    if not differ and not new:
-        return store
-    if alone and len(missing) == len(store.chunks()):
-        _remove(folder, place)
-        return None
-    if differ:
+    saved = json.loads(store.attrs["config"])
+    if differ := changed(saved, configuration):
+        fields = [f"{k} ({saved.get(k)} there, {configuration.get(k)} now)" for k in differ]
         raise ValueError(
-            f"{folder} holds another configuration: {differ}; choose another --out, or --overwrite"
+            f"{folder} holds another configuration: {', '.join(fields)}; choose another --out, or "
+            "--overwrite"
         )
-    raise ValueError(
-        f"{folder} holds an unfinished run of other code, which would be mixed with this: "
-        f"{', '.join(new)} changed; --overwrite starts afresh"
-    )
-
-
-def _remove(folder: Path, place: Path | str) -> None:
-    """Remove a run's tables and its store; at a URL only what a sweep has written.
-
-    Raises:
-      ValueError: the URL holds other files; something cannot be removed.
-    """
-    try:
-        if isinstance(place, str):
-            _remove_at(place)
-        elif place.exists():
-            shutil.rmtree(place)
-        for name in REPORTED:
-            (folder / name).unlink(missing_ok=True)
-    except OSError as error:
-        raise ValueError(f"cannot write to {folder}: {error.strerror}") from None
-
-
-def _remove_at(url: str) -> None:
-    import fsspec
-
-    files_there, path = fsspec.url_to_fs(url)
-    if not files_there.exists(path) or not files_there.find(path):
-        return
-    try:
-        Store(url)
-    except (FileNotFoundError, ValueError):
+    new = changed(json.loads(store.attrs["code"]), code)
+    if new and store.missing():
         raise ValueError(
-            f"{url} holds what no sweep wrote, or is damaged: choose another --store, or remove it "
-            "yourself"
-        ) from None
-    files_there.rm(path, recursive=True)  # zarr's `clear` leaves some of it
-
-
-def opened(place: Path | str) -> Store:
-    """The store at a folder or URL.
-
-    Raises:
-      ValueError: there is none, or it is damaged.
-    """
-    try:
-        return Store(place)
-    except FileNotFoundError as error:
-        raise ValueError(str(error)) from None
-
-
-def saved(store: Store, asked: S) -> S:
-    """The sweep that a store was made with; output options as in `asked`.
-
-    Raises:
-      ValueError: the store is of another layout.
-    """
-    config = json.loads(store.attrs["config"])
-    if config.get("results layout") != provenance.LAYOUT:
-        raise ValueError(
-            f"{store.place} has another layout, of an earlier jbt; --overwrite starts afresh"
+            f"{folder} holds an unfinished run of other code, which would be mixed with this: "
+            f"{', '.join(new)} changed; --overwrite starts afresh"
         )
-    names = {field.name for field in dataclasses.fields(asked)}
-    tuples = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k in names}
-    return dataclasses.replace(asked, **tuples)
-
-
-def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """The fields whose values differ, with both values; empty where none differs."""
-    differ = changed(saved, now)
-    return ", ".join(f"{k} ({saved.get(k)} there, {now.get(k)} now)" for k in differ)
+    return store
 
 
 def changed(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
@@ -488,37 +407,28 @@ def changed(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 @contextmanager
-def locked(folder: Path, part: tuple[int, int] | None = None) -> Iterator[bool]:
+def locked(folder: Path, part: tuple[int, int] | None = None) -> Iterator[None]:
     """Keep other runs of the same pools out of a folder, which is made if need be: of a part those
     of the part and of the whole, of the whole run all. A lock dies with its process.
 
-    Yields:
-      Whether the folder can be written to. A read-only folder is not locked: nobody changes it.
-
     Raises:
-      ValueError: another run holds a lock, or the folder cannot be made.
+      ValueError: another run holds a lock.
+      OSError: the folder cannot be made or written to.
     """
     from filelock import FileLock, Timeout
 
     name = LOCK if part is None else f"{LOCK}-{part[0]}-of-{part[1]}"
+    folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            if not os.access(folder, os.W_OK):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             stack.enter_context(FileLock(folder / name, timeout=PROBE_SECONDS))
             for other in folder.glob(f"{LOCK}*") if part is None else [folder / LOCK]:
                 if other.name != name and other.exists():
                     with FileLock(other, timeout=PROBE_SECONDS):
                         pass
-            writable = True
         except Timeout:
             raise ValueError(f"another run is writing to {folder}") from None
-        except OSError as error:
-            if error.errno not in READ_ONLY:
-                raise ValueError(f"cannot write to {folder}: {error.strerror}") from None
-            writable = False
-        yield writable
+        yield
 
 
 def discard_torn(folder: Path) -> None:

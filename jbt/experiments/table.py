@@ -17,7 +17,7 @@ models that are averaged or subtracted pool by pool share the study's pools; dif
 independent of one another. For a crossing the study has fresh pools at every grid point; in the
 variant `crossing_same_pools` the same pools serve at all points. The fewer our pools, the rougher
 the range. For a judge that was calibrated to numbers of the same study, the range includes the
-calibration's error and the rounding of these numbers (`Carried`).
+calibration's error and the rounding of these numbers.
 
 **Consistent** is yes if the paper's number, to its printed digits, lies within the replicates;
 `calibrated` where the number was an input of ours, so that agreement proves nothing; empty where
@@ -30,7 +30,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +37,7 @@ import numpy as np
 
 from jbt import stats
 from jbt.experiments.labelled_arrays import plain, rows_of, scalars
-from jbt.experiments.paper import SETTINGS, PaperNumber
+from jbt.experiments.paper import PaperNumber
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,33 +48,11 @@ NUMBERS = (
     *("paper", "replicate_low", "replicate_high"),
 )
 
-AT_ONCE = 8_000_000
-"""Numbers that are resampled together; the limit keeps memory from growing with the pools."""
-
 Interval = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 """[rows, P] -> estimate, low, high [rows]."""
 
 Studies = Callable[[int, int | None], np.ndarray]
 """(pools, acquisition seeds a pool) -> [R] estimates of studies of that size."""
-
-
-@dataclass(frozen=True)
-class Carried:
-    """Numbers that studies of the paper's size are drawn from, in place of a row's own, where the
-    judge was calibrated to numbers that the paper prints for the same pools (`jbt.twins.error`)."""
-
-    pools: xr.DataArray
-    """[..., pool] like the row's numbers, with the calibration's error added."""
-    blur: np.ndarray
-    """[...] additional standard deviation of a study's mean, from the targets' rounding and from
-    the parameters that the targets do not determine."""
-    within: tuple[float, float] = (-math.inf, math.inf)
-    """The smallest and the largest possible number."""
-
-    def drawn(self, means: np.ndarray, blur: float, seed: int) -> np.ndarray:
-        """Means [R] of studies with blur added, clipped to the bounds."""
-        noise = np.random.default_rng([seed, len(means)]).normal(0.0, blur, len(means))
-        return np.clip(means + noise, *self.within)
 
 
 class Table:
@@ -89,23 +66,12 @@ class Table:
           columns: name a row's setting.
           settings: of the run; its seed seeds every bootstrap.
           paper: numbers to put beside the rows of their settings.
-
-        Raises:
-          ValueError: the setting of a number of the paper names no column and no field.
         """
-        for number in paper:
-            for name in number.setting:
-                field = name.removeprefix(SETTINGS)
-                if name not in columns and not hasattr(settings, field):
-                    problem = f"{name!r} of {number.quantity} is neither a column nor a setting"
-                    raise ValueError(f"paper.csv: {problem}")
         self.columns = tuple(columns)
         self.settings = settings
         self.seed: int = settings.seed
         self._paper = list(paper)
         self._rows: list[dict[str, Any]] = []
-        self._beside: list[PaperNumber] = []
-        self._false_alarms = np.zeros(stats.REPLICATES)
 
     def add(
         self,
@@ -116,7 +82,6 @@ class Table:
         *,
         studies: Studies | None = None,
         beside: str | None = None,
-        runs: int | None = None,
         reach: tuple[float, float] = (-math.inf, math.inf),
         **setting: Any,
     ) -> None:
@@ -128,69 +93,39 @@ class Table:
           studies: estimates of studies of the paper's size; needed where the paper has a number.
           beside: the quantity whose numbers of the paper stand beside the row, default this one; ""
             for none.
-          runs: pools of a study to replicate where the paper has no number.
           reach: where a study can find its number; a number of the paper outside gets no verdict.
           setting: values of the columns; a column without a value is empty.
 
         Raises:
-          ValueError: a setting that is not a column, a number of the paper without `studies`.
+          ValueError: a setting that is not a column.
         """
-        row = self._leading(setting)
-        numbers = self._numbers(quantity if beside is None else beside, row)
+        if unknown := setting.keys() - set(self.columns):
+            raise ValueError(f"no columns {', '.join(sorted(unknown))} in this table")
+        row: dict[str, Any] = {name: plain(setting.get(name)) for name in self.columns}
+        of_paper = quantity if beside is None else beside
+        numbers = [
+            number
+            for number in self._paper
+            if number.quantity == of_paper and number.stands_beside(row, self.settings)
+        ]
         estimates = (*map(float, (estimate, *interval)), n_pools)
         row |= {"quantity": quantity, **dict(zip(NUMBERS, estimates, strict=False))}
-        self._beside += numbers
+        if not numbers:
+            self._rows.append(row)
         for number in numbers:
-            if studies is None:
-                raise ValueError(f"{quantity} has a number of the paper, but no replicates")
-            replicates = studies(number.pools, number.seeds)
-            low, high = _range(replicates)
+            assert studies is not None, f"{quantity} has a number of the paper, but no replicates"
+            low, high = _range(studies(number.pools, number.seeds))
             within_reach = reach[0] <= number.value <= reach[1]
             verdict = number.verdict(low, high) if within_reach else None
             ends = {"replicate_low": low, "replicate_high": high}
             self._rows.append({**row, **ends, "paper": number.value, "consistent": verdict})
-            if verdict in ("yes", "no"):
-                outside = replicates < low - number.rounding
-                outside |= replicates > high + number.rounding
-                self._false_alarms += np.resize(outside, stats.REPLICATES)
-        if not numbers:
-            if runs is not None and studies is not None:
-                row["replicate_low"], row["replicate_high"] = _range(studies(runs, None))
-            self._rows.append(row)
-
-    def _leading(self, setting: dict[str, Any]) -> dict[str, Any]:
-        if unknown := setting.keys() - set(self.columns):
-            raise ValueError(f"no columns {', '.join(sorted(unknown))} in this table")
-        return {name: plain(setting.get(name)) for name in self.columns}
-
-    def _numbers(self, quantity: str, leading: dict[str, Any]) -> list[PaperNumber]:
-        return [
-            number
-            for number in self._paper
-            if number.quantity == quantity and number.stands_beside(leading, self.settings)
-        ]
-
-    def false_alarms(self) -> np.ndarray:
-        """[R] number of `no` so far in each study of the paper's size, if the simulation is true:
-        at most 5 % of the verdicts on average, fewer where studies take few different values. Rows
-        whose studies are drawn from the same pools go together."""
-        return self._false_alarms
-
-    def paper_alone(self) -> None:
-        """Add a row without an estimate for each number of the paper that no row so far matches:
-        those of a judge, say, whose verdicts are not available. `consistent` is empty there."""
-        for number in [n for n in self._paper if n not in self._beside]:
-            setting: dict[str, Any] = {k: v for k, v in number.setting.items() if k in self.columns}
-            undefined = np.full(1, np.nan)
-            self.add(number.quantity, math.nan, studies=lambda *_, n=undefined: n, **setting)
 
     def means(
         self,
         quantity: str,
         values: xr.DataArray,
-        runs: int | None = None,
-        /,
-        carried: Any = None,
+        *,
+        studies: Sequence[Studies] | None = None,
         interval: Interval | None = None,
         **setting: Any,
     ) -> None:
@@ -199,80 +134,37 @@ class Table:
 
         Args:
           values: [..., pool] numbers, or [..., acquisition_seed, pool].
-          runs: pools of a study to replicate where the paper has no number.
-          carried: a `Carried` in the shape of `values`, from which studies are drawn instead.
+          studies: estimates of studies of the paper's size, for each row; default `study_means`.
           interval: of the means; default normal, over pools.
           setting: values of columns that are not coordinates, or in place of them.
         """
-        interval = interval or partial(stats.mean_interval, seed=self.seed)
         rows = list(rows_of(values, self.columns))
-        drawn: list[Studies] = [partial(self._study_means, numbers) for _, numbers in rows]
-        if carried is not None:
-            behind = zip(rows_of(carried.pools, self.columns), np.ravel(carried.blur), strict=True)
-            drawn = [
-                partial(self._study_means, n, carried=carried, blur=blur) for (_, n), blur in behind
-            ]
-        together = math.ceil(AT_ONCE / max((numbers.size for _, numbers in rows), default=1))
-        for begin in range(0, len(rows), together):
-            some = slice(begin, begin + together)
-            pools = np.stack([np.atleast_2d(n).astype(float).mean(0) for _, n in rows[some]])
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Mean of empty slice")  # a row without results
-                numbers = zip(*interval(pools), np.isfinite(pools).sum(-1), strict=True)
-            for (row, _), (mean, *ends, n), studies in zip(
-                rows[some], numbers, drawn[some], strict=True
-            ):
-                row |= setting
-                self.add(quantity, mean, ends, int(n), studies=studies, runs=runs, **row)
+        if not rows:
+            return
+        interval = interval or partial(stats.mean_interval, seed=self.seed)
+        studies = studies or [partial(self.study_means, numbers) for _, numbers in rows]
+        pools = np.stack([np.atleast_2d(numbers).astype(float).mean(0) for _, numbers in rows])
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Mean of empty slice")  # a row without results
+            numbers = zip(*interval(pools), np.isfinite(pools).sum(-1), studies, strict=True)
+        for (row, _), (mean, *ends, n, of_row) in zip(rows, numbers, strict=True):
+            self.add(quantity, mean, ends, int(n), studies=of_row, **row | setting)
 
-    def _study_means(
-        self,
-        by_seed: np.ndarray,
-        size: int,
-        seeds: int | None,
-        carried: Carried | None = None,
-        blur: float = 0.0,
-    ) -> np.ndarray:
-        """Means that studies find, of numbers [P] or [S, P] by seed and pool."""
+    def study_means(self, by_seed: np.ndarray, size: int, seeds: int | None) -> np.ndarray:
+        """Means [R] that studies of a size find, of numbers [P] or [S, P] by seed and pool."""
         pools = stats.with_seeds(np.atleast_2d(by_seed).astype(float), seeds)
-        means = stats.study_means(pools, seed=self.seed, size=size, same_pools=True)
-        return means if carried is None else carried.drawn(means, blur, self.seed)
+        return stats.study_means(pools, seed=self.seed, size=size, same_pools=True)
 
     def shares(self, quantity: str, values: xr.DataArray, **setting: Any) -> None:
         """Like `means`, for zeros and ones: exact intervals, also where all pools are alike."""
         self.means(quantity, values, interval=stats.share_interval, **setting)
 
-    def ratio(self, quantity: str, above: np.ndarray, below: np.ndarray, **setting: Any) -> None:
-        """Add the ratio of two means over the same pools, [P] each; pools in which either is NaN
-        are left out."""
-        known = np.isfinite(above) & np.isfinite(below)
-        both, n = np.stack([above[known], below[known]]), int(known.sum())
-
-        def ratios(means: np.ndarray) -> np.ndarray:
-            return means[:, 0] / means[:, 1]
-
-        def studies(size: int, seeds: int | None) -> np.ndarray:
-            return ratios(stats.study_means(both, seed=self.seed, size=size, same_pools=True))
-
-        resampled = ratios(stats.bootstrap_means(both, seed=self.seed))
-        interval = stats.percentiles(resampled, n_units=n)
-        estimate = both[0].mean() / both[1].mean()
-        self.add(quantity, estimate, interval, n, studies=studies, **setting)
-
-    def crossing(
-        self,
-        benefit: xr.DataArray,
-        over: str = "rho",
-        *,
-        runs: int | None = None,
-        **setting: Any,
-    ) -> None:
+    def crossing(self, benefit: xr.DataArray, over: str = "rho", **setting: Any) -> None:
         """Add the point on a coordinate where a mean benefit first stops being positive; and a row
         `crossing_same_pools`, whose replicates share their pools over the whole grid.
 
         Args:
           benefit: [over, pool].
-          runs: pools at each point of a study to replicate where the paper has no number.
           setting: values of columns, beside the scalar coordinates.
         """
         x, values = benefit[over].values, benefit.transpose(over, "pool").values
@@ -287,8 +179,6 @@ class Table:
                 means = stats.study_means(values, seed=self.seed, size=size, same_pools=same)
                 return stats.first_crossing(x, means)
 
-            if same and runs is None and not self._numbers("crossing", self._leading(row)):
-                continue  # without replicates the rows are the same
             self.add(
                 quantity,
                 float(estimate),
@@ -296,15 +186,11 @@ class Table:
                 known,
                 studies=studies,
                 beside="crossing",
-                runs=runs,
                 reach=(float(x[0]), float(x[-1])),
                 **row,
             )
-
-    def without_a_row(self) -> list[PaperNumber]:
-        """Numbers of the paper for these settings that no row matches."""
-        numbers = [n for n in self._paper if n.is_of(self.columns, self.settings)]
-        return [n for n in numbers if n not in self._beside]
+            if "paper" not in self._rows[-1]:
+                return  # without replicates the rows are the same
 
     def frame(self) -> pd.DataFrame:
         """The rows in the order in which they were added."""

@@ -11,11 +11,9 @@ import math
 import os
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,8 +22,8 @@ import numpy as np
 
 from jbt import runtime
 from jbt.experiments import provenance
-from jbt.experiments.declare import Group, Sweep, check_groups
-from jbt.experiments.store import DONE, Chunk, Shapes
+from jbt.experiments.declare import Group, Sweep
+from jbt.experiments.store import Chunk, Shapes
 from jbt.simulation.simulate import Simulation
 
 CALL_PROBLEMS = 16_384
@@ -34,9 +32,6 @@ a step of the progress bar and a chunk, which a killed run loses."""
 
 MOST_CHUNKS = 1_000
 """A run with more calls than this has several in a chunk: a chunk takes some files."""
-
-MOST_WAITING = 64
-"""Chunks that Dask holds at once, if not more for its workers: others may join later."""
 
 ATTEMPTS = 4
 """How often a chunk is given to workers that die of it."""
@@ -58,12 +53,13 @@ class Work:
     def __init__(self, sweep: Sweep) -> None:
         """
         Raises:
-          ValueError: its groups do not go together, see `check_groups`.
+          ValueError: two groups have one name.
         """
         self.sweep = sweep
         groups = sweep.groups()
-        check_groups(groups, sweep.index)
         self.groups = {group.name: group for group in groups}
+        if len(self.groups) < len(groups):
+            raise ValueError(f"two groups have one name: {', '.join(g.name for g in groups)}")
         self._simulations: dict[str, Simulation] = {}
 
     def simulation(self, name: str) -> Simulation:
@@ -87,7 +83,7 @@ class Work:
                 **({"optimise": False, "batch": -(-group.pools // 2)} if smoke else {}),
             )
             for other, of_other in self.groups.items():
-                if is_program_of(group, of_other):
+                if program_of(of_other) == program_of(group):
                     self._simulations[other] = simulation.under(of_other.conditions)
         return self._simulations[name]
 
@@ -101,34 +97,9 @@ class Work:
         }
 
     def shapes(self) -> Shapes:
-        """The metrics; nothing is computed.
-
-        Raises:
-          ValueError: their shapes are not those of the declared axes, or groups differ in metrics.
-        """
-        first: dict[str, Any] = {}
-        for group in self.groups.values():
-            metrics = self.simulation(group.name).metrics()
-            coordinates = chain(group.labels, group.pool_labels, *group.axes.values())
-            taken = {DONE, "pool", *coordinates}
-            if clash := sorted(taken & metrics.keys()):
-                raise ValueError(f"no metric may be called {', '.join(clash)}: it is a coordinate")
-            for name, (shape, _) in metrics.items():
-                declared = tuple(map(len, group.axes.get(name, {}).values()))
-                if shape != declared:
-                    raise ValueError(
-                        f"metric {name} has shape {shape} for a pool and condition, its axes have "
-                        f"{declared}"
-                    )
-            if unknown := group.axes.keys() - metrics.keys():
-                raise ValueError(f"axes name metrics that {group.name} lacks: {sorted(unknown)}")
-            first = first or metrics
-            if differ := metrics.keys() ^ first.keys():
-                raise ValueError(
-                    f"groups {next(iter(self.groups))} and {group.name} differ in metrics: "
-                    f"{', '.join(sorted(differ))}"
-                )
-        return {name: (shape, _kept(dtype)) for name, (shape, dtype) in first.items()}
+        """The metrics, which are the same in all groups; nothing is computed."""
+        metrics = self.simulation(next(iter(self.groups))).metrics()
+        return {name: (shape, _kept(dtype)) for name, (shape, dtype) in metrics.items()}
 
     @runtime.defaults()
     def compute(self, chunk: Chunk) -> Computed:
@@ -150,11 +121,6 @@ class Work:
         return Computed(chunk, numbers, time.perf_counter() - begin, runtime.device_name())
 
 
-def is_program_of(other: Group, group: Group) -> bool:
-    """Whether the program of one group computes the other."""
-    return program_of(other) == program_of(group)
-
-
 def program_of(group: Group) -> tuple[Any, ...]:
     """What the program of a group depends on."""
     kinds = {(n, np.shape(v), np.asarray(v).dtype) for n, v in group.conditions.items()}
@@ -166,34 +132,30 @@ def _kept(dtype: np.dtype) -> np.dtype:
     return dtype if np.issubdtype(dtype, np.floating) else np.dtype(np.int32)
 
 
-Code = tuple[tuple[str, str], ...]
-"""Files of the code that simulates, with their digests."""
-
-
-def code_of(sweep: Sweep) -> Code:
+def code_of(sweep: Sweep) -> dict[str, str]:
     """The code that this process runs, and its version of jax."""
-    return (("jax", jax.__version__), *provenance.code_of(type(sweep)).items())
+    return {"jax": jax.__version__, **provenance.code_of(type(sweep))}
 
 
-def compute_elsewhere(sweep: Sweep, code: Code, chunks: Sequence[Chunk]) -> list[Computed]:
+def compute_elsewhere(
+    sweep: Sweep, code: Mapping[str, str], chunks: Sequence[Chunk]
+) -> list[Computed]:
     """Compute some chunks in a process that knows nothing of the sweep.
 
     Raises:
       ValueError: it runs other code than the process that asks.
     """
     runtime.start()
-    work = _work(sweep, code)
-    return [work.compute(chunk) for chunk in chunks]
-
-
-@functools.lru_cache(maxsize=1)
-def _work(sweep: Sweep, code: Code) -> Work:
-    own = dict(code_of(sweep))  # but jax, nothing of a script, which comes with its classes
-    if differ := [name for name, digest in code if own.get(name, digest) != digest]:
+    own = code_of(sweep)  # but jax and jbt, nothing of a script, which comes with its classes
+    if differ := [name for name, digest in code.items() if own.get(name, digest) != digest]:
         raise ValueError(
             f"a worker runs other code than this process ({', '.join(differ)}); start it again"
         )
-    return Work(sweep)
+    work = _work(sweep)
+    return [work.compute(chunk) for chunk in chunks]
+
+
+_work = functools.lru_cache(maxsize=1)(Work)
 
 
 # --- who computes
@@ -223,80 +185,64 @@ class Slurm(ThreadPoolExecutor):
 
 
 @contextmanager
-def executor_of(
-    text: str | None, folder: Path
-) -> Iterator[tuple[Executor | None, int, int | None]]:
+def executor_of(text: str | None, folder: Path) -> Iterator[tuple[Executor | None, int | None]]:
     """The executor that an option names: None, dask://HOST:PORT, slurm or slurm:NAME=VALUE,...
 
     Args:
       folder: for files of jobs.
 
     Yields:
-      The executor, None for this process; how many tasks it is given at once; and of how many tasks
-      the work is to consist (None for a task a chunk).
+      The executor, None for this process; and of how many tasks the work is to consist (None for a
+      task a chunk).
 
     Raises:
       ValueError: another text, a package that is not installed, or nobody answers.
     """
-    kind, _, rest = (text or "").partition(":")
-    if not kind:
-        yield None, 1, None
-    elif kind == "dask" and rest.startswith("//"):
-        with _needed("dask"):
-            from distributed import Client
-        try:
-            client = Client(f"tcp:{rest}", timeout=30)
-        except (OSError, ValueError) as error:
-            raise ValueError(f"no Dask scheduler answers at {text}: {error}") from None
-        with client:
-            yield (
-                client.get_executor(pure=False),
-                max(MOST_WAITING, 4 * len(client.scheduler_info()["workers"])),
-                None,
-            )
-    elif kind == "slurm":
-        options: dict[str, Any] = {}
-        for pair in filter(None, rest.split(",")):
-            name, _, value = pair.partition("=")
-            options[name] = int(value) if value.isdecimal() else value
-        jobs = options.pop("jobs", 16)
-        # Else it closes all handlers of logs that are there, and their streams with them.
-        os.environ.setdefault("SUBMITIT_LOG_LEVEL", "NOCONFIG")
-        with _needed("slurm"):
-            import submitit
-        try:
-            slurm = submitit.AutoExecutor(folder, cluster=options.pop("cluster", "slurm"))
-            slurm.update_parameters(**options)
-            slurm = Slurm(slurm, jobs)
-        except (RuntimeError, NameError, TypeError, ValueError) as error:
-            raise ValueError(f"cannot use {text}: {error}") from None
-        with slurm as executor:
-            yield executor, jobs, jobs
-    else:
-        raise ValueError(f"executor must be dask://HOST:PORT or slurm, got {text!r}")
-
-
-@contextmanager
-def _needed(extra: str) -> Iterator[None]:
+    if text is None:
+        yield None, None
+        return
     try:
-        yield
-    except ImportError as error:
-        raise ValueError(
-            f"{error.name} is not installed: pip install 'judge-bt[{extra}]'"
-        ) from None
+        opened = _dask(text) if text.startswith("dask://") else _slurm(text, folder)
+    except (ImportError, OSError, RuntimeError, NameError, TypeError, ValueError) as error:
+        raise ValueError(f"cannot use {text}: {error}") from None
+    context, *how = opened
+    with context:
+        yield tuple(how)
+
+
+def _dask(text: str) -> Any:
+    from distributed import Client
+
+    client = Client(text.replace("dask", "tcp", 1), timeout=30)
+    return client, client.get_executor(pure=False), None
+
+
+def _slurm(text: str, folder: Path) -> Any:
+    kind, _, rest = text.partition(":")
+    if kind != "slurm":
+        raise ValueError("an executor is dask://HOST:PORT or slurm")
+    options: dict[str, Any] = {}
+    for pair in filter(None, rest.split(",")):
+        name, _, value = pair.partition("=")
+        options[name] = int(value) if value.isdecimal() else value
+    jobs = options.pop("jobs", 16)
+    # Else it closes all handlers of logs that are there, and their streams with them.
+    os.environ.setdefault("SUBMITIT_LOG_LEVEL", "NOCONFIG")
+    import submitit
+
+    slurm = submitit.AutoExecutor(folder, cluster=options.pop("cluster", "slurm"))
+    slurm.update_parameters(**options)
+    executor = Slurm(slurm, jobs)
+    return executor, executor, jobs
 
 
 def computed(
-    work: Work,
-    chunks: Sequence[Chunk],
-    executor: Executor | None,
-    at_once: int,
-    tasks: int | None,
+    work: Work, chunks: Sequence[Chunk], executor: Executor | None, tasks: int | None
 ) -> Iterator[Computed]:
     """Compute chunks, in any order.
 
     Args:
-      executor, at_once, tasks: see `executor_of`.
+      executor, tasks: see `executor_of`.
 
     Raises:
       ValueError: a chunk cannot be computed, or `ATTEMPTS` workers have died of it.
@@ -306,12 +252,9 @@ def computed(
         return
     compute = functools.partial(compute_elsewhere, work.sweep, code_of(work.sweep))
     share = math.ceil(len(chunks) / tasks) if tasks else 1
-    waiting = deque((chunks[i : i + share], 1) for i in range(0, len(chunks), share))
-    running: dict[Future, tuple[Sequence[Chunk], int]] = {}
-    while waiting or running:
-        while waiting and len(running) < at_once:
-            some, attempt = waiting.popleft()
-            running[executor.submit(compute, some)] = (some, attempt)
+    shares = [chunks[i : i + share] for i in range(0, len(chunks), share)]
+    running = {executor.submit(compute, some): (some, 1) for some in shares}
+    while running:
         for future in wait(running, return_when=FIRST_COMPLETED).done:
             some, attempt = running.pop(future)
             try:
@@ -327,4 +270,4 @@ def computed(
                 print(
                     f"a worker failed ({error!r}); its chunks are given out again", file=sys.stderr
                 )
-                waiting.appendleft((some, attempt + 1))
+                running[executor.submit(compute, some)] = (some, attempt + 1)

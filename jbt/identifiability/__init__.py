@@ -2,7 +2,7 @@
 
 A direction of the parameters that changes no logit of a comparison made is a null direction of the
 design matrix: the likelihood is flat along it, and the prior chooses. The design alone decides
-whether a null direction moves a coefficient c (`null_space`, `rank`, `prior_selected`). The profile
+whether a null direction moves a coefficient c (`null_space`, `unidentified_parts`). The profile
 log-likelihood of c (`profile`) measures how much the verdicts say about it; where that has a single
 maximum, `estimate_bias` returns it.
 
@@ -10,39 +10,36 @@ With one covariate and kappa known, c is identified exactly if some closed chain
 which may pass from one rendering of a content to another of it at any point, changes the covariate.
 Any pair shown in both orders identifies kappa; without one, kappa may be confounded with c.
 With several covariates the renderings must differ in as many independent ways: if all differ by the
-same amounts, only the sum of these amounts times c is identified. `jbt.identifiability.panel`
+same amounts, only the sum of these amounts times c is identified. `jbt.identifiability.directions`
 treats several judges, and has the proofs.
 
-`null_space` and `rank` call a direction null if it moves no logit by more than a millionth of what
+`null_space` calls a direction null if it moves no logit by more than a millionth of what
 others do. `estimate_bias` calls c flat if less than 1e-10 of its information is left: a remainder
 of 1e-5 in the covariate.
 """
 
 from jbt.identifiability.coefficient import efficient_information
-from jbt.identifiability.design_matrix import comparison_matrix, with_gram
+from jbt.identifiability.design_matrix import NULL, comparison_matrix, with_gram
 from jbt.identifiability.directions import NullSpace, null_directions, null_space
 from jbt.identifiability.estimate import BiasEstimate, estimate_bias
-from jbt.identifiability.panel import difference
 from jbt.identifiability.profile_likelihood import Profile, grid_around, profile
 from jbt.identifiability.supremum import undetermined
-from jbt.identifiability.unidentified import prior_selected, rank, unidentified_parts
+from jbt.identifiability.unidentified import unidentified_parts
 from jbt.kernel.fit import FLAT
 
 __all__ = [
     "FLAT",
+    "NULL",
     "BiasEstimate",
     "NullSpace",
     "Profile",
     "comparison_matrix",
-    "difference",
     "efficient_information",
     "estimate_bias",
     "grid_around",
     "null_directions",
     "null_space",
-    "prior_selected",
     "profile",
-    "rank",
     "undetermined",
     "unidentified_parts",
     "with_gram",

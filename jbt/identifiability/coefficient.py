@@ -14,7 +14,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
 from jbt.kernel import model
-from jbt.kernel.fit import check_judges, fit_supremum
+from jbt.kernel.fit import fit_supremum
 from jbt.kernel.newton import RIDGE, information_scale
 from jbt.types import (
     Design,
@@ -53,13 +53,8 @@ class Coefficient:
         """Check the arguments. `variant`: the free coefficients, default all.
 
         Raises:
-          ValueError: no such covariate, no such judge, a variant for other judges, float32.
+          ValueError: no such covariate, no such judge.
         """
-        if design.dtype != jnp.float64:
-            raise ValueError(
-                "the profile likelihood needs float64, "
-                f"got {design.dtype}: see jbt.runtime.precision"
-            )
         judges = n_judges(comparisons)
         for name, value, n in (
             ("covariate", covariate, design.n_covariates),
@@ -69,7 +64,6 @@ class Coefficient:
                 raise ValueError(f"{name} must lie in 0..{n - 1}, got {int(value)}")
         if variant is None:
             variant = model.variant("bias_aware", design, judges)
-        check_judges(variant, judges)
         entry = cls(comparisons, design, variant, jnp.asarray(covariate), jnp.asarray(judge))
         return dataclasses.replace(entry, nuisance=entry._with(variant, free=False))
 
@@ -97,10 +91,10 @@ class Coefficient:
     def value_in(self, parameters: Parameters) -> Float[Array, ""]:
         return parameters.c.reshape(-1)[self._offset]
 
-    def top(self, start: Parameters | None) -> Fit:
+    def top(self) -> Fit:
         """Fit at the supremum of the likelihood."""
         variant = self._with(self.nuisance, free=True)
-        return fit_supremum(self.comparisons, self.design, variant, start=start)
+        return fit_supremum(self.comparisons, self.design, variant)
 
     def top_at(self, value: Float[Array, ""], start: Parameters) -> Fit:
         """Fit at the supremum of the likelihood with c fixed at `value`."""
@@ -182,7 +176,7 @@ def efficient_information(
       variant: free coefficients, default all.
 
     Raises:
-      ValueError: no such covariate, no such judge, float32.
+      ValueError: no such covariate, no such judge.
     """
     coefficient = Coefficient.of(comparisons, design, covariate, judge, variant).centred()
     return coefficient.left(coefficient.information(parameters))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import numpy as np
 
@@ -30,13 +28,13 @@ def comparison_matrix(design: Design, shown: np.ndarray | Panel) -> np.ndarray:
     Raises:
       ValueError: not [N, N].
     """
-    check_shape(design, shown)
     if isinstance(shown, Panel):
-        maps = of_each_judge(shown, design)
         counts = np.moveaxis(np.asarray(shown.shown), -1, 0)
-        matrices = [comparison_matrix(design, judge_counts) for judge_counts in counts]
-        return np.concatenate([z @ to_judge for z, to_judge in zip(matrices, maps, strict=True)])
+        each = zip(counts, of_each_judge(shown, design), strict=True)
+        return np.concatenate([comparison_matrix(design, v) @ to_judge for v, to_judge in each])
     items, x = np.asarray(design.item_mask), np.asarray(design.covariates)
+    if shown.shape != (n := len(items), n):
+        raise ValueError(f"shown must be [{n}, {n}] for this design, got {shown.shape}")
     ownership = owner(design).astype(float)
     i, j = np.nonzero(np.asarray(shown) * items[:, None] * items)
     theta = ownership[i] - ownership[j]
@@ -51,33 +49,25 @@ def matrix_and_gram(
     if isinstance(shown, Rows):
         gram = Listed.of(shown, design.n_contents).gram
     elif isinstance(shown, Panel) and isinstance(shown.verdicts, Rows):
-        gram = _gram_of_listed(shown, shown.verdicts, design)
+        grams = []
+        for g, to_judge in enumerate(of_each_judge(shown, design)):
+            rows = jax.tree.map(lambda v, g=g: v[..., g], shown.verdicts)
+            grams.append(to_judge.T @ Listed.of(rows, design.n_contents).gram @ to_judge)
+        gram = np.sum(grams, axis=0)
     else:
         z = comparison_matrix(design, shown)
         return z, z.T @ z
     return with_gram(gram), gram
 
 
-def of_each_judge(panel: Panel, design: Design) -> np.ndarray:
-    """[..., J, own P, P] linear maps from the panel's parameters to those of each judge's own
-    model, see `jbt.kernel.panel`."""
-    s, sharing = np.asarray(panel.discrimination), np.asarray(panel.sharing)
-    m, n_biases, judges = design.n_contents, design.covariates.shape[-1] + 1, s.shape[-1]
-    maps = np.zeros((*s.shape, m + n_biases, m + n_biases * judges))
-    maps[..., :m, :m] = s[..., None, None] * np.eye(m)
-    for d in range(n_biases):
-        maps[..., m + d, m + d * judges : m + (d + 1) * judges] = sharing
-    return maps
+def of_each_judge(panel: Panel, design: Design) -> list[np.ndarray]:
+    """For each judge a linear map [own P, P] from the panel's parameters to those of the judge's
+    own model, see `jbt.kernel.panel`."""
+    from scipy.linalg import block_diag
 
-
-def _gram_of_listed(panel: Panel, rows: Rows, design: Design) -> np.ndarray:
-    """[P, P], Z'Z of a panel of rows."""
-    maps = of_each_judge(panel, design)
-    gram = np.zeros((maps.shape[-1],) * 2)
-    for g, to_judge in enumerate(maps):
-        judge_rows = jax.tree.map(lambda v, g=g: v[..., g], rows)
-        gram += to_judge.T @ Listed.of(judge_rows, design.n_contents).gram @ to_judge
-    return gram
+    theta, biases = np.eye(design.n_contents), np.eye(design.n_covariates + 1)
+    terms = zip(np.asarray(panel.discrimination), np.asarray(panel.sharing), strict=True)
+    return [np.asarray(block_diag(s * theta, np.kron(biases, own))) for s, own in terms]
 
 
 def with_gram(gram: np.ndarray) -> np.ndarray:
@@ -95,18 +85,3 @@ def owner(design: Design) -> np.ndarray:
     items = np.asarray(design.item_mask)
     content = np.arange(items.shape[-1]) if design.content is None else np.asarray(design.content)
     return (content[..., None] == np.arange(design.n_contents)) & items[..., None]
-
-
-def shown_contents(design: Design) -> np.ndarray:
-    """[M] `Design.content_mask` in NumPy."""
-    return np.asarray(owner(design).any(0))
-
-
-def check_shape(design: Design, shown: Any) -> None:
-    """Raise `ValueError` unless `shown` are counts over the items of the design."""
-    n = design.n_items
-    judges = ()
-    if isinstance(shown, Panel):
-        judges, shown = shown.discrimination.shape, shown.shown
-    if np.shape(shown) != (n, n, *judges):
-        raise ValueError(f"shown must be [{n}, {n}] for this design, got {np.shape(shown)}")

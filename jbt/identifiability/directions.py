@@ -1,4 +1,55 @@
-"""The null space of the design matrix of the comparisons made, with names for its directions."""
+"""The null space of the design matrix of the comparisons made, with names for its directions.
+
+What the comparisons of several judges of the same items identify, with proofs:
+
+Judge g, of given discrimination s_g, has logits s_g (theta_i - theta_j) + (x_i - x_j) . c_g +
+kappa_g. Let b_g = c_g / s_g, its bias in units of quality. Every kappa_g is taken to be identified:
+it is known, or judge g saw some pair in both orders, whose logits sum to 2 kappa_g. Otherwise
+kappa_g is the coefficient of one more covariate, to which a step of a chain adds 1 if it goes to
+the item shown first, and -1 if it goes to the other.
+
+**Chains.** A closed chain C of comparisons goes from content to content and back to where it began,
+each step being a comparison by some judge between an item i of the one content and an item j of the
+next. Let X_g(C), in R^D, be the sum of x_j - x_i over the steps that judge g made. *Changes d_g of
+the coefficients c_g can be undone by qualities, for every comparison made, exactly if the sum over
+g of X_g(C) . d_g / s_g is 0 for every closed chain C.* So the sum over g of a_g . b_g is identified
+exactly if (a_1 ... a_J) is a linear combination of vectors (X_1(C) ... X_J(C)); where coefficients
+are known, their entries do not count. If the X(C) span r dimensions, there are D J - r null
+directions, beside the constants, one for each connected component of contents.
+
+Proof. The change t of the qualities undoes them if at every step t_j - t_i = -(x_j - x_i) . d_g /
+s_g. Along a spanning tree of each connected component this defines t, up to a constant for each
+component. It holds at the other steps as well exactly if the prescribed differences sum to 0 around
+every closed chain.
+
+**(a) Nothing known, no content rendered twice.** Every closed chain leads x back to where it was:
+the X_g(C) sum to 0 over g. So theta + x . delta, c_g - s_g delta for *all g at once* is a null
+direction for every delta in R^D, whatever is compared and however often: D directions beside the
+constants, each trading quality against one covariate. There is no other exactly if the X(C) span
+the D (J - 1) dimensions that are left, that is, if all differences b_g - b_h are identified.
+For b_g - b_h it is enough that the x_i - x_j span R^D over those pairs of items that chains of
+g's comparisons link and chains of h's do too: along the one from i to j and back along the other,
+X_g = x_j - x_i = -X_h. For two judges and one covariate the difference is identified exactly if
+along some closed chain the steps of one judge change the covariate.
+
+**(b) A reference, judge h, whose c_h is known; again no content rendered twice.** With c_h held,
+the trade delta of all others stays a null direction exactly if (x_i - x_j) . delta = 0 for every
+pair that h compared, as t = x . delta must change none of them. So a reference that only compared
+items of equal x identifies nothing. And *if a judge g's own comparisons link all contents, a . c_g
+is identified exactly for the a in the span of the x_i - x_j of h's comparisons*: with one
+covariate, as soon as h compared one pair of differing x. For g's chain closes each of h's
+comparisons, with X_g = x_i - x_j, and d_h is 0, so that d_g is at right angles to all these
+differences; and an a beyond their span has a delta at right angles to them, but not to a. If they
+span R^D, theta is identified up to its constant, and the coefficients of any other judge exactly if
+its own pairs span R^D too. Where g links only some contents, it is enough that h's pairs within
+that component span R^D. Where all differences are identified as in (a), one known coefficient of
+each covariate, of any judge, identifies the rest: it sets one entry of the remaining delta to 0.
+
+**(c) A second biased judge** buys differences and nothing about the common part. By (a) only sums
+of a_g . b_g whose a_g sum to 0 are identified, so the profile of each c_g is flat from end to end
+for any number of judges and verdicts. The likelihood depends on theta and c through theta + x . b_1
+and the b_g - b_1 alone; given these, the posterior of b_1 is what its prior says.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +58,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jbt.identifiability.design_matrix import NULL, matrix_and_gram, shown_contents
-from jbt.kernel.fit import check_judges
+from jbt.identifiability.design_matrix import NULL, matrix_and_gram, owner
 from jbt.types import Design, Panel, Rows, Variant
 
 
@@ -37,7 +87,6 @@ def null_space(
     *,
     contents: Sequence[str] | None = None,
     judges: Sequence[str] | None = None,
-    position: bool = True,
     variant: Variant | None = None,
 ) -> NullSpace:
     """A basis of the null space of the comparisons made, with a name for each direction.
@@ -52,30 +101,39 @@ def null_space(
       covariates: their names, default x1 ... xD.
       contents: their names, default 0 ... M-1.
       judges: names of a panel's judges, default judge 1 ... judge J.
-      position: whether kappa is a parameter; where it is known, it has no column.
       variant: which coefficients are parameters, default all; those known have no column, nor have
         sets of coefficients that no judge uses.
 
     Raises:
-      ValueError: not one name for each covariate, content or judge; a variant for other judges.
+      ValueError: not [N, N].
     """
-    n_contents, n_covariates = design.n_contents, design.n_covariates
-    biases = _Biases.of(shown, n_covariates, covariates, judges)
-    owners = [str(m) for m in range(n_contents)] if contents is None else list(contents)
-    if len(owners) != n_contents:
-        raise ValueError(f"{n_contents} contents, got {len(owners)} names")
-    unknown = biases.unknown(variant, position)
-    real = np.flatnonzero(shown_contents(design))
+    m, d = design.n_contents, design.n_covariates
+    owners = [str(content) for content in range(m)] if contents is None else contents
+    labels = [f"x{i + 1}" for i in range(d)] if covariates is None else covariates
+    labels, to_judges = [*labels, "position"], np.ones((1, 1))
+    if isinstance(shown, Panel):
+        to_judges = np.asarray(shown.sharing) / np.asarray(shown.discrimination)[:, None]
+        judges = judges or [f"judge {g + 1}" for g in range(len(to_judges))]
+    unknown = np.tile((to_judges != 0).any(0), (d + 1, 1))
+    if variant is not None:
+        free = [np.asarray(variant.c), np.asarray(variant.kappa)[None]]
+        unknown &= np.concatenate(free).reshape(unknown.shape)
+    real = np.flatnonzero(owner(design).any(0))
     z, gram = matrix_and_gram(design, shown)
     directions, names = [], []
     for direction, moved in null_directions(z, gram, real, unknown.ravel()):
         directions.append(direction)
-        if moved[n_contents:].any():
-            names.append(biases.name(direction, moved, n_contents))
+        coefficients = np.flatnonzero(moved[m:].reshape(unknown.shape).any(1)).tolist()
+        if len(coefficients):
+            change = direction[m:].reshape(unknown.shape) @ to_judges.T
+            parts = ["quality"] * bool(moved[:m].any())
+            parts += [labels[i] + _whose(change[i], judges) for i in coefficients]
+            names.append(_trade(*parts))
         elif moved.sum() == len(real):
             names.append("adding 1 to every quality")
         else:
-            names.append(f"adding 1 to {_qualities([owners[m] for m in np.flatnonzero(moved)])}")
+            linked = [owners[i] for i in np.flatnonzero(moved).tolist()]
+            names.append(f"adding 1 to {_qualities(linked)}")
     n_columns = len(real) + int(unknown.sum())
     return NullSpace(n_columns - len(names), n_columns, np.array(directions), tuple(names))
 
@@ -113,86 +171,22 @@ def null_directions(
         yield direction, moved
 
 
-@dataclass(frozen=True)
-class _Biases:
-    """The coefficients (c, kappa), with their names."""
-
-    names: Sequence[str]
-    """Names of the D covariates and position."""
-    judges: Sequence[str] | None
-    """Names of a panel's judges; None for one judge."""
-    sharing: np.ndarray
-    """[J, J] for a panel; [[1]] for one judge."""
-    discrimination: np.ndarray
-    """[J] for a panel; [1] for one judge."""
-
-    @classmethod
-    def of(
-        cls,
-        shown: np.ndarray | Rows | Panel,
-        n_covariates: int,
-        covariates: Sequence[str] | None,
-        judges: Sequence[str] | None,
-    ) -> _Biases:
-        if covariates is None:
-            covariates = [f"x{d + 1}" for d in range(n_covariates)]
-        if len(covariates) != n_covariates:
-            raise ValueError(f"{n_covariates} covariates, got {len(covariates)} names")
-        names = [*covariates, "position"]
-        if not isinstance(shown, Panel):
-            if judges is not None:
-                raise ValueError("names of judges go with a panel, got the verdicts of one judge")
-            return cls(names, None, np.ones((1, 1)), np.ones(1))
-        sharing, s = np.asarray(shown.sharing), np.asarray(shown.discrimination)
-        if judges is None:
-            judges = [f"judge {g + 1}" for g in range(len(s))]
-        if len(judges) != len(s):
-            raise ValueError(f"{len(s)} judges, got {len(judges)} names")
-        return cls(names, list(judges), sharing, s)
-
-    def unknown(self, variant: Variant | None, position: bool) -> np.ndarray:
-        """[D + 1, J] which are parameters."""
-        unknown = np.ones((len(self.names), len(self.sharing)), bool)
-        if variant is not None:
-            check_judges(variant, None if self.judges is None else len(self.judges))
-            free = [np.asarray(variant.c), np.asarray(variant.kappa)[None]]
-            unknown &= np.concatenate(free).reshape(unknown.shape)
-        unknown[-1] &= position
-        return unknown & np.any(self.sharing != 0, axis=0)
-
-    def name(self, direction: np.ndarray, moved: np.ndarray, n_contents: int) -> str:
-        """Name of a null direction [P], given which of its entries matter."""
-        shape = (len(self.names), len(self.sharing))
-        coefficients = np.flatnonzero(moved[n_contents:].reshape(shape).any(1)).tolist()
-        change = (direction[n_contents:].reshape(shape) @ self.sharing.T) / self.discrimination
-        parts = ["quality"] * bool(moved[:n_contents].any())
-        parts += [self.names[d] + self._whose(change[d]) for d in coefficients]
-        *traded, last = parts
-        if not traded:
-            differs = "in which no comparison differs"
-            if self.judges is not None:
-                differs = "none of whose comparisons differs in it"
-            return f"changing the coefficient of {last}, {differs}"
-        name = f"trading {' and '.join(traded)} against {last}"
-        is_covariate = coefficients[-1] < len(self.names) - 1
-        if traded == ["quality"] and is_covariate and _equal(change[coefficients[-1]]):
-            c = "c - delta" if np.all(self.discrimination == 1) else "c_g - s_g delta"
-            name += f": theta + delta x, {c}"
-        return name
-
-    def _whose(self, change: np.ndarray) -> str:
-        """Names of the judges whose coefficient moves, given the change [J] of each over s_g."""
-        if self.judges is None:
-            return ""
-        if _equal(change):
-            return " in all judges at once"
-        moved = np.abs(change) > NULL * np.abs(change).max()
-        names = [name for name, moves in zip(self.judges, moved, strict=True) if moves]
-        return f" in {' and '.join(names)}"
+def _whose(change: np.ndarray, judges: Sequence[str] | None) -> str:
+    """Names of a panel's judges whose coefficient moves, given the change [J] of each over s_g."""
+    if judges is None:
+        return ""
+    most = np.abs(change).max()
+    if np.ptp(change) <= NULL * most:
+        return " in all judges at once"
+    moved = [name for name, of_it in zip(judges, change, strict=True) if abs(of_it) > NULL * most]
+    return f" in {' and '.join(moved)}"
 
 
-def _equal(values: np.ndarray) -> bool:
-    return bool(np.ptp(values) <= NULL * np.abs(values).max())
+def _trade(*parts: str) -> str:
+    *traded, last = parts
+    if not traded:
+        return f"changing the coefficient of {last}, in which no comparison differs"
+    return f"trading {' and '.join(traded)} against {last}"
 
 
 def _qualities(contents: Sequence[str]) -> str:

@@ -9,8 +9,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
 from jbt import quick_compilation
@@ -18,7 +16,6 @@ from jbt.identifiability.coefficient import Coefficient
 from jbt.types import (
     Design,
     Panel,
-    Parameters,
     Rows,
     ScalarLike,
     Status,
@@ -51,18 +48,10 @@ class Profile:
         return jnp.where(usable.all(), spread, jnp.nan)
 
 
-def grid_around(
-    centre: ScalarLike, *, half_width: float = 1.0, points: int = 9
-) -> Float[Array, " G"]:
-    """The paper's grid: `points` values over [centre - half_width, centre + half_width], logits per
-    unit of the covariate.
-
-    Raises:
-      ValueError: half_width not above 0, fewer than 2 points.
-    """
-    if not half_width > 0 or points < 2:
-        raise ValueError(f"a grid needs half_width > 0 and 2 points, got {half_width} and {points}")
-    return centre + half_width * jnp.linspace(-1, 1, points, dtype=jnp.result_type(centre, float))
+def grid_around(centre: ScalarLike, *, points: int = 9) -> Float[Array, " G"]:
+    """The paper's grid: `points` values over [centre - 1, centre + 1], logits per unit of the
+    covariate."""
+    return centre + jnp.linspace(-1, 1, points, dtype=jnp.result_type(centre, float))
 
 
 def profile(
@@ -73,7 +62,6 @@ def profile(
     covariate: int | Int[Array, ""] = 0,
     judge: int | Int[Array, ""] = 0,
     variant: Variant | None = None,
-    start: Parameters | None = None,
 ) -> Profile:
     """Profile log-likelihood over one coefficient, the others maximised over at every grid point
     [the paper's Section 5, "Restoring identifiability"].
@@ -86,24 +74,18 @@ def profile(
       grid: [G] values of c, logits per unit of the covariate.
       covariate: index of the covariate, 0..D-1; may be traced.
       judge: for a panel, index of the judge, 0..J-1; may be traced.
-      variant: free coefficients, default all; the profiled one is set by the grid.
-      start: where to begin, default zero; the coefficients that the variant fixes stay there.
+      variant: free coefficients, default all; those fixed are 0.
 
     Raises:
-      ValueError: an empty or not finite grid, no such covariate or judge, float32.
+      ValueError: no such covariate or judge, float32.
     """
-    coefficient = Coefficient.of(comparisons, design, covariate, judge, variant)
-    if grid.ndim != 1 or not grid.shape[0]:
-        raise ValueError(f"the grid must hold at least one value, got shape {grid.shape}")
-    if not isinstance(grid, Tracer) and not np.isfinite(np.asarray(grid)).all():
-        raise ValueError(f"the grid must be finite, got {np.asarray(grid)}")
-    return _profile(coefficient, grid, coefficient.zeros() if start is None else start)
+    return _profile(Coefficient.of(comparisons, design, covariate, judge, variant), grid)
 
 
 @quick_compilation.jit
-def _profile(coefficient: Coefficient, grid: Float[Array, " G"], start: Parameters) -> Profile:
+def _profile(coefficient: Coefficient, grid: Float[Array, " G"]) -> Profile:
     middle = jnp.sort(grid)[grid.shape[0] // 2]
-    first = coefficient.top_at(middle, start).parameters
+    first = coefficient.top_at(middle, coefficient.zeros()).parameters
     tangent = coefficient.compensation(coefficient.centred().information(first))
 
     def point(value: Float[Array, ""]) -> tuple[Float[Array, ""], Int[Array, ""]]:

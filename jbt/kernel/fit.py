@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from jbt.kernel import model, newton
 from jbt.kernel.batching import batch_last
-from jbt.kernel.newton import MAX_STEPS, information_scale
+from jbt.kernel.newton import MAX_STEPS
 from jbt.types import (
     Design,
     Fit,
@@ -17,7 +15,6 @@ from jbt.types import (
     Parameters,
     Prior,
     Rows,
-    Status,
     Variant,
     Verdicts,
     n_judges,
@@ -73,42 +70,11 @@ def fit_map(
     if tolerance is None:
         tolerance = 1e-4 if design.dtype == jnp.float32 else 1e-12
     limit = MAX_STEPS if max_steps is None else max_steps
-    equal = jnp.ndim(prior.lam) == 0
-    solve = batch_last(newton.newton, limit=int(limit), tolerance=float(tolerance), equal=equal)
+    solve = batch_last(newton.newton, limit=int(limit), tolerance=float(tolerance))
     precision = model.prior_precision(design, prior, variant.n_judges)
     free = model.free_mask(variant, design)
     beta = None if start is None else start.flat().astype(design.dtype)
     return solve(comparisons, design, precision, free, beta)
-
-
-def fit_mle(
-    comparisons: Verdicts,
-    design: Design,
-    variant: Variant,
-    *,
-    start: Parameters | None = None,
-    max_steps: int | None = None,
-) -> Fit:
-    """Maximum likelihood estimate, without a prior; mean theta of the shown contents is 0.
-
-    Arguments and result as `fit_map`; default step limit 512. Status `DOES_NOT_EXIST` where the
-    supremum is at infinity (separated comparisons: for plain Bradley-Terry, a win graph that is not
-    strongly connected, Ford 1957) or not at a single point (disconnected contents, or a covariate
-    that every item's own quality can absorb, Prop. 2), or where float64 cannot distinguish it from
-    such a case: less than `FLAT` of the information is left. Counts are taken to be of order 1 or
-    more.
-
-    Raises:
-      ValueError: float32, which cannot distinguish a far optimum from one at infinity.
-    """
-    fit = fit_supremum(comparisons, design, variant, start=start, max_steps=max_steps)
-    design = design.centred()
-    free = model.free_mask(variant, design)
-    scale = information_scale(comparisons, design, free)
-    information = model.score_and_information(fit.parameters, design, comparisons)[1]
-    unique = _is_unique(information, scale, free, design)
-    absent = ~unique & (fit.status != Status.NOT_FINITE)
-    return dataclasses.replace(fit, status=jnp.where(absent, Status.DOES_NOT_EXIST, fit.status))
 
 
 def fit_supremum(
@@ -124,7 +90,7 @@ def fit_supremum(
 
     Arguments and result as `fit_map`; coefficients that the variant fixes stay at `start`. Default
     step limit 512. Where an item always wins, its quality stops some 30 logits out, within 1e-12
-    of the supremum.
+    of the supremum. Counts are taken to be of order 1 or more.
 
     Raises:
       ValueError: float32, which cannot distinguish a far optimum from one at infinity.
@@ -139,35 +105,6 @@ def fit_supremum(
     free = model.free_mask(variant, design)
     beta = None if start is None else start.flat().astype(design.dtype)
     return solve(comparisons, design, None, free, beta)
-
-
-def scaled_information(
-    information: Float[Array, "P P"],
-    scale: Float[Array, " P"],
-    free: Bool[Array, " P"],
-    design: Design,
-) -> Float[Array, "P P"]:
-    """The information in units of that at even odds, whose diagonal is `scale`; 1 for the constant
-    of theta and for fixed parameters."""
-    constant = jnp.zeros_like(scale).at[: design.n_contents].set(design.content_mask())
-    constant = constant * jnp.sqrt(scale)
-    scaled = information / jnp.sqrt(scale[:, None] * scale)
-    scaled = scaled + constant[:, None] * constant / (constant**2).sum()
-    return jnp.where(free[:, None] & free, scaled, jnp.eye(len(free), dtype=scaled.dtype))
-
-
-def _is_unique(
-    information: Float[Array, "P P"],
-    scale: Float[Array, " P"],
-    free: Bool[Array, " P"],
-    design: Design,
-) -> Bool[Array, ""]:
-    """Whether every direction but the constant keeps a share of at least `FLAT` of its
-    information at even odds, whose diagonal is `scale`."""
-    # Variances, not pivots, which can hide a flat direction that touches every parameter.
-    chol = jnp.linalg.cholesky(scaled_information(information, scale, free, design))
-    variances = (jnp.linalg.inv(chol) ** 2).sum(0)
-    return variances.max() < 1 / FLAT  # False for NaN, which an indefinite matrix gives
 
 
 def check_judges(variant: Variant, n_judges: int | None) -> None:

@@ -128,8 +128,8 @@ class Listed:
         """Maximise over the free parameters, theta about its mean.
 
         Args:
-          precision: of the prior; default none: the supremum of the likelihood, which may be at
-            infinity.
+          precision: of the prior, the same for all contents; default none: the supremum of the
+            likelihood, which may be at infinity.
           start: default zero; parameters that are not free stay there.
         """
         fixed, free = ~free, self.informed(free)
@@ -139,8 +139,6 @@ class Listed:
         inner = np.r_[free[: self.n_contents], np.ones(rows.columns.shape[1], bool)]
         ridge = RIDGE * self.scale[at] if precision is None else precision[at]
         pull = 0 * ridge if precision is None else ridge
-        # No verdict moves the constant of theta: at the mode its mean, weighted so, is 0.
-        mean = of_theta if precision is None else of_theta * ridge / (of_theta * ridge).max()
         beta = np.zeros(len(free)) if start is None else np.where(free | fixed, start, 0)
         delta = np.zeros(len(inner))
         logits, last, before = self.logits(beta), np.inf, np.inf
@@ -151,7 +149,7 @@ class Listed:
             gradient = rows.score(residual)[inner] - pull * beta[at]
             information = rows.information(weight)[np.ix_(inner, inner)]
             try:
-                step = np.linalg.solve(_hessian(information, ridge, of_theta, mean), gradient)
+                step = np.linalg.solve(_hessian(information, ridge, of_theta), gradient)
             except np.linalg.LinAlgError:
                 return Top(self, beta, logits, Status.NOT_FINITE)
             decrement, norm = np.sqrt(max(gradient @ step, 0)), np.linalg.norm(gradient)
@@ -175,7 +173,8 @@ class Listed:
             logits, last, before = logits + length * change, decrement, norm
             if done:
                 break
-        beta[at] -= of_theta * (mean @ beta[at] / mean.sum())
+        # No verdict moves the constant of theta: at the mode its mean is 0.
+        beta[at] -= of_theta * (of_theta @ beta[at] / of_theta.sum())
         return Top(self, beta, logits, Status.CONVERGED if done else Status.NOT_CONVERGED)
 
     @cached_property
@@ -191,13 +190,10 @@ class Listed:
         return self._at(self.first, values) - self._at(self.second, values)
 
 
-def _hessian(
-    information: np.ndarray, ridge: np.ndarray, of_theta: np.ndarray, mean: np.ndarray
-) -> np.ndarray:
-    """Information and prior, with the constant of theta fixed, which leaves its mean, with these
-    weights, as it is."""
+def _hessian(information: np.ndarray, ridge: np.ndarray, of_theta: np.ndarray) -> np.ndarray:
+    """Information and prior, with the constant of theta fixed, which leaves its mean as it is."""
     level = (ridge * of_theta).max() + np.diagonal(information) @ of_theta / of_theta.sum()
-    return information + np.diag(ridge) + level / of_theta.sum() * np.outer(mean, mean)
+    return information + np.diag(ridge) + level / of_theta.sum() * np.outer(of_theta, of_theta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +217,7 @@ class Top:
         at = np.flatnonzero(self.rows.informed(free) & (np.arange(len(free)) != place))
         of_theta = (at < self.rows.n_contents) * 1.0
         ridge = RIDGE * self.rows.scale[at]
-        hessian = _hessian(self.information[np.ix_(at, at)], ridge, of_theta, of_theta)
+        hessian = _hessian(self.information[np.ix_(at, at)], ridge, of_theta)
         change = np.zeros(len(free))
         change[place], change[at] = 1, -np.linalg.solve(hessian, self.information[at, place])
         return change

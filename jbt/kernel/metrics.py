@@ -72,11 +72,8 @@ def kth_largest(values: Float[Array, " M"], k: int | Int[Array, ""]) -> Float[Ar
     return jnp.where(at_least >= k, values, -jnp.inf).max()
 
 
-def top_set(
-    estimate: Float[Array, " M"], k: int, mask: Bool[Array, " M"] | None = None
-) -> Bool[Array, " M"]:
+def top_set(estimate: Float[Array, " M"], k: int, mask: Bool[Array, " M"]) -> Bool[Array, " M"]:
     """The k contents ranked highest by an estimate, and those tied with the k-th place."""
-    mask = jnp.ones(estimate.shape, bool) if mask is None else mask
     estimate = jnp.where(mask, estimate, -jnp.inf)
     return mask & (estimate >= kth_largest(estimate, k) - tie_of(estimate))
 
@@ -107,14 +104,13 @@ def top_k_differ(
 def pairwise_agreement(
     estimate: Float[Array, " M"],
     quality: Float[Array, " M"],
-    mask: Bool[Array, " M"] | None = None,
+    mask: Bool[Array, " M"],
 ) -> Float[Array, ""]:
     """Share of the pairs of contents with different true quality that the estimate orders as the
     truth does; a tie in the estimate, as in `top_k_recall`, counts half. NaN if no pair differs.
 
     Without ties it is (tau + 1) / 2 with Kendall's tau.
     """
-    mask = jnp.ones(quality.shape, bool) if mask is None else mask
     better = (quality[:, None] > quality) & mask[:, None] & mask
     difference = estimate[:, None] - estimate
     tie = tie_of(estimate)
@@ -124,36 +120,10 @@ def pairwise_agreement(
 
 
 def boundary_distance(
-    quality: Float[Array, " M"], k: int, mask: Bool[Array, " M"] | None = None
+    quality: Float[Array, " M"], k: int, mask: Bool[Array, " M"]
 ) -> Int[Array, " M"]:
     """Number of places from each content to the boundary between the k-th and the next in true
     quality: 0 for these two. Padding ranks below all others."""
-    quality = quality if mask is None else jnp.where(mask, quality, -jnp.inf)
+    quality = jnp.where(mask, quality, -jnp.inf)
     rank = (quality > quality[:, None]).sum(1)
     return jnp.where(rank < k, k - 1 - rank, rank - k)
-
-
-def allocation(
-    counts: Float[Array, " M"],
-    quality: Float[Array, " M"],
-    k: int,
-    mask: Bool[Array, " M"] | None = None,
-) -> Float[Array, " distances"]:
-    """Share of all showings that went to the contents at each distance from the boundary
-    (`boundary_distance`).
-
-    Args:
-      counts: [M] how often each content was shown, first or second.
-      quality: [M] true quality, without ties.
-      k: 1..M-1.
-      mask: [M] real contents, default all.
-
-    Returns:
-      [max(k, M - k)], summing to 1; NaN where nothing was shown. An even allocation over M real
-      contents has 2/M up to distance min(k, M - k) - 1 and 1/M beyond.
-    """
-    m = len(quality)
-    counts = counts if mask is None else jnp.where(mask, counts, 0)
-    distance = boundary_distance(quality, k, mask)
-    at = distance == jnp.arange(max(k, m - k))[:, None]
-    return jnp.where(at, counts, 0).sum(1) / counts.sum()

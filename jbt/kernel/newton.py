@@ -72,10 +72,9 @@ def newton(
     *,
     limit: int,
     tolerance: float,
-    equal: bool = True,
 ) -> Fit:
-    """Newton's method on the objective with these prior precisions, for B problems; `equal` says
-    that those of all contents are the same.
+    """Newton's method on the objective with these prior precisions, for B problems; those of all
+    contents are the same.
 
     Without a prior (None), the tolerance applies to the decrement, a ridge in the Hessian alone
     keeps flat directions finite without moving the optimum, and steps towards an optimum at
@@ -94,8 +93,6 @@ def newton(
     if precision is None:
         precision = RIDGE * information_scale(_for_all(comparisons, problems), design, free)
     pull = 0 * precision if without_prior else precision
-    # No comparison moves the constant of theta: at the mode its mean, weighted so, is 0.
-    weight = None if equal else jnp.where(contents, precision[:m] / precision[:m].max(0), 0)
 
     def step(s: _State) -> _State:
         parameters = Parameters.unflat(s.beta, m, judges)
@@ -108,7 +105,6 @@ def newton(
                 precision,
                 free,
                 contents,
-                weight,
             ),
             gradient,
         )
@@ -144,11 +140,8 @@ def newton(
             decrement, grad_norm = (jnp.where(restart, jnp.inf, v) for v in (decrement, grad_norm))
             done &= ~restart
         theta = jnp.where(contents, beta[:m], 0)
-        if weight is None:
-            mean = theta.sum(0) / contents.sum(0)
-        else:
-            mean = (weight * theta).sum(0) / weight.sum(0)
-        theta = jnp.where(contents, theta - mean, 0)
+        # No comparison moves the constant of theta: at the mode its mean is 0.
+        theta = jnp.where(contents, theta - theta.sum(0) / contents.sum(0), 0)
         beta = jnp.concatenate([theta, beta[m:]])
         return _State(beta, decrement, grad_norm, safeguard, stretch, done, s.steps + 1)
 
@@ -271,19 +264,15 @@ def _hessian(
     precision: Float[Array, "P ..."],
     free: Bool[Array, "P ..."],
     contents: Bool[Array, "M ..."],
-    weight: Float[Array, "M ..."] | None,
 ) -> Float[Array, "P P ..."]:
     """Hessian of the objective over the free parameters, with the constant of theta fixed, which
-    leaves its mean, with these weights, as it is; identity in the rows and columns of fixed
-    parameters, so that they never move."""
+    leaves its mean as it is; identity in the rows and columns of fixed parameters, so that they
+    never move."""
     p, m = len(free), len(contents)
     eye = jnp.eye(p, dtype=information.dtype)[:, :, None]
     scale = precision[:m].max(0) + trace / contents.sum(0)
     pinned = jnp.concatenate([contents, jnp.zeros((p - m, *contents.shape[1:]), bool)])
     gauge = jnp.where(pinned[:, None] & pinned, scale / contents.sum(0), 0)
-    if weight is not None:
-        weight = jnp.concatenate([weight, jnp.zeros((p - m, *weight.shape[1:]), weight.dtype)])
-        gauge = gauge * weight[:, None] * weight
     return jnp.where(free[:, None] & free, information + eye * precision + gauge, eye)
 
 

@@ -7,7 +7,6 @@ from jbt.stats.bootstrap import (
     bootstrap_means,
     jackknife_interval,
     mean_interval,
-    percentile_interval,
     study_means,
     with_seeds,
 )
@@ -61,7 +60,6 @@ __all__ = [
     "largest_increase",
     "mean_interval",
     "paired_permutation",
-    "percentile_interval",
     "percentiles",
     "share_interval",
     "small_study_p",

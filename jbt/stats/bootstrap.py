@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jbt.stats.intervals import MANY, student_interval
+from jbt.stats.intervals import LEVEL, MANY, student_interval
 
 RESAMPLES = 2000
 REPLICATES = 4000
@@ -115,35 +115,21 @@ def with_seeds(values: np.ndarray, seeds: int | None) -> np.ndarray:
     return overall + factor * (mean - overall)
 
 
-def mean_interval(
-    values: np.ndarray, *, seed: int, level: float = 0.95
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def mean_interval(values: np.ndarray, *, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean over the last axis (pools) with its interval: mean, low, high. NaN is left out.
 
     For 30 pools or more, the interval is the percentile bootstrap's. For 5 to 29, where that covers
     too rarely, it is Student's t. For fewer than 5, or fewer than 30 that are all alike, there is
     none: NaN.
     """
-    mean, *bootstrapped = percentile_interval(values, seed=seed, level=level)
-    student = student_interval(values, level=level)[1:]
+    tail = (1 - LEVEL) / 2
+    bootstrapped = np.quantile(bootstrap_means(values, seed=seed), [tail, 1 - tail], axis=0)
+    student = student_interval(values)[1:]
     low, high = np.where(np.isfinite(values).sum(-1) < MANY, student, bootstrapped)
-    return mean, np.asarray(low), np.asarray(high)
-
-
-def percentile_interval(
-    values: np.ndarray, *, seed: int, level: float = 0.95
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean over the last axis (pools) with its percentile-bootstrap interval: mean, low, high. One
-    pool has no interval: NaN. With five pools a 95 % interval covers 78 to 85 %."""
-    tail = (1 - level) / 2
-    interval = np.quantile(bootstrap_means(values, seed=seed), [tail, 1 - tail], axis=0)
-    low, high = np.where(np.isfinite(values).sum(-1) > 1, interval, np.nan)
     return np.asarray(np.nanmean(values, axis=-1)), np.asarray(low), np.asarray(high)
 
 
-def jackknife_interval(
-    without_one: np.ndarray, *, level: float = 0.95
-) -> tuple[float, float, float]:
+def jackknife_interval(without_one: np.ndarray) -> tuple[float, float, float]:
     """Mean of the leave-one-out estimates, with the jackknife's interval (Tukey 1958; t with P - 1
     degrees of freedom): mean, low, high.
 
@@ -154,5 +140,5 @@ def jackknife_interval(
 
     n = len(without_one)
     mean = float(without_one.mean())
-    half = float(stdtrit(n - 1, (1 + level) / 2) * np.sqrt((n - 1) * without_one.var()))
+    half = float(stdtrit(n - 1, (1 + LEVEL) / 2) * np.sqrt((n - 1) * without_one.var()))
     return mean, mean - half, mean + half

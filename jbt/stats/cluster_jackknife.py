@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from jbt.stats.intervals import LEVEL
+
 NO_DIFFERENCE = 1e-6
 """Largest `Jackknife.ratio` that counts as rounding."""
 
@@ -31,11 +33,11 @@ class Jackknife(NamedTuple):
 
         return chdtrc(self.dof, self.ratio * self.dof)
 
-    def half_width(self, level: float = 0.95) -> np.ndarray:
-        """[C] half-width of the interval at that level."""
+    def half_width(self) -> np.ndarray:
+        """[C] half-width of the 95 % interval."""
         from scipy.special import stdtrit
 
-        return stdtrit(self.dof, (1 + level) / 2) * self.sd
+        return stdtrit(self.dof, (1 + LEVEL) / 2) * self.sd
 
 
 def jackknife(

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from jbt.stats.bootstrap import bootstrap_means
-from jbt.stats.intervals import FEWEST, MANY
+from jbt.stats.intervals import FEWEST, LEVEL, MANY
 
 
 def first_crossing(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -33,9 +33,7 @@ def first_crossing(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.where(falls.any(-1), crossing, never)
 
 
-def largest_increase(
-    y: np.ndarray, *, seed: int, level: float = 0.95
-) -> tuple[float, float, float]:
+def largest_increase(y: np.ndarray, *, seed: int) -> tuple[float, float, float]:
     """The largest increase of a mean curve between neighbouring points, with an interval: largest,
     low, high. The curve falls everywhere if high is below 0, and rises somewhere if low is above 0.
 
@@ -49,19 +47,14 @@ def largest_increase(
 
     Returns:
       Negative where the estimated curve falls everywhere; low and high NaN for one pool.
-
-    Raises:
-      ValueError: fewer than two points, no pools.
     """
-    if len(y) < 2:
-        raise ValueError(f"a curve needs at least 2 points, got {len(y)}")
     steps = np.diff(y, axis=0)
     means = bootstrap_means(steps, seed=seed)
     mean, error = np.nanmean(steps, axis=-1), means.std(0)
     if steps.shape[-1] < 2:
         return float(mean.max()), np.nan, np.nan
     distance = np.divide(abs(means - mean), error, out=np.zeros_like(means), where=error > 0)
-    half = np.quantile(distance.max(1), level) * error
+    half = np.quantile(distance.max(1), LEVEL) * error
     return float(mean.max()), float((mean - half).max()), float((mean + half).max())
 
 
@@ -70,10 +63,8 @@ def finite_or_nan(x: float | np.ndarray) -> float:
     return float(x) if np.isfinite(x) else float("nan")
 
 
-def percentiles(
-    samples: np.ndarray, level: float = 0.95, *, n_units: int | None = None
-) -> tuple[float, float]:
-    """The central `level` of samples that may be infinite: order statistics, as interpolation
+def percentiles(samples: np.ndarray, *, n_units: int | None = None) -> tuple[float, float]:
+    """The central 95 % of samples that may be infinite: order statistics, as interpolation
     between infinities is undefined.
 
     Args:
@@ -83,6 +74,7 @@ def percentiles(
     """
     if n_units is not None and n_units < FEWEST:
         return math.nan, math.nan
+    level = LEVEL
     if n_units is not None and n_units < MANY:
         from scipy.special import ndtr, stdtrit
 
@@ -94,10 +86,8 @@ def percentiles(
     return float(low), float(high)
 
 
-def crossing_interval(
-    samples: np.ndarray, level: float = 0.95, *, n_units: int | None = None
-) -> tuple[float, float]:
+def crossing_interval(samples: np.ndarray, *, n_units: int | None = None) -> tuple[float, float]:
     """Percentile interval of resampled crossings, `n_units` as in `percentiles`. A resample without
     a crossing counts as beyond the grid's end on its side; an end of the interval there is NaN."""
-    low, high = percentiles(samples, level, n_units=n_units)
+    low, high = percentiles(samples, n_units=n_units)
     return finite_or_nan(low), finite_or_nan(high)

@@ -8,6 +8,9 @@ import numpy as np
 
 Method = Literal["exact", "wilson"]
 
+LEVEL = 0.95
+"""Coverage of every interval."""
+
 FEWEST = 5
 """Fewest units for an interval of a mean: fewer do not show how far their distribution is from a
 normal one, and Student's t of three recalls covers 90 % instead of 95."""
@@ -24,9 +27,7 @@ interval of a share adds to either count. Adding half as much covers 85 % where 
 at an end."""
 
 
-def student_interval(
-    values: np.ndarray, *, level: float = 0.95
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def student_interval(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean over the last axis (pools) with Student's interval: mean, low, high. NaN is left out.
     Fewer than `FEWEST` pools, or pools that are all alike, have no interval: NaN."""
     from scipy.special import stdtrit
@@ -38,17 +39,15 @@ def student_interval(
         mean = total / n
         square = np.where(known, values - mean[..., None], 0) ** 2
         error = np.sqrt(square.sum(-1) / ((n - 1.0) * n))
-        half = stdtrit(np.maximum(n - 1, 1), (1 + level) / 2) * error
+        half = stdtrit(np.maximum(n - 1, 1), (1 + LEVEL) / 2) * error
     # Alike up to rounding, as means over seeds are.
     half = np.where((n >= FEWEST) & (error > 1e-12 * np.maximum(abs(mean), 1)), half, np.nan)
     return np.asarray(mean), np.asarray(mean - half), np.asarray(mean + half)
 
 
-def bounded_interval(
-    values: np.ndarray, *, level: float = 0.95
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def bounded_interval(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean over the last axis (pools) of numbers from 0 to 1, with an interval that covers at least
-    `level`: mean, low, high. NaN is left out; fewer than `FEWEST` pools have no interval: NaN.
+    95 %: mean, low, high. NaN is left out; fewer than `FEWEST` pools have no interval: NaN.
 
     The interval is Student's t of the sample with one more pool at 0 and one at 1, cut off at these
     ends. Where most pools are at an end, as recall near 1 is, a small sample does not show those
@@ -64,56 +63,45 @@ def bounded_interval(
         mean = filled.sum(-1) / n
         middle = (filled.sum(-1) + END) / (n + 2 * END)
         variance = ((filled**2).sum(-1) + END) / (n + 2 * END) - middle**2
-        half = stdtrit(np.maximum(n - 1, 1), (1 + level) / 2) * np.sqrt(variance / (n - 1.0))
+        half = stdtrit(np.maximum(n - 1, 1), (1 + LEVEL) / 2) * np.sqrt(variance / (n - 1.0))
     half = np.where(n >= FEWEST, half, np.nan)
     low, high = np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1)
     return np.asarray(mean), np.asarray(low), np.asarray(high)
 
 
 def count_interval(
-    successes: int, n: int, *, level: float = 0.95, method: Method = "exact"
+    successes: int, n: int, *, method: Method = "exact"
 ) -> tuple[float, float, float]:
-    """The share of successes with its interval: share, low, high; methods as in `share_interval`.
+    """The share of successes with its interval: share, low, high.
 
-    Raises:
-      ValueError: no trials, or more successes than trials.
+    Args:
+      method: "exact" (Clopper & Pearson 1934), which covers at least 95 %; "wilson" (1927), which
+        is shorter and covers it on average.
     """
     from scipy.stats import binomtest
 
-    if not 0 <= successes <= n or n < 1:
-        raise ValueError(f"successes must lie in 0..n with n at least 1, got {successes} of {n}")
     test = binomtest(successes, n)
-    low, high = test.proportion_ci(level, method=method)
+    low, high = test.proportion_ci(LEVEL, method=method)
     return test.statistic, low, high
 
 
-def share_interval(
-    values: np.ndarray, *, level: float = 0.95, method: Method = "exact"
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Share of ones among zeros and ones, over the last axis (pools), with its interval: share,
-    low, high. NaN is left out; if nothing else remains, all three are NaN. The bootstrap has no
-    interval for a share of 0 or 1.
-
-    Args:
-      values: [..., P].
-      method: "exact" (Clopper & Pearson 1934), which covers at least `level`; "wilson" (1927),
-        which is shorter and covers it on average.
-    """
+def share_interval(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Share of ones among zeros and ones, over the last axis (pools), with its exact interval:
+    share, low, high. NaN is left out; if nothing else remains, all three are NaN. The bootstrap has
+    no interval for a share of 0 or 1."""
 
     def of_row(row: np.ndarray) -> tuple[float, float, float]:
         known = row[np.isfinite(row)]
         if not len(known):
             return np.nan, np.nan, np.nan
-        return count_interval(int(known.sum()), len(known), level=level, method=method)
+        return count_interval(int(known.sum()), len(known))
 
     rows = np.array([of_row(row) for row in values.reshape(-1, values.shape[-1])])
     share, low, high = (v.reshape(values.shape[:-1]) for v in rows.T)
     return share, low, high
 
 
-def clustered_share(
-    won: np.ndarray, weight: np.ndarray, *, level: float = 0.95
-) -> tuple[float, float, float]:
+def clustered_share(won: np.ndarray, weight: np.ndarray) -> tuple[float, float, float]:
     """A share over clusters of different sizes, with its interval: share, low, high.
 
     Wilson's interval at the effective number of units, share (1 - share) / variance (Korn &
@@ -137,17 +125,12 @@ def clustered_share(
     left_out = (won - share * weight) / (1 - weight / n_units)
     variance = (g - 1) / g * (left_out**2).sum() / n_units**2
     rare = min((won > 0).sum(), (won < weight).sum()) < FEWEST
-    low, high = effective_share(*map(np.asarray, (share, variance, even, rare)), level=level)
+    low, high = effective_share(*map(np.asarray, (share, variance, even, rare)))
     return share, float(low), float(high)
 
 
 def effective_share(
-    share: np.ndarray,
-    variance: np.ndarray,
-    even: np.ndarray,
-    rare: np.ndarray,
-    *,
-    level: float = 0.95,
+    share: np.ndarray, variance: np.ndarray, even: np.ndarray, rare: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Wilson's interval of shares at the effective number of units, share (1 - share) / variance,
     with the quantile of Student's t: low, high.
@@ -165,8 +148,8 @@ def effective_share(
     spread = share * (1 - share)
     n = np.where((variance > 0) & (spread > 0), spread / np.where(variance > 0, variance, 1), even)
     n = np.where(rare, np.minimum(n, even), n)
-    z = ndtri((1 + level) / 2)
-    n = n * (z / stdtrit(np.maximum(even - 1, 1), (1 + level) / 2)) ** 2
+    z = ndtri((1 + LEVEL) / 2)
+    n = n * (z / stdtrit(np.maximum(even - 1, 1), (1 + LEVEL) / 2)) ** 2
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(spread / n + z**2 / (4 * n**2))
     return np.asarray(np.maximum(middle - half, 0)), np.asarray(np.minimum(middle + half, 1))

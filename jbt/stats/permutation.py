@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 PERMUTATIONS = 9999
+SMALL_STUDIES = 1000
+"""Small studies drawn from many pools, each with a test."""
 MOST_ENUMERATED = 20
 """Most pools for which every sign pattern is tried: 2^19 patterns, each with its opposite."""
 MOST_SUMS = 4_000_000
@@ -13,29 +15,20 @@ MOST_SUMS = 4_000_000
 
 def smallest_p(n: int) -> float:
     """The smallest two-sided p-value that an exact paired permutation test of n pools can give,
-    2 / 2^n: no study of five can be significant at 5 %.
-
-    Raises:
-      ValueError: no pools.
-    """
-    if n < 1:
-        raise ValueError(f"n must be at least 1, got {n}")
+    2 / 2^n: no study of five can be significant at 5 %."""
     return 2.0 ** (1 - n)
 
 
-def paired_permutation(
-    differences: np.ndarray, *, seed: int, resamples: int = PERMUTATIONS
-) -> np.ndarray:
+def paired_permutation(differences: np.ndarray, *, seed: int) -> np.ndarray:
     """Two-sided p-values of paired differences whose sign is exchangeable under the null.
 
     The statistic is the absolute mean. Where n is at most 20, all 2^n sign patterns are enumerated,
-    and the smallest p is `smallest_p`. Otherwise `resamples` patterns are drawn, the observed one
-    is counted among them, and the smallest p is 1 / (resamples + 1).
+    and the smallest p is `smallest_p`. Otherwise 9,999 patterns are drawn, the observed one is
+    counted among them, and the smallest p is 1 / 10,000.
 
     Args:
       differences: [..., n] a difference a pool, the same pools in all rows.
       seed: seed of the drawn patterns.
-      resamples: patterns drawn where n is above 20.
 
     Returns:
       [...], NaN where a difference is not finite.
@@ -56,11 +49,11 @@ def paired_permutation(
         p = as_extreme / half
     else:
         rng = np.random.default_rng([seed, n])
-        for begin in range(0, resamples, step):
-            rows = min(step, resamples - begin)
+        for begin in range(0, PERMUTATIONS, step):
+            rows = min(step, PERMUTATIONS - begin)
             patterns = 2 * rng.integers(0, 2, (rows, n), np.int8) - 1
             as_extreme += (np.abs(patterns.astype(float) @ flat.T) >= observed).sum(0)
-        p = (1 + as_extreme) / (1 + resamples)
+        p = (1 + as_extreme) / (1 + PERMUTATIONS)
     p = np.where(np.isfinite(flat).all(-1), p, np.nan)
     return p.reshape(differences.shape[:-1])
 
@@ -79,7 +72,7 @@ def holm(p: np.ndarray) -> np.ndarray:
 
 
 def small_study_p(
-    differences: np.ndarray, *, size: int, seed: int, replicates: int = 1000, replace: bool = True
+    differences: np.ndarray, *, size: int, seed: int, replace: bool = True
 ) -> np.ndarray:
     """p-values that studies of `size` pools find for several differences: exact paired permutation
     tests, Holm-corrected over the family.
@@ -91,36 +84,24 @@ def small_study_p(
       replace: draw a study's pools with replacement.
 
     Returns:
-      [replicates, F], NaN where a difference is not finite.
-
-    Raises:
-      ValueError: more than 12 pools a study.
+      [1000, F], NaN where a difference is not finite.
     """
     n = differences.shape[1]
-    if size > 12:
-        raise ValueError(f"size must be at most 12, got {size}")
     rng = np.random.default_rng([seed, n])
-    drawn = np.stack([rng.choice(n, size, replace=replace) for _ in range(replicates)])
+    drawn = np.stack([rng.choice(n, size, replace=replace) for _ in range(SMALL_STUDIES)])
     return holm(paired_permutation(differences[:, drawn], seed=seed).T)
 
 
-def small_study_power(
-    differences: np.ndarray, *, size: int, seed: int, level: float = 0.05
-) -> np.ndarray:
+def small_study_power(differences: np.ndarray, *, size: int, seed: int) -> np.ndarray:
     """Share of studies of `size` pools that call each of several differences significant: the share
-    of `small_study_p` below the level, a study's pools drawn without replacement.
+    of `small_study_p` below .05, a study's pools drawn without replacement.
 
     Returns:
       [F] shares, significant in either direction; NaN for fewer than 5 `size` pools, too few to
       represent the population, and where a difference is not finite.
-
-    Raises:
-      ValueError: more than 12 pools a study.
     """
     family, n = differences.shape
     if n < 5 * size:
-        if size > 12:
-            raise ValueError(f"size must be at most 12, got {size}")
         return np.full(family, np.nan)
-    power = (small_study_p(differences, size=size, seed=seed, replace=False) < level).mean(0)
+    power = (small_study_p(differences, size=size, seed=seed, replace=False) < 0.05).mean(0)
     return np.where(np.isfinite(differences).all(-1), power, np.nan)

@@ -179,20 +179,15 @@ class Groups:
         m, real = rows.n_contents, np.flatnonzero(rows.real)
         present = np.bincount(cluster[real]) > 0
         index = (present.cumsum() - 1)[cluster[real]]
-        keys, ends = np.unique(
-            index * m + np.stack([rows.first[real], rows.second[real]]), return_inverse=True
-        )
-        owner, content = np.divmod(keys, m)
+        contents = np.stack([rows.first[real], rows.second[real]])
         # By size, and at one size as they were numbered.
-        size = _width(np.bincount(owner, minlength=present.sum()))
-        number = np.argsort(np.argsort(size, kind="stable"), kind="stable")
-        entry = np.argsort(number[owner], kind="stable")
-        place = np.argsort(entry, kind="stable")
-        row = np.argsort(number[index], kind="stable")
-        ends = place[ends.reshape(2, -1)[:, row]]
-        return cls(
-            len(size), real[row], number[index][row], ends, number[owner][entry], content[entry]
-        )
+        size = _width(np.bincount(np.unique(index * m + contents) // m))
+        index = np.argsort(np.argsort(size, kind="stable"))[index]
+        keys, ends = np.unique(index * m + contents, return_inverse=True)
+        owner, content = np.divmod(keys, m)
+        row = np.argsort(index, kind="stable")
+        ends = ends.reshape(2, -1)[:, row]
+        return cls(len(size), real[row], index[row], ends, owner, content)
 
 
 def _width(size: np.ndarray) -> np.ndarray:

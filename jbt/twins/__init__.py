@@ -46,6 +46,7 @@ from jbt.twins.simulated import (
     probability,
     read,
     twin,
+    unit,
 )
 
 __all__ = [
@@ -75,4 +76,5 @@ __all__ = [
     "read",
     "slopes",
     "twin",
+    "unit",
 ]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
+import pandas as pd
 
 from jbt import runtime
 from jbt.simulation import pools
-from jbt.twins import DATA, ORACLES, Twin, calibrate, known
-from jbt.twins.simulated import write
+from jbt.twins import DATA, ORACLES, calibrate, known
 
 
 def main() -> None:
@@ -19,8 +18,7 @@ def main() -> None:
         for oracle in ORACLES
         for twin in calibrate(list(known().values()), oracle=oracle, others=others)
     ]
-    names = [field.name for field in dataclasses.fields(Twin)]
-    write(DATA, names, (dataclasses.astuple(twin) for twin in twins))
+    pd.DataFrame(twins).to_csv(DATA, index=False, float_format="%.5g", lineterminator="\n")
     for t in twins:
         missed = t.misses(known()[t.name])
         print(f"{t.name} {t.oracle} {t.others}: {', '.join(missed) or 'meets its targets'}")

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-import jax.numpy as jnp
 import numpy as np
-from jax.nn import sigmoid
 from jaxtyping import Array, Key
 
-from jbt.simulation import judges, pairs
 from jbt.simulation.judges import Published
-from jbt.simulation.simulate import Condition, Experiment, Simulation, simulate, stream
+from jbt.simulation.simulate import Condition, Experiment, Simulation, stream
 from jbt.twins.simulated import (
-    DOUBT,
-    ORACLES,
     PERFECT,
     TOLERANCE,
-    UNCERTAIN,
     Draw,
     Twin,
     answers,
     numbers,
     paper_pool,
+    unit,
 )
 from jbt.types import Prior
 
@@ -41,7 +36,6 @@ def calibrate(
     others: str = "uniform",
     n_pools: int = 512,
     rounds: int = 10,
-    seed: int = 0,
 ) -> list[Twin]:
     """Twins of several judges, all searched for at once on the same pools.
 
@@ -54,38 +48,25 @@ def calibrate(
       others: that of the paper's pools.
       n_pools: pools in each mean; the standard error of a recall is about 0.15 / sqrt(n_pools).
       rounds: rounds of the search.
-      seed: root of the draws.
 
     Returns:
       The nearest twin found for each target; `misses` lists the targets it does not meet.
-
-    Raises:
-      ValueError: no target, a target out of range, an unknown oracle, wrong counts.
     """
-    if not targets:
-        raise ValueError("nothing to calibrate: no target")
-    if oracle is not None and oracle not in ORACLES:
-        raise ValueError(f"unknown oracle {oracle!r}: one of {', '.join(ORACLES)}")
-    if n_pools < 1 or rounds < 1:
-        raise ValueError(f"n_pools and rounds must be at least 1, got {n_pools} and {rounds}")
-    for target in targets:
-        _check_target(target)
     argmax = np.array([(oracle or target.oracle) == "argmax" for target in targets])
     aims = np.array([aim_of(target) for target in targets])
     widths = np.array(list(TOLERANCE.values()))
     draw = paper_pool(others)
     fixed = {"argmax": argmax * 1.0, "pair_noise": argmax * 1.0}
     fixed = {name: np.repeat(np.asarray(v, float), len(STARTS)) for name, v in fixed.items()}
-    simulation: Simulation | None = None
+
+    def conditions(points: np.ndarray) -> dict[str, np.ndarray]:
+        flat = points.reshape(-1, 3)
+        moved = {"discrimination": np.exp(flat[:, 0]), "bias": flat[:, 1], "position": flat[:, 2]}
+        return moved | fixed
 
     def means(points: np.ndarray) -> np.ndarray:
         """[J, 4, 3] log discrimination, bias, position -> [J, 4, 4] means of `OBSERVED`."""
-        nonlocal simulation
-        flat = points.reshape(-1, 3)
-        moved = {"discrimination": np.exp(flat[:, 0]), "bias": flat[:, 1], "position": flat[:, 2]}
-        if simulation is None:
-            simulation = Simulation(_observed(draw), moved | fixed, range(n_pools), seed=seed)
-        chunks = [out for _, out in simulation.under(moved | fixed).chunks()]
+        chunks = [out for _, out in simulation.under(conditions(points)).chunks()]
         return np.stack(
             [np.concatenate([c[name] for c in chunks]).mean(0) for name in OBSERVED], axis=-1
         ).reshape(*points.shape[:2], len(OBSERVED))
@@ -98,6 +79,7 @@ def calibrate(
     trials[..., 0] = np.log(STARTS)
     # A probit's coefficients are some 0.6 of a logit's.
     trials[..., 1:] = (aims[:, :2] * np.where(argmax, 0.6, 1.0)[:, None])[:, None]
+    simulation = Simulation(_observed(draw), conditions(trials), range(n_pools))
     results = means(trials)
     nearest = np.abs(results[..., 2] - aims[:, 2:]).argmin(1)
     point, best = trials[index, nearest], results[index, nearest]
@@ -115,18 +97,20 @@ def calibrate(
         better = cost(results)[index, winner] < cost(best[:, None])[:, 0]
         point = np.where(better[:, None], trials[index, winner], point)
         best = np.where(better[:, None], results[index, winner], best)
-    unit = np.ones(len(targets))
-    if argmax.any():
-        unit[argmax] = _units(point[argmax], draw, fixed, argmax, seed)
+    coefficients = {
+        "discrimination": np.exp(point[:, 0]),
+        "bias": point[:, 1],
+        "position": point[:, 2],
+        "pair_noise": argmax * 1.0,
+    }
+    units = np.where(argmax, unit(coefficients, others), 1.0)
+    scaled = {name: (units * values).tolist() for name, values in coefficients.items()}
     return [
         Twin(
             name=target.name,
             oracle="argmax" if argmax[j] else "draws",
             others=others,
-            discrimination=float(unit[j] * np.exp(point[j, 0])),
-            bias=float(unit[j] * point[j, 1]),
-            position=float(unit[j] * point[j, 2]),
-            pair_noise=float(unit[j] * argmax[j]),
+            **{name: values[j] for name, values in scaled.items()},
             **dict(zip(OBSERVED, best[j].tolist(), strict=True)),
         )
         for j, target in enumerate(targets)
@@ -134,17 +118,6 @@ def calibrate(
 
 
 OBSERVED = ("c_hat", "kappa_hat", "naive_recall", "bias_aware_recall")
-
-
-def _check_target(target: Published) -> None:
-    for name in ("c_hat", "kappa_hat"):
-        if not math.isfinite(getattr(target, name)):
-            raise ValueError(f"{target.name}: {name} must be finite, got {getattr(target, name)}")
-    if not 0 <= target.naive_recall <= 1:
-        raise ValueError(f"{target.name}: naive_recall must lie in 0..1, got {target.naive_recall}")
-    if target.oracle not in ORACLES:
-        names = ", ".join(ORACLES)
-        raise ValueError(f"{target.name}: unknown oracle {target.oracle!r}: one of {names}")
 
 
 def aim_of(target: Published) -> tuple[float, float, float]:
@@ -183,26 +156,3 @@ def _steps(slopes: np.ndarray, residuals: np.ndarray, point: np.ndarray) -> np.n
         axis=-1,
     )
     return np.clip(steps, -longest[:, None], longest[:, None])
-
-
-def _units(
-    point: np.ndarray, draw: Draw, fixed: Mapping[str, np.ndarray], argmax: np.ndarray, seed: int
-) -> np.ndarray:
-    """The pair noise in logits of each argmax judge [J], with which the share of uncertain pairs is
-    `UNCERTAIN`."""
-    powers = np.linspace(-3.0, 4.0, 29)
-
-    def experiment(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = draw(stream(key, "pool"), condition)
-        noise = condition["pair_noise"] * judges.pair_preference(stream(key, "pair noise"), pool)
-        z = judges.verdict_logits(pool, judges.of_condition(condition), noise)
-        p = sigmoid(jnp.exp(jnp.asarray(powers, z.dtype))[:, None, None] * z)
-        shown = pairs.every_pair(pool)
-        return {"share": (shown * (p > DOUBT[0]) * (p < DOUBT[1])).sum((1, 2)) / shown.sum()}
-
-    fields = {name: values[:: len(STARTS)][argmax] for name, values in fixed.items()}
-    fields |= {"discrimination": np.exp(point[:, 0]), "bias": point[:, 1], "position": point[:, 2]}
-    shares = simulate(experiment, fields, range(64), seed=seed)["share"].mean(0)
-    # Each share falls from 1 to 0, and np.interp needs increasing values. Between two powers the
-    # share is nearly linear in the power.
-    return np.exp([np.interp(-UNCERTAIN, -share, powers) for share in shares])

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -40,11 +41,10 @@ import numpy as np
 from jaxtyping import Array, Key
 from scipy.special import chdtri
 
-from jbt.simulation import judges, pairs
 from jbt.simulation.judges import Published
-from jbt.simulation.simulate import Condition, Experiment, simulate, stream
+from jbt.simulation.simulate import Condition, stream
 from jbt.twins.calibration import aim_of
-from jbt.twins.simulated import DOUBT, PERFECT, UNCERTAIN, answers, errors, numbers, paper_pool
+from jbt.twins.simulated import PERFECT, answers, numbers, paper_pool
 from jbt.types import Prior
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "regions.csv"
@@ -59,8 +59,6 @@ LEVEL = 0.95
 LIMIT = float(chdtri(len(OBSERVED), 1 - LEVEL))
 """Largest T of a member: the 95 % point of chi-squared with five degrees of freedom."""
 
-ORDERED = 30 * 29
-"""Ordered pairs of a pool."""
 BOUNDS = {
     "bias": (-4.0, 16.0),
     "position": (-16.0, 16.0),
@@ -96,56 +94,23 @@ class Member:
     naive_correlation: float
 
 
-def conditions(parameters: np.ndarray, unit: float | np.ndarray = 1.0) -> dict[str, np.ndarray]:
-    """Judges [J, parameters of `BOUNDS`] as conditions of an experiment, for `answers`.
+def conditions(members: Sequence[Member], unit: float | np.ndarray = 1.0) -> dict[str, np.ndarray]:
+    """Judges as conditions of an experiment, for `answers`.
 
     Args:
-      unit: logits per statement [J], which matter only where verdicts are drawn afresh: see `unit`.
-
-    Raises:
-      ValueError: a parameter that is not finite, or a noise below 0.
+      unit: logits per statement [J], which matter only where verdicts are drawn afresh: see
+        `twins.unit`.
     """
-    for name, column in zip(BOUNDS, parameters.T, strict=True):
-        least = 0.0 if name.endswith("noise") else -np.inf
-        if not (np.isfinite(column) & (column >= least)).all():
-            allowed = " and at least 0" * (least == 0)
-            raise ValueError(f"{name} must be finite{allowed}, got {column.tolist()}")
-    one = np.ones(len(parameters)) * unit
-    values = {name: v * one for name, v in zip(BOUNDS, parameters.T, strict=True)}
+    one = np.ones(len(members)) * unit
+    values = {name: one * [getattr(m, name) for m in members] for name in BOUNDS}
     return {**values, "discrimination": one, "argmax": np.ones(len(one))}
 
 
-def unit(parameters: np.ndarray) -> np.ndarray:
-    """Logits per statement [J] at which judges are as uncertain as the paper's open judge: a share
-    `twins.UNCERTAIN` of the ordered pairs of 64 pools has 0.2 < p < 0.8. Frozen verdicts leave it
-    open.
-
-    Args:
-      parameters: [J, parameters of `BOUNDS`].
-    """
-    draw = paper_pool()
-
-    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = draw(stream(key, "pool"), condition)
-        judge = judges.of_condition(condition)
-        logits = judges.verdict_logits(pool, judge, errors(key, pool, condition))
-        return {"size": jnp.abs(logits[jnp.nonzero(pairs.every_pair(pool), size=ORDERED)])}
-
-    out = simulate(one, conditions(parameters), range(64))["size"]
-    sizes = out.swapaxes(0, 1).reshape(len(parameters), -1)
-    return np.log(DOUBT[1] / DOUBT[0]) / np.quantile(sizes, UNCERTAIN, axis=1)
-
-
-def observed(prior: Prior | None = None) -> Experiment:
+def observed(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
     """Experiment: the numbers `OBSERVED` of one pool like the paper's, [5]."""
-    prior, draw = prior or Prior(), paper_pool()
-
-    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
-        pool = draw(stream(key, "pool"), condition)
-        found = numbers(answers(key, pool, condition), pool, 5, prior)
-        return {"observed": jnp.stack([found[name] for name in OBSERVED])}
-
-    return one
+    pool = paper_pool()(stream(key, "pool"), condition)
+    found = numbers(answers(key, pool, condition), pool, 5, Prior())
+    return {"observed": jnp.stack([found[name] for name in OBSERVED])}
 
 
 def misfits(pools: np.ndarray, target: Published) -> np.ndarray:
@@ -187,10 +152,10 @@ def _distances(pools: np.ndarray, aim: np.ndarray, n: int) -> np.ndarray:
     return (miss * np.linalg.solve(variance, miss[:, :, None])[:, :, 0]).sum(1)
 
 
-def read(path: Path = DATA) -> dict[str, list[Member]]:
+def read() -> dict[str, list[Member]]:
     """Members by judge."""
     members: dict[str, list[Member]] = {}
-    with path.open(encoding="utf-8", newline="") as file:
+    with DATA.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             name, number = row.pop("name"), int(row.pop("member"))
             values = {key: float(value) for key, value in row.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from jbt import estimators
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs, pools
 from jbt.simulation.judges import PUBLISHED, SECOND_DOMAIN, Published
-from jbt.simulation.simulate import Condition, stream
+from jbt.simulation.simulate import Condition, simulate, stream
 from jbt.types import Judge, Pool, Prior
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "twins.csv"
@@ -29,6 +29,8 @@ UNCERTAIN = 0.43
 DOUBT = (0.2, 0.8)
 TOLERANCE = {"c_hat": 0.05, "kappa_hat": 0.05, "naive_recall": 0.02}
 """Largest distance of a twin from each target; the unit of the search's residuals."""
+ORDERED = 30 * 29
+"""Ordered pairs of a pool."""
 PERFECT = 0.995
 """Target for a recall printed as 1.00."""
 
@@ -59,12 +61,10 @@ class Twin:
     naive_recall: float
     bias_aware_recall: float
     """Not a target."""
-    interaction: float = 0.0
-    """gamma*, logits for x = 1 per statement."""
 
     @property
     def judge(self) -> Judge:
-        return Judge.of(self.bias, self.position, self.discrimination, self.interaction)
+        return Judge.of(self.bias, self.position, self.discrimination)
 
     @property
     def argmax(self) -> bool:
@@ -118,6 +118,27 @@ def errors(key: Key[Array, ""], pool: Pool, condition: Condition) -> Float[Array
     return total
 
 
+def unit(conditions: Mapping[str, np.ndarray], others: str = "uniform") -> np.ndarray:
+    """Logits [J] of the unit of judges that give their likelier verdict, at which they are as
+    uncertain as the paper's open judge: a share `UNCERTAIN` of the ordered pairs of 64 pools has
+    0.2 < p < 0.8. Frozen verdicts leave it open.
+
+    Args:
+      conditions: the judges, at a unit of one logit.
+      others: of the pools.
+    """
+
+    def one(key: Key[Array, ""], condition: Condition) -> dict[str, Array]:
+        pool = paper_pool(others)(stream(key, "pool"), condition)
+        judge = judges.of_condition(condition)
+        logits = judges.verdict_logits(pool, judge, errors(key, pool, condition))
+        return {"size": jnp.abs(logits[jnp.nonzero(pairs.every_pair(pool), size=ORDERED)])}
+
+    sizes = simulate(one, conditions, range(64))["size"].swapaxes(0, 1)
+    share = np.quantile(sizes.reshape(len(sizes), -1), UNCERTAIN, axis=1)
+    return np.log(DOUBT[1] / DOUBT[0]) / share
+
+
 def numbers(
     verdicts: Bool[Array, "N N"], pool: Pool, k: int, prior: Prior
 ) -> dict[str, Float[Array, ""]]:
@@ -163,15 +184,6 @@ def read() -> dict[tuple[str, str, str], Twin]:
     return twins
 
 
-def write(path: Path, columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
-    """Write a table of twins, numbers with five significant digits."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        for row in rows:
-            writer.writerow(f"{v:.5g}" if isinstance(v, float) else v for v in row)
-
-
 def known() -> dict[str, Published]:
     """The judges that have twins, by name: the fifteen, and the first in its second domain."""
     return {**PUBLISHED, SECOND_DOMAIN.name: SECOND_DOMAIN}
@@ -191,9 +203,5 @@ def twin(name: str, *, oracle: str | None = None, others: str = "uniform") -> Tw
     oracle = oracle or known()[name].oracle
     twins = read()
     if (name, oracle, others) not in twins:
-        oracles, kinds = (sorted({key[i] for key in twins}) for i in (1, 2))
-        raise ValueError(
-            f"no twin of oracle {oracle!r} and others {others!r}: oracle is one of "
-            f"{', '.join(oracles)}, others one of {', '.join(kinds)}"
-        )
+        raise ValueError(f"no twin of oracle {oracle!r} and others {others!r}")
     return twins[name, oracle, others]

@@ -19,8 +19,6 @@ class Status(IntEnum):
     """The step limit came first."""
     NOT_FINITE = 2
     """An input or an iterate is NaN or infinite, or a prior precision is not above 0."""
-    DOES_NOT_EXIST = 3
-    """The prior-free optimum is at infinity (separated) or not unique (disconnected, flat)."""
     COVARIATE_CONSTANT = 4
     """Set at the border: a covariate does not vary within the pool, so its c stays at 0."""
     NO_VERDICTS = 5
@@ -28,9 +26,6 @@ class Status(IntEnum):
     FLAT = 6
     """One coefficient has no prior-free estimate: the comparisons made do not identify it, as other
     parameters can undo any change of it."""
-    DISCONNECTED = 7
-    """As FLAT, but comparing items that no chain of comparisons (for a panel: by one judge) links
-    would identify it."""
     SEPARATED = 8
     """One coefficient has no prior-free estimate: the likelihood rises all the way to infinity."""
     NO_REFERENCE = 9
@@ -88,9 +83,8 @@ def flat(
 class Prior:
     """theta ~ N(0, 1/lam), c and kappa ~ N(0, 1/lam_b), independent (Eq. S1)."""
 
-    lam: ScalarLike | Float[Array, " M"] = 1.0
-    """Precision of quality, 1/logit^2: one for all contents, or, where no prior is learned, one for
-    each."""
+    lam: ScalarLike = 1.0
+    """Precision of quality, 1/logit^2."""
     lam_b: ScalarLike | Float[Array, " biases"] | Float[Array, " biases J"] = 0.1
     """Precision of c and kappa, 1/tau^2: one for all, one for each of (c, kappa), or for a panel
     one for each of (c, kappa) and each set of coefficients."""

@@ -60,8 +60,6 @@ class Design:
         if not bool(jnp.isfinite(x).all()):
             raise ValueError("covariates must be finite")
         if content is None:
-            if n_contents not in (None, n):
-                raise ValueError(f"without content every item is its own: n_contents must be {n}")
             return cls(x, None, mask, n)
         owner = np.asarray(content)
         if owner.shape != (n,) or not np.issubdtype(owner.dtype, np.integer):
@@ -72,10 +70,10 @@ class Design:
         return cls(x, jnp.asarray(owner), mask, m)
 
     @classmethod
-    def of_contents(cls, n_contents: int, n_covariates: int, dtype: Any = None) -> Design:
+    def of_contents(cls, n_contents: int, n_covariates: int) -> Design:
         """The design for `Rows`: every content once, with covariates of zero."""
-        dtype = dtype or jnp.result_type(float)
-        x = jnp.asarray(np.zeros((n_contents, n_covariates), dtype))  # in NumPy: compiles nothing
+        # In NumPy: compiles nothing.
+        x = jnp.asarray(np.zeros((n_contents, n_covariates), jnp.result_type(float)))
         return cls(x, None, jnp.asarray(np.ones(n_contents, bool)), n_contents)
 
     @property

@@ -21,7 +21,7 @@ from jbt.acquisition.runs import bought
 from jbt.acquisition.runs import check as check_run
 from jbt.experiments.declare import Group, Sweep, check_increasing
 from jbt.experiments.labelled_arrays import SEEDS, rows_of, scalars, where
-from jbt.experiments.plots import Line
+from jbt.experiments.plots import Line, lines_of
 from jbt.experiments.table import Table
 from jbt.kernel import metrics
 from jbt.kernel.membership import DRAWS
@@ -297,20 +297,18 @@ class Active(MapPrior, RunSettings, JudgeSettings):
 
     def lines(self, **labels: Any) -> list[Line]:
         """Lines of the rules that were run but for ablations, each in its style."""
-        drawn = [rule for rule in self.rule if RULES[rule].family != "ablations"]
-        return [Line.of_rule(rule, **labels) for rule in drawn]
+        return lines_of((r for r in self.rule if RULES[r].family != "ablations"), **labels)
 
 
 def shared(
     experiment: Callable[[Loop, Key[Array, ""], Condition], Any],
     loops: Sequence[Loop],
-    n_judges: int = 1,
 ) -> dict[str, tuple[Experiment, np.int32]]:
     """For each rule of loops that differ in their rules alone, `experiment(loop, key, condition)`
     without the loop, and the rule's number, which condition["rule"] must be. Rules that need the
     same arithmetic get one object, hence one program in groups of as many conditions."""
     names, found = [str(loop.rule) for loop in loops], {}
-    for rules in alike(names, n_judges):
+    for rules in alike(names):
 
         def run_of(key: Key[Array, ""], condition: Condition, rules: list[str] = rules) -> Any:
             loop = replace(loops[0], rule=one_of(rules, condition["rule"]))
@@ -334,12 +332,13 @@ def share_at_boundary(
     quality are ranked by their numbers."""
     item = jnp.arange(len(quality))
     before = (quality > quality[:, None]) | ((quality == quality[:, None]) & (item < item[:, None]))
-    place = before.sum(1).astype(quality.dtype)
+    place = before.sum(1)
     rows = []
     for budget in budgets:
         shown = jnp.concatenate([queries.first[:budget], queries.second[:budget]])
         counts = (shown == item[:, None]).sum(1).astype(quality.dtype)
-        rows.append(metrics.allocation(counts, -place, k)[0])
+        at_boundary = (place == k - 1) | (place == k)
+        rows.append(jnp.where(at_boundary, counts, 0).sum() / counts.sum())
     return jnp.stack(rows)
 
 

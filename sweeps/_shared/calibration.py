@@ -4,14 +4,15 @@ results, the numbers that studies of the paper's size are drawn from."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from jbt import twins
-from jbt.experiments.labelled_arrays import SEEDS, where
-from jbt.experiments.table import Carried, Table
+from jbt.experiments.labelled_arrays import SEEDS, rows_of, where
+from jbt.experiments.table import Table
 from jbt.simulation.judges import Published
 from jbt.twins import CalibrationError
 
@@ -41,7 +42,7 @@ def opened(
     errors: Sequence[tuple[CalibrationError, np.ndarray, np.ndarray] | None],
 ) -> xr.Dataset:
     """Numbers beside the same with the calibration's error, in a form that can be selected from and
-    subtracted: `add_means` adds their means, `drawn_from` says what studies are drawn from.
+    subtracted: `add_means` adds their means.
 
     Args:
       calibrated: [condition, ..., pool] the number in pools of the twins.
@@ -64,17 +65,30 @@ def opened(
     return xr.Dataset({"value": calibrated, "pools": pools, "weights": of_weights})
 
 
-def drawn_from(opened: xr.Dataset, within: tuple[float, float] = ANY) -> Carried:
-    """What studies are drawn from, of numbers of `opened`."""
-    blur = CalibrationError.blur(opened["weights"].transpose(..., "weight").values)
-    return Carried(opened["pools"], blur, within)
+def blur_of(opened: xr.Dataset) -> np.ndarray:
+    """[...] additional standard deviation of a study's mean, of numbers of `opened`: from the
+    targets' rounding and from the parameters that the targets do not determine."""
+    return CalibrationError.blur(opened["weights"].transpose(..., "weight").values)
 
 
 def add_means(
     t: Table, quantity: str, opened: xr.Dataset, within: tuple[float, float] = ANY, **setting: Any
 ) -> None:
-    """Add means over pools of numbers of `opened`."""
-    t.means(quantity, opened["value"], carried=drawn_from(opened, within), **setting)
+    """Add means over pools of numbers of `opened`. Studies of the paper's size are drawn from those
+    with the calibration's error.
+
+    Args:
+      within: the smallest and the largest possible number.
+    """
+
+    def found(pools: np.ndarray, blur: float, size: int, seeds: int | None) -> np.ndarray:
+        means = t.study_means(pools, size, seeds)
+        noise = np.random.default_rng([t.seed, len(means)]).normal(0.0, blur, len(means))
+        return np.clip(means + noise, *within)
+
+    behind = zip(rows_of(opened["pools"], t.columns), np.ravel(blur_of(opened)), strict=True)
+    studies = [partial(found, pools, blur) for (_, pools), blur in behind]
+    t.means(quantity, opened["value"], studies=studies, **setting)
 
 
 def by_seed(values: xr.DataArray, n_seeds: int) -> xr.DataArray:

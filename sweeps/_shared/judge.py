@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from jbt import twins
-from jbt.experiments.declare import Sweep, check_not_negative
+from jbt.experiments.declare import Sweep
 from jbt.simulation import pools
 from jbt.types import Judge, Pool, check_count, check_positive, check_word
 
@@ -68,7 +68,7 @@ class JudgeSettings(Sweep):
     """Growth gamma* of the bias with quality (logits per unit of covariate and quality; with
     --judge quality is in statements): the bias of an item is c* + gamma* times the distance of its
     quality from the pool's mean. By default 0, or the twin's."""
-    pair_noise: Annotated[float | None, check_not_negative] = None
+    pair_noise: float | None = None
     """Standard deviation of the judge's preference for a pair beyond quality and bias (logits). It
     counts where the likelier verdict is given or verdicts are drawn afresh. By default 0, or the
     twin's."""
@@ -116,6 +116,8 @@ class JudgeSettings(Sweep):
     def check(self):
         super().check()
         check_word("oracle", self.oracle, twins.ORACLES)
+        if self.pair_noise is not None and self.pair_noise < 0:
+            raise ValueError(f"pair_noise must be at least 0, got {self.pair_noise}")
         if self.pair_noise and self.oracle == "draws" and self.protocol == "frozen":
             raise ValueError("pair_noise needs --oracle argmax: frozen draws have none")
 

@@ -22,11 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from jbt.estimators.any_likelihood import log_likelihood, maximise
 from jbt.estimators.prediction_powered import PairSums
 from jbt.simulation.simulate import stream
 from jbt.types import Prior, container
-
-from .any_likelihood import log_likelihood, maximise
 
 KAPPA = 0.3
 """Position bias of every judge, logits."""
@@ -145,14 +144,14 @@ ORDER = np.array([1.0, -1.0])[:, None]
 
 @container
 class RobustFit:
-    """Estimates without the prior's pull, to first order, and their covariance over prompts."""
+    """Estimates without the prior's pull, to first order."""
 
     mode: Float[Array, " P"]
     """The maximum a posteriori itself: theta, then c, kappa and the log discrimination of each
     judge."""
     estimate: Float[Array, " P"]
     covariance: Float[Array, "P P"]
-    """Leaves out each prompt in turn (CR3, see `jbt.stats.row_jackknife`)."""
+    """Over prompts, each left out in turn."""
     status: Int[Array, ""]
 
 
@@ -166,7 +165,7 @@ def fit(
         labels.
       biases: each judge has its own c and kappa.
     """
-    j, m, g = study.won.shape[1] if panel else 1, len(study.theta), len(study.label)
+    j, m = study.won.shape[1] if panel else 1, len(study.theta)
     first, second = pairs_of(m)
     has_discrimination = panel & ((np.arange(j) > 0) | (n > 0))
 
@@ -182,12 +181,8 @@ def fit(
 
     prompts = study.difference, study.won, study.label, study.turn
     precision = jnp.concatenate([jnp.full(m, prior.lam), jnp.full(2 * j, prior.lam_b), jnp.ones(j)])
-    top, eye = maximise(term, prompts, precision), jnp.eye(len(precision))
-    left_out = eye - top.information @ top.inverse
-    moved = jnp.linalg.solve(left_out, top.score[:, :, None])[:, :, 0] @ top.inverse
-    pushed = eye + top.inverse * precision
-    covariance = (g - 1) / g * pushed @ (moved.T @ moved) @ pushed.T
-    return RobustFit(top.beta, pushed @ top.beta, covariance, top.status)
+    top = maximise(term, prompts, precision)
+    return RobustFit(top.beta, *top.unpulled(), top.status)
 
 
 FITS = {

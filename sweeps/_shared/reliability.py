@@ -83,22 +83,20 @@ def of_bins(
     names: tuple[str, str],
     lines: Sequence[Line],
     labels: tuple[str, str, str],
-    **options: Any,
 ) -> Panel:
     """Each bin's share that is true against its mean probability, beside the diagonal.
 
     Args:
       names: of the two quantities, the probability first.
       lines: series of the table.
-      options: of the panel.
     """
-    p, true = names
+    p, true = (where(table, quantity=name) for name in names)
     return Panel(
-        lambda _: where(table, quantity=p).estimate.values,
-        {"quantity": true},
-        [replace(line, style={"fmt": "o-", "ms": 3}, joined=False) for line in lines],
+        "p",
+        {},
+        [replace(line, style={"fmt": "o-", "ms": 3}) for line in lines],
         labels,
-        before=lambda ax: ax.plot([0, 1], [0, 1], color="black", linewidth=0.8),
-        table=table,
-        **options,
+        points=True,
+        after=lambda ax: ax.plot([0, 1], [0, 1], color="black", linewidth=0.8),
+        table=true.assign(p=p.estimate.values),
     )

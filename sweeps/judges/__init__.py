@@ -36,7 +36,7 @@ ESTIMATORS = {
     "naive": estimators.naive,
     "bias_aware": estimators.bias_aware,
     "order_swap": estimators.order_swap,
-    "order_swap_dropped": partial(estimators.order_swap, ties="dropped"),
+    "order_swap_dropped": partial(estimators.order_swap, drop_ties=True),
     "residualised": estimators.residualised,
 }
 """The paper's two models and two baselines; ties of the order swap count as halves or are
@@ -107,7 +107,7 @@ class Judges(Sweep):
             for quantity, model, value, role in values:
                 setting = {"judge": p.name, "model": model, "n_items": "30", "k": "5"}
                 size = p.pools, None, 0.005
-                out.append(PaperNumber(quantity, setting, f"{value:.2f}", *size, role, p.source))
+                out.append(PaperNumber(quantity, setting, round(value, 2), *size, role))
         return out
 
     def groups(self):
@@ -172,7 +172,7 @@ class Judges(Sweep):
 
     def headline(self, table):
         """Rows to print: those compared with a number of the paper that is no input, and counts."""
-        counts = ["cells_tested", "cells_inconsistent", "false_alarms_expected", "targets_missed"]
+        counts = ["cells_tested", "cells_inconsistent", "targets_missed"]
         missed = table.quantity.isin(counts) & (table.estimate > 0)
         return table[rows.is_evidence(table) | missed]
 
@@ -180,30 +180,26 @@ class Judges(Sweep):
         names = {name: p.model for name, p in PUBLISHED.items()}
         cells = {"n_items": 30, "k": 5}
 
-        def lines(model: str, label: str, colour: str, shift: float, paper: str) -> list[Line]:
-            of_model = {"model": model}
-            return [
-                Line(of_model, label, colour, joined=False, shift=shift),
-                Line(of_model, paper, "black", shift=shift, marker="x"),
-            ]
-
-        naive = lines("naive", "without correction (as the paper's)", "orange", -0.15, "_")
-        aware = lines("bias_aware", "with correction", "blue", 0.15, "the paper, at most 10 pools")
-        gain = lines("bias_aware", "_", "blue", 0.0, "_")
-        plain = {"names": names, "name_style": {"fontsize": 8}, "down": True}
+        lines = [
+            Line({"model": "naive"}, "without correction (as the paper's)", "orange"),
+            Line({"model": "bias_aware"}, "with correction", "blue"),
+        ]
+        gain = [Line({"model": "bias_aware"}, "_", "blue")]
+        of_names = {
+            "names": list(names.values()),
+            "table": table.assign(judge=table.judge.map(names)),
+        }
         found = f"share of the true top {TOP} found (bars: 95 % over pools)"
         more = "Correction finds more with biased judges\nand changes little with the others"
         return [
-            Panel(
-                "judge", {"quantity": "recall", **cells}, naive + aware, (found, "", more), **plain
-            ),
+            Panel("judge", {"quantity": "recall", **cells}, lines, (found, "", more), **of_names),
             Panel(
                 "judge",
                 {"quantity": "benefit", **cells},
                 gain,
                 ("gain by the correction (bars: 95 % over pools)", "", "The gain"),
                 level=0.0,
-                **plain,
+                **of_names,
             ),
         ]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from jbt import stats, twins
 from jbt.experiments.labelled_arrays import where
-from jbt.experiments.table import Carried, Table
+from jbt.experiments.table import Table
 from jbt.simulation.judges import PUBLISHED, Published
 from jbt.twins import TARGETS, CalibrationError
 
@@ -82,9 +82,11 @@ class Twins:
         """[J, P] numbers."""
         return self.opened(name, **at)["value"].values.astype(float)
 
-    def carried(self, name: str, **at: Any) -> Carried:
-        """Numbers [condition, ..., pool] that studies are drawn from."""
-        return calibration.drawn_from(self.opened(name, **at), _within(name))
+    def carried(self, name: str, **at: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers [J, P] with the calibration's error, which studies are drawn from, and the
+        additional standard deviation of a study's mean [J]."""
+        opened = self.opened(name, **at)
+        return opened["pools"].values, calibration.blur_of(opened)
 
     def means(self, name: str, *, interval: Any = None, **at: Any) -> None:
         """Add means over pools. Its columns are in `at`, its labels where it has them."""
@@ -204,7 +206,8 @@ def study_means(
     Args:
       values: [J, P].
       counts: [J] pools of each judge.
-      blur, within: as in `Carried`, [J].
+      blur: [J] additional standard deviation of a study's mean.
+      within: the smallest and the largest possible number.
     """
     rng = np.random.default_rng([seed, values.shape[-1], max(counts)])
     drawn = rng.integers(0, values.shape[-1], (stats.REPLICATES, max(counts)))
@@ -222,8 +225,8 @@ def biased_means(group: Twins) -> None:
     counts, seed = group.counts, group.t.seed
 
     def row(quantity: str, name: str, reduce: Reduce, **at: Any) -> None:
-        values, carried = group.values(name, **at), group.carried(name, **at)
-        studies = study_means(carried.pools.values, counts, seed, carried.blur, carried.within)
+        values, (carried, blur) = group.values(name, **at), group.carried(name, **at)
+        studies = study_means(carried, counts, seed, blur, _within(name))
         if name == "recall" and at["model"] in INPUTS and at["k"] == 5:  # the targets are given
             studies = study_means(values, counts, seed)
         group.reduced(quantity, [values], reduce, [studies], judge=BIASED, **at)
@@ -251,8 +254,8 @@ def correlations(group: Twins) -> None:
             return (x * y).sum(-1) / np.sqrt((x**2).sum(-1) * (y**2).sum(-1))
 
     gain = {"model": "bias_aware", "k": 5}
-    gains, carried = group.values("benefit", **gain), group.carried("benefit", **gain)
-    studies = study_means(carried.pools.values, group.counts, group.t.seed, carried.blur)
+    gains, (carried, blur) = group.values("benefit", **gain), group.carried("benefit", **gain)
+    studies = study_means(carried, group.counts, group.t.seed, blur)
     for target, values in (
         ("naive_recall", group.values("recall", model="naive", k=5)),
         ("c_hat", group.values("c_hat")),
@@ -265,7 +268,8 @@ def correlations(group: Twins) -> None:
 
 
 def honesty(group: Twins, s: Judges) -> None:
-    """Add how many targets each twin misses on these pools, and the `no`s expected by chance."""
+    """Add how many targets each twin misses on these pools, and how many of the paper's numbers are
+    tested and `no`."""
     t, ds = group.t, group.results
     recall = ds["recall"].sel(model="naive", k=5)
     numbers = {"c_hat": ds["c_hat"], "kappa_hat": ds["kappa_hat"], "naive_recall": recall}
@@ -278,8 +282,6 @@ def honesty(group: Twins, s: Judges) -> None:
     rows = rows[is_evidence(rows)]
     t.add("cells_tested", len(rows))
     t.add("cells_inconsistent", int((rows.consistent == "no").sum()))
-    counts = t.false_alarms()
-    t.add("false_alarms_expected", counts.mean(), runs=1, studies=constant(counts))
 
 
 def is_evidence(table: pd.DataFrame) -> pd.Series[bool]:

@@ -23,12 +23,12 @@ def fill(biased: Twins) -> None:
     """Add exact paired permutation tests of each biased judge, corrected over judges, and the most
     that they can show."""
     t, counts, at = biased.t, biased.counts, {"model": "bias_aware", "k": 5}
-    gains, carried = biased.values("benefit", **at), biased.carried("benefit", **at)
+    gains, (carried, blur) = biased.values("benefit", **at), biased.carried("benefit", **at)
     n = gains.shape[-1]
     rng = np.random.default_rng([t.seed, max(counts)])
     drawn = rng.integers(0, n, (stats.REPLICATES, max(counts)))
     plain = [gain[drawn[:, :size]] for gain, size in zip(gains, counts, strict=True)]
-    judges = zip(gains, carried.pools.values, carried.blur, counts, strict=True)
+    judges = zip(gains, carried, blur, counts, strict=True)
     open_ = [studies_of_gains(*judge, stats.REPLICATES, rng) for judge in judges]
     corrected, p_open = (_corrected(studies, t.seed) for studies in (plain, open_))
     for i, p in enumerate(biased.judges):

@@ -7,6 +7,7 @@ here and again in a page, one number in twenty would end in another digit.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import re
@@ -75,10 +76,13 @@ def collect(folder: Path, only: Sequence[str] = (), variant: str = "") -> list[s
 
 def draw(name: str, folder: Path) -> None:
     """Draw a run's figure, as SVG beside the notebooks."""
-    results, rows = store.opened(folder / store.RESULTS), pd.read_csv(folder / store.TABLE)
-    sweep = store.saved(results, sweep_of(folder.name).at(results.attrs["preset"]))
+    attrs, kind = store.Store(folder / store.RESULTS).attrs, sweep_of(folder.name)
+    fields = {field.name for field in dataclasses.fields(kind)}
+    saved = {k: v for k, v in json.loads(attrs["config"]).items() if k in fields}
+    tuples = {k: tuple(v) if isinstance(v, list) else v for k, v in saved.items()}
+    figure = kind.at(attrs["preset"], **tuples).figure(pd.read_csv(folder / store.TABLE))
     buffer = BytesIO()
-    plots.save(sweep.figure(rows), buffer, kind="svg")
+    plots.save(figure, buffer, literal=False, kind="svg")
     # Coordinates with two decimals (points).
     text = re.sub(r"(?<![\d.])([1-9]\d*\.\d\d)\d+", r"\1", buffer.getvalue().decode())
     (FIGURES / f"{name}.svg").write_text(text, encoding="utf-8")

@@ -43,7 +43,7 @@ def read(path: Path) -> pd.DataFrame:
 
 def record_of(name: str, folder: Path) -> dict[str, Any]:
     """How a finished run was made: command, pools, seed, versions."""
-    saved = store.opened(folder / store.RESULTS).attrs
+    saved = store.Store(folder / store.RESULTS).attrs
     configuration = json.loads(saved["config"])
     return {
         "command": command_of(name, saved["preset"], configuration),

@@ -11,10 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 
 from jbt import estimators, identifiability
-from jbt.estimators import priors
 from jbt.estimators.reference import beside, correlated
 from jbt.kernel import model
-from jbt.kernel.fit import fit_mle
+from jbt.kernel.fit import fit_supremum
 from jbt.types import Comparisons, Design, Prior, Status
 
 with_bias = jax.jit(estimators.with_bias)
@@ -24,7 +23,7 @@ each_estimate = jax.jit(
         lambda d: identifiability.estimate_bias(*problem, covariate=d),
     )(jnp.arange(2))
 )
-mle = jax.jit(lambda c, design: fit_mle(c, design, model.variant("bias_aware", design)))
+mle = jax.jit(lambda c, design: fit_supremum(c, design, model.variant("bias_aware", design)))
 fits = jax.jit(lambda *problem: (estimators.bias_aware(*problem), estimators.measured(*problem)))
 
 
@@ -81,7 +80,7 @@ def test_majorities_by_hand():
     half = estimators.majority(Comparisons(shown, wins))
     assert_array_equal(half.shown, [[0, 1, 1], [1, 0, 1.5], [1, 1.5, 0]])
     assert_array_equal(half.wins, [[0, 1, 0.5], [0, 0, 0], [0.5, 1.5, 0]])
-    dropped = estimators.majority(Comparisons(shown, wins), ties="dropped")
+    dropped = estimators.majority(Comparisons(shown, wins), drop_ties=True)
     assert_array_equal(dropped.shown, [[0, 1, 0], [1, 0, 1.5], [0, 1.5, 0]])
     assert_array_equal(dropped.wins, [[0, 1, 0], [0, 0, 0], [0, 1.5, 0]])
 
@@ -112,12 +111,7 @@ def test_what_is_refused(x64):
     comparisons, design, prior = problem(2)
     panel = beside(comparisons, comparisons)
     for call, message in (
-        (lambda *p: estimators.with_bias(*p, -2.0), "one for each of 2 covariates"),
         (estimators.residualised, "every item to be its own content"),
-        (
-            lambda *p: priors.evidence(*p[:2], Prior(1.0, jnp.ones(2))),
-            "one lam_b for all biases",
-        ),
         (lambda *p: correlated(panel, *p[1:]), "every item is its own content"),
     ):
         with pytest.raises(ValueError, match=message):

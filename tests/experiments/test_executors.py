@@ -44,7 +44,7 @@ def whole(tmp_path_factory):
 
 
 def same(out, whole):
-    left, right = (store.opened(f / store.RESULTS).results() for f in (out / "noise", whole))
+    left, right = (store.Store(f / store.RESULTS).results() for f in (out / "noise", whole))
     xr.testing.assert_equal(left, right)
     assert (out / "noise" / "table.csv").read_bytes() == (whole / "table.csv").read_bytes()
 
@@ -106,7 +106,7 @@ def test_jobs_of_submitit_one_killed(tmp_path, whole):
             chunks = [store.Chunk("many", i, pools[i : i + 16]) for i in range(0, 60, 16)]
             found = list(work.computed(here, chunks, *workers))
     assert not (tmp_path / "kill").exists()
-    expected = store.opened(whole / store.RESULTS).results()["noise"].values[:64]
+    expected = store.Store(whole / store.RESULTS).results()["noise"].values[:64]
     assert len(found) == 4
     for chunk in found:
         ids = slice(chunk.chunk.number, chunk.chunk.number + 16)
@@ -115,7 +115,7 @@ def test_jobs_of_submitit_one_killed(tmp_path, whole):
 
 def test_a_worker_with_other_code_is_refused():
     with pytest.raises(ValueError, match=r"runs other code than this process \(jax\)"):
-        work.compute_elsewhere(noise.SWEEP(pools=4), (("jax", "another"),), [])
+        work.compute_elsewhere(noise.SWEEP(pools=4), {"jax": "another"}, [])
 
 
 class Dying(Executor):
@@ -137,17 +137,17 @@ class Dying(Executor):
 def test_chunks_are_given_out_again_until_they_kill_too_many(capsys):
     here = work.Work(noise.SWEEP(pools=60, chunk=8, devices=1))
     chunks = [store.Chunk("many", 7, range(56, 60)), store.Chunk("few", 0, range(7))]
-    found = list(work.computed(here, chunks, Dying(3), 1, None))
-    assert [chunk.numbers["noise"].shape for chunk in found] == [(64, 4), (64, 7)]
+    found = list(work.computed(here, chunks, Dying(3), None))
+    assert {chunk.numbers["noise"].shape for chunk in found} == {(64, 4), (64, 7)}
     assert capsys.readouterr().err.count("a worker failed") == 3
     with pytest.raises(ValueError, match=r"failed 4 times at chunk 7 of many, the last time with"):
-        list(work.computed(here, chunks, Dying(4), 1, None))
+        list(work.computed(here, chunks[:1], Dying(4), None))
 
 
 @pytest.mark.parametrize(
     ("executor", "message"),
     [
-        ("spark://here", "executor must be dask://HOST:PORT or slurm, got 'spark"),
+        ("spark://here", "cannot use spark://here: an executor is dask://HOST:PORT or slurm"),
         ("slurm:cluster=abacus", "cannot use slurm:cluster=abacus"),
         ("slurm:cluster=local,jobs=0", "cannot use slurm:cluster=local,jobs=0"),
     ],

@@ -1,4 +1,4 @@
-"""What notebooks use: a sweep in memory, the size of runs."""
+"""What notebooks use: a sweep in memory."""
 
 import io
 
@@ -21,13 +21,6 @@ def test_a_run_in_memory_has_the_numbers_of_the_command(tmp_path, capsys):
     written = pd.read_csv(tmp_path / "crossing" / "table.csv")
     same = pd.read_csv(io.StringIO(shown.table.to_csv(index=False, float_format="%.6g")))
     pd.testing.assert_frame_equal(same, written)
-    assert set(shown.rows("benefit").quantity) == {"benefit"}
     assert shown.figure().axes
     with pytest.raises(ValueError, match="crossing has no setting colour"):
         notebook.run(crossing.SWEEP, colour="red")
-
-
-def test_an_unknown_size_is_refused(monkeypatch):
-    monkeypatch.setenv("JBT_PRESET", "huge")
-    with pytest.raises(ValueError, match="JBT_PRESET must be smoke or full, got 'huge'"):
-        notebook.start()

@@ -11,7 +11,6 @@ import xarray as xr
 from support.small_sweep import group, sweep_of
 
 from jbt.experiments import run, store, work
-from jbt.simulation import memory
 
 AXES = sweep_of(group("x", [1.0, 2.0]), group("y", [3.0], pools=3))
 LINE = ["--chunk", "2", "--devices", "1"]
@@ -31,7 +30,7 @@ def main(out, *options, sweep=AXES):
 
 
 def results(out):
-    return store.opened(out / "axes" / store.RESULTS).results()
+    return store.Store(out / "axes" / store.RESULTS).results()
 
 
 def refused(out, capsys, *options, sweep=AXES):
@@ -123,17 +122,16 @@ def test_a_store_at_a_url(tmp_path):
     url = f"memory://{tmp_path.name}/results.zarr"
     assert main(tmp_path, "--store", url) == 0
     assert not (tmp_path / "axes" / "results.zarr").exists()
-    assert store.opened(url).results()["flat"].isel(condition=1).values.tolist() == [2.0] * 5
-    assert main(tmp_path, "--store", url, "--overwrite", "--seed", "1") == 0
+    assert store.Store(url).results()["flat"].isel(condition=1).values.tolist() == [2.0] * 5
 
 
-def test_what_a_url_holds_of_somebody_else_is_left_alone(tmp_path, capsys):
-    fsspec = pytest.importorskip("fsspec")
-    files = fsspec.filesystem("memory")
-    files.pipe(f"/{tmp_path.name}/bucket/notes.txt", b"mine")
-    url = f"memory://{tmp_path.name}/bucket"
-    assert "holds what no sweep wrote" in refused(tmp_path, capsys, "--store", url, "--overwrite")
-    assert files.cat(f"/{tmp_path.name}/bucket/notes.txt") == b"mine"
+def test_nothing_is_removed_at_a_url(tmp_path, capsys):
+    pytest.importorskip("fsspec")
+    url = f"memory://{tmp_path.name}/results.zarr"
+    assert main(tmp_path, "--store", url) == 0
+    message = refused(tmp_path, capsys, "--store", url, "--overwrite", "--seed", "1")
+    assert f"remove {url} yourself" in message
+    assert main(tmp_path, "--store", url) == 0
 
 
 def test_a_store_that_was_half_removed_is_made_anew(finished):
@@ -160,39 +158,16 @@ def too_large(key, condition):
     return {"flat": jnp.uint32(2**31)}
 
 
-X = group("x", [1.0])
 REFUSED = {
-    "differ in the coordinates of time": (
-        X,
-        group("y", [1.0], axes={"curve": {"time": [1, 2, 5]}}),
-    ),
-    "two groups have one name: x, x": (X, group("x", [2.0])),
-    "group y: b has 2 values for 1 conditions": (group("y", [1.0], b=[1, 2]),),
-    "two conditions have one a": (group("x", [1.0, 1.0]),),
-    "metric curve has shape (3,)": (group("x", [1.0], axes={"curve": {"time": [1, 2]}}),),
-    "no metric may be called a: it is a coordinate": (
-        group("x", [1.0], experiment=lambda key, condition: {"a": condition["a"]}),
-    ),
+    "two groups have one name: x, x": (group("x", [1.0]), group("x", [2.0])),
     "metric flat holds integers beyond int32": (group("x", [1.0], axes={}, experiment=too_large),),
 }
 
 
 @pytest.mark.parametrize("message", REFUSED)
 def test_groups_and_metrics_that_do_not_fit_are_refused(tmp_path, capsys, message):
-    index = "a" if "have one a" in message else None
-    assert message in refused(tmp_path, capsys, sweep=sweep_of(*REFUSED[message], label=index))
+    assert message in refused(tmp_path, capsys, sweep=sweep_of(*REFUSED[message]))
     assert not list(tmp_path.glob("axes/results.zarr/*/*/c/*/*"))
-
-
-def test_a_run_that_computed_nothing_blocks_no_folder(tmp_path, monkeypatch, capsys):
-    with monkeypatch.context() as patch:
-        patch.setattr(memory, "there_is", lambda device: 1)
-        assert "of memory" in refused(tmp_path, capsys)
-    assert (tmp_path / "axes" / "results.zarr").exists()
-    assert "another configuration: seed" in refused(
-        tmp_path, capsys, "--seed", "1", "--part", "0/2"
-    )
-    assert main(tmp_path, "--seed", "1") == 0
 
 
 # --- kills, full disks, other runs
@@ -234,7 +209,7 @@ def test_a_full_disk(tmp_path, capsys):
         for limit in (20, 2000):
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
             message = refused(tmp_path, capsys)
-            assert message == f"error: cannot write {tmp_path}/axes/results.zarr: File too large"
+            assert message == "error: [Errno 27] File too large"
             assert not list(tmp_path.rglob("*.partial"))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -300,7 +275,7 @@ def test_any_changed_byte_is_found(finished):
                 results(finished)
         file.unlink()
         if file.name == "zarr.json" and file.parent.name == "results.zarr":
-            with pytest.raises(ValueError, match="does not exist"):
+            with pytest.raises(FileNotFoundError, match="does not exist"):
                 results(finished)
         elif file.parts[-3] == "done":
             with pytest.raises(ValueError, match=r"unfinished: [123] pools are missing"):

@@ -1,4 +1,4 @@
-"""Rows of tables: means, crossings and ratios, and the paper's numbers beside them."""
+"""Rows of tables: means and crossings, and the paper's numbers beside them."""
 
 import math
 from types import SimpleNamespace
@@ -28,7 +28,7 @@ def number(
 ):
     pairs = dict(part.split("=", 1) for part in setting.split())
     half = 0.5 * 10.0 ** -len(printed.partition(".")[2])
-    return PaperNumber(quantity, pairs, printed, pools, seeds, rounding or half, role)
+    return PaperNumber(quantity, pairs, float(printed), pools, seeds, rounding or half, role)
 
 
 def means(values, *papers, columns=(), **setting):
@@ -58,12 +58,10 @@ def test_means_take_their_columns_from_the_coordinates():
     assert set(table.n_pools) == {400}
 
 
-def test_pools_may_stand_anywhere_and_slabs_change_nothing(monkeypatch):
+def test_pools_may_stand_anywhere():
     values = recalls()
-    whole = means(values, columns=("rule", "budget"))
-    monkeypatch.setattr("jbt.experiments.table.AT_ONCE", 500)
-    in_slabs = means(values.transpose("pool", "condition", "budget"), columns=("rule", "budget"))
-    pd.testing.assert_frame_equal(whole, in_slabs, rtol=1e-12)
+    first = means(values.transpose("pool", "condition", "budget"), columns=("rule", "budget"))
+    pd.testing.assert_frame_equal(means(values, columns=("rule", "budget")), first, rtol=1e-12)
 
 
 def test_missing_results_are_left_out_and_counted():
@@ -151,26 +149,13 @@ def test_crossing_with_fresh_pools_and_with_the_same():
     assert math.isnan(t.frame().estimate[0])  # never down to 0 on the grid
 
 
-def test_ratio_of_means_over_the_same_pools():
-    """Pools without either number are left out."""
-    below = RNG.uniform(1, 2, 502)
-    above = 3 * below
-    below[0] = above[1] = np.nan
-    t = Table((), SETTINGS, [number("ratio", "3", pools=20)])
-    t.ratio("ratio", above, below)
-    row = t.frame().iloc[0]
-    assert (row.estimate, row.ci_low, row.ci_high) == pytest.approx((3, 3, 3))
-    assert row.n_pools == 500
-
-
 def test_one_pool_has_no_interval():
     one = xr.DataArray([[1.0], [-1.0]], dims=("rho", "pool"), coords={"rho": [0.0, 1.0]})
     t = Table(("rho",), SETTINGS)
     t.means("benefit", one)
     t.crossing(one)
-    t.ratio("ratio", np.array([3.0, np.nan]), np.array([1.0, 2.0]))
     table = t.frame()
-    assert table.estimate.tolist() == [1, -1, 0.5, 3]
+    assert table.estimate.tolist() == [1, -1, 0.5]
     assert table[["ci_low", "ci_high"]].isna().all(axis=None)
 
 

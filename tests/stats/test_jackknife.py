@@ -35,7 +35,7 @@ def test_of_a_mean_it_is_the_usual_standard_error(g):
     usual = means.std(ddof=1) / np.sqrt(g)
     assert_allclose(found.sd, usual)
     assert_allclose(found.dof, g - 1)
-    assert_allclose(found.half_width(0.9), usual * t.ppf(0.95, g - 1))
+    assert_allclose(found.half_width(), usual * t.ppf(0.975, g - 1))
 
 
 def test_it_is_the_spread_of_refits_without_a_cluster():

@@ -212,7 +212,7 @@ def furthest(aim: np.ndarray, z: np.ndarray, shown: np.ndarray, wins: np.ndarray
 
 
 STATUS = {
-    "unidentified": [Status.FLAT, Status.DISCONNECTED, Status.NO_VERDICTS],
+    "unidentified": [Status.FLAT, Status.NO_VERDICTS],
     "runs away": [Status.SEPARATED],
     "exists": [Status.CONVERGED],
 }
@@ -231,19 +231,12 @@ def check_estimate(
     wins: np.ndarray,
     free: np.ndarray,
     column: int,
-    known: np.ndarray,
 ) -> None:
-    """A prior-free estimate beside the slow one: its value, the information left, and the ends of
-    its 95 % intervals, those of the profile being where the likelihood has fallen by 3.84 / 2."""
-    nothing, held = np.zeros(len(free)), np.where(free, 0, known)
-    b, hessian, top = minimum(z, shown, wins, nothing, free, held)
-    # Directions that are flat or run away have no say: the pseudo-inverse leaves them out.
-    at = int(free[:column].sum())
-    left = 1 / np.linalg.pinv(hessian, rcond=1e-8)[at, at]
+    """A prior-free estimate beside the slow one: its value, and the ends of
+    its 95 % interval, where the likelihood has fallen by 3.84 / 2."""
+    nothing, held = np.zeros(len(free)), np.zeros(len(free))
+    b, _, top = minimum(z, shown, wins, nothing, free, held)
     assert_allclose(out.c, b[column], atol=1e-5)
-    assert_allclose(out.curvature, left, rtol=1e-4)
-    wald = b[column] + 1.959963985 / np.sqrt(left)
-    assert_allclose(out.wald_high, wald, rtol=1e-4, atol=1e-4)
     others = free & (np.arange(len(free)) != column)
     for end in (out.low, out.high):
         held[column] = end

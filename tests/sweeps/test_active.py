@@ -11,7 +11,6 @@ from jbt.acquisition.loop import Queries
 from jbt.acquisition.rules import families
 from jbt.experiments.labelled_arrays import where
 from jbt.experiments.run import table_of
-from jbt.simulation import pools
 from sweeps import acquisition, stochastic_judge
 from sweeps._shared import active
 from tests.support.invented import invented
@@ -21,12 +20,6 @@ pytestmark = pytest.mark.heavy
 SMALL = acquisition.SWEEP.at(
     judge="llama", pools=60, rule=("top_k_aware", "round_robin"), n_seeds=2
 ).decided()
-
-
-@pytest.fixture(autouse=True)
-def balance_is_not_tried(monkeypatch):
-    """Sixteen pools are drawn before a run, which compiles a kernel: tested with the pools."""
-    monkeypatch.setattr(pools, "check_balance", lambda *args, **options: None)
 
 
 def results(s, effect, moves=0.0):

@@ -61,8 +61,7 @@ def test_the_table_has_the_range_over_members():
 @pytest.mark.nightly
 def test_the_unit_makes_as_many_pairs_uncertain_as_the_paper_says():
     member = regions.read()["llama"][3]  # with noise of pairs and items
-    parameters = np.array([[getattr(member, name) for name in regions.BOUNDS]])
-    conditions = regions.conditions(parameters, regions.unit(parameters))
+    conditions = regions.conditions([member], twins.unit(regions.conditions([member])))
 
     def uncertain(key, condition):
         pool = twins.paper_pool()(stream(key, "pool"), condition)
@@ -78,8 +77,7 @@ def test_all_verdicts_are_those_of_the_regions():
     """The same pools and verdicts as in the search for the members."""
     s = dataclasses.replace(SMALL, pools=6)
     by_name = {group.name: group for group in s.groups()}
-    parameters = np.array([[getattr(m, n) for n in regions.BOUNDS] for m in s.simulated])
-    expected = simulate(regions.observed(), regions.conditions(parameters), range(6))["observed"]
+    expected = simulate(regions.observed, regions.conditions(s.simulated), range(6))["observed"]
     group = by_name["naive-bias_aware"]
     both = simulate(group.experiment, group.conditions, range(6))["recall"][..., -1]
     for found, column in zip(np.split(both, 2, axis=1), (2, 3), strict=True):

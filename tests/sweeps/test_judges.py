@@ -32,10 +32,10 @@ def test_studies_take_as_many_pools_of_each_judge_as_the_paper_and_share_them():
 
 
 def test_numbers_are_the_published_judges():
-    listed = paper.read_paper(sweep.SWEEP.beside("paper.csv"), "judges")
+    listed = paper.read_paper(sweep.SWEEP.home() / "paper.csv", "judges")
     found = sweep.SWEEP.paper()[len(listed) :]
     llama = [n for n in found if n.setting["judge"] == "llama" and n.quantity == "benefit"]
-    assert [(n.printed, n.pools) for n in llama] == [("0.32", 10)]
+    assert [(n.value, n.pools) for n in llama] == [(0.32, 10)]
     # What twins are made to show is never evidence.
     inputs = {(n.quantity, n.setting.get("model")) for n in found if n.role == "calibrated"}
     assert {quantity for quantity, _ in inputs} == {"recall", "c_hat", "kappa_hat"}

@@ -1,12 +1,16 @@
 """The sweeps on pairing and on priors: tables from known results."""
 
+from types import SimpleNamespace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from support.invented import invented, only
 
 from jbt.experiments.labelled_arrays import where
+from jbt.experiments.paper import PaperNumber
 from jbt.experiments.run import table_of
+from jbt.experiments.table import Table
 from jbt.types import Status
 from sweeps import paired
 from sweeps.gate import Gate
@@ -16,6 +20,20 @@ from sweeps.prior_sensitivity import PRIORS, PriorSensitivity
 
 SMALL = Paired.at("smoke", pools=20, n_contents=(8, 15), pools_other_sizes=12)
 PARTIAL = PartialPairing.at("smoke", pools=20, rho=(0.0, 0.4))
+
+
+def test_ratio_of_means_over_the_same_pools():
+    """Pools without either number are left out."""
+    below = np.random.default_rng(0).uniform(1, 2, 502)
+    above = 3 * below
+    below[0] = above[1] = np.nan
+    t = Table(
+        (), SimpleNamespace(seed=3), [PaperNumber("ratio", {}, 3.0, 20, None, 0.5, "derived")]
+    )
+    paired.add_ratio(t, "ratio", above, below)
+    row = t.frame().iloc[0]
+    assert (row.estimate, row.ci_low, row.ci_high) == pytest.approx((3, 3, 3))
+    assert row.n_pools == 500
 
 
 def of_paired(s):

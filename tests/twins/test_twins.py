@@ -99,21 +99,3 @@ def test_calibration_finds_a_judge_again():
     for name, tolerance in (("discrimination", 0.045), ("bias", 0.05), ("position", 0.05)):
         assert getattr(found, name) == pytest.approx(own[name], abs=tolerance)
     assert found.bias_aware_recall == pytest.approx(means["bias_aware_recall"], abs=0.03)
-
-
-def calibrated(**changes):
-    """A calibration to Llama's numbers, some of them others."""
-    return lambda: twins.calibrate([dataclasses.replace(LLAMA, **changes)])
-
-
-LLAMA = PUBLISHED["llama"]
-REFUSED = [
-    (calibrated(c_hat=np.nan), "llama: c_hat must be finite, got nan"),
-    (calibrated(naive_recall=1.5), r"llama: naive_recall must lie in 0\.\.1, got 1\.5"),
-]
-
-
-@pytest.mark.parametrize(("call", "message"), REFUSED)
-def test_what_is_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

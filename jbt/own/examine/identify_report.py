@@ -22,10 +22,6 @@ DIRECTIONS_SHOWN = 6
 """Number of null directions that a report names."""
 
 
-ANY = ("flat", "disconnected")
-"""Statuses at which any value of c fits equally well."""
-
-
 @dataclass(frozen=True, eq=False)
 class Identification:
     """The result of `jbt identify`."""
@@ -133,7 +129,7 @@ def _answer(table: pd.DataFrame) -> list[str]:
     """Whose verdicts identify each covariate's coefficient, a line for each covariate."""
     lines = []
     for covariate, rows in table.groupby("covariate", sort=False):
-        found = {name: sum(~pools["status"].isin(ANY)) for name, pools in _by_judge(rows, "")}
+        found = {name: sum(pools["status"] != "flat") for name, pools in _by_judge(rows, "")}
         n, chosen = len(rows) // len(found), "the prior chooses it"
         others = ", ".join(name for name, k in found.items() if not k)
         line = f"c[{covariate}] is identified by the verdicts"
@@ -175,7 +171,7 @@ def _in_short(pools: pd.DataFrame) -> str:
         return _sentence(next(pools.itertuples()))
     evidence = pools["profile_range"].dropna()
     estimates = pools.loc[pools["status"] == "converged", "c_mle"]
-    defaults = pools.loc[pools["status"].isin(ANY), "c_map"]
+    defaults = pools.loc[pools["status"] == "flat", "c_map"]
     parts = [_tally(pools["status"], len(pools))]
     if len(evidence):
         parts.append(
@@ -204,7 +200,6 @@ def _sentence(row: Any) -> str:
     estimate += f" without a prior, {prior} with the prior; {carried} {within}"
     sentences = {
         "flat": flat,
-        "disconnected": f"{flat}; comparisons between the unconnected items would identify it",
         "separated": (
             f"{carried} {within}; the {side} c is, the better is the fit, without end; the prior "
             f"chose {prior}"

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from jbt import runtime
-from jbt.identifiability import prior_selected, unidentified_parts
+from jbt.identifiability import unidentified_parts
 from jbt.own.choices import Columns, Model, Position, Ties
 from jbt.own.tables import limits
 from jbt.own.tables import tables as own_tables
@@ -386,11 +386,12 @@ def _unidentified(group: Group) -> Iterator[tuple[str, ...]]:
     if isinstance(group.comparisons, Rows):
         with runtime.precision("float64"):
             for i in range(len(free)):
-                whole = group.items, group.design, group.comparisons
-                items, design, rows = jax.tree.map(lambda leaf, i=i: leaf[i], whole)
+                whole = group.items, group.comparisons
+                items, rows = jax.tree.map(lambda leaf, i=i: leaf[i], whole)
                 if not free[i]:
                     rows = dataclasses.replace(rows, ordered=jnp.zeros_like(rows.ordered))
-                yield prior_selected(design, rows, items)
+                parts = unidentified_parts(items, rows)
+                yield tuple(name for name, prior_chooses in parts.items() if prior_chooses)
         return
     leaves = jax.device_get((group.items, group.comparisons))
     step = max(LARGEST_TABLE // group.items.item_mask.shape[1] ** 2, 1)

@@ -106,14 +106,13 @@ def _coefficients(ax: Axes, analysis: Analysis) -> None:
     ax.axvline(0, color="grey", lw=0.8, ls=":")
     ax.set_yticks(-np.arange(len(table)), [_label(c, analysis) for c in each(table)])
     ax.set_ylim(-len(table), 0.5)
-    plots.sides(ax, 0.0, "likes", "dislikes", end="bottom")
     _marks(ax, table["low"], "all pools together")
     if len(analysis.batch.tables.pools) > 1:
         ax.plot([], [], color="grey", alpha=0.25, lw=6, label="single pools, central 90 %")
     n, shown = table["low"].notna().sum(), (table["low"] * table["high"] > 0).sum()
     title = f"{shown} of {n} intervals show a preference" if n else "No interval (see the report)"
     ax.set_title(title if len(table) else UNCORRECTED)
-    ax.set_xlabel("preference, c or kappa (logits)")
+    ax.set_xlabel("preference, c or kappa (logits; below 0: dislikes)")
 
 
 def _profiles(ax: Axes, analysis: Analysis) -> None:

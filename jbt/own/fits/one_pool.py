@@ -16,7 +16,6 @@ from jbt.kernel.fit import fit_map
 from jbt.kernel.laplace import laplace
 from jbt.own.fits.batch import Batch, Group
 from jbt.own.shared_coefficients.arrays import in_chunks
-from jbt.own.shared_coefficients.intervals import LEVEL
 from jbt.own.tables import limits
 from jbt.types import Design, Fit, Parameters, Prior, Variant, Verdicts
 
@@ -111,9 +110,7 @@ def _bias_of(comparisons: Verdicts, design: Design, variant: Variant) -> tuple[A
         comparisons: Verdicts, design: Design, variant: Variant
     ) -> tuple[Float[Array, " D"], Float[Array, " D"], Float[Array, " D"]]:
         def of_covariate(covariate: Int[Array, ""]) -> BiasEstimate:
-            return estimate_bias(
-                comparisons, design, covariate=covariate, variant=variant, level=LEVEL
-            )
+            return estimate_bias(comparisons, design, covariate=covariate, variant=variant)
 
         estimate = jax.vmap(of_covariate)(jnp.arange(design.n_covariates))
         return estimate.c, estimate.low, estimate.high

@@ -309,8 +309,7 @@ class Gate:
         ax.use_sticky_edges = False
         ax.margins(x=0.2)
         ax.set_ylim(-0.5, len(judges))
-        plots.sides(ax, 0.0, "favour correction", "against it", end="top")
-        ax.set_xlabel("labels on which the two rankings differ (count)")
+        ax.set_xlabel("labels on which the two rankings differ (right: for correction)")
         enabled = (judges["decision"] == ENABLE).sum()
         ax.set_title(f"Labels enable the correction for {enabled} of {len(judges)} judges")
         return drawn

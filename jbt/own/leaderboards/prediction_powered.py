@@ -149,7 +149,7 @@ def intervals(*sums: np.ndarray) -> Intervals:
     win_rate, covariance = np.asarray(estimate.win_rate), np.asarray(estimate.covariance)
     even = np.asarray(estimate.degrees) + 1
     rare = np.minimum((won > 0).sum(0), (won < labelled).sum(0)) < stats.FEWEST
-    ends = stats.effective_share(win_rate, np.diagonal(covariance), even, rare, level=LEVEL)
+    ends = stats.effective_share(win_rate, np.diagonal(covariance), even, rare)
     enough = even >= FEWEST_LABELLED
     low, high = (np.where(enough, end, np.nan) for end in ends)
     # A model that lost, or won, nearly all labelled pairs has next to no variance to go by.

@@ -132,16 +132,13 @@ class Replay:
 
     def figure(self) -> Figure:
         """Draw mean recall over pools against the budget: a panel for each judge and `scored_by`, a
-        line with its band for each rule. With more than `MOST_LINES` rules only those with a solid
-        line are drawn."""
+        line with its band for each rule, at most the first `MOST_LINES`."""
         from matplotlib.ticker import MaxNLocator
 
         from jbt.experiments import plots
 
         rows = self.table[self.table["pool"] == ALL]
-        lines = [plots.Line.of_rule(str(rule)) for rule in rows["rule"].unique()]
-        if len(lines) > MOST_LINES:
-            lines = [line for line in lines if line.style["linestyle"] == "-"]
+        lines = plots.lines_of(rows["rule"].unique()[:MOST_LINES])
         drawn = rows[rows["rule"].isin([line.where["rule"] for line in lines])]
         every = product(self.verdicts["judge"], SCORED_BY)
         of_panel = {at: _of_judge(drawn[drawn["scored_by"] == at[1]], at[0]) for at in every}

@@ -107,7 +107,7 @@ def known(
     half, dof, p_alike = Z * np.sqrt(variance), np.inf, np.nan
     if len(scores) > 1:
         estimates = jackknife(information, scores, informations, combinations)
-        half, dof, p_alike = estimates.half_width(LEVEL), estimates.dof, estimates.p_alike()
+        half, dof, p_alike = estimates.half_width(), estimates.dof, estimates.p_alike()
     reasons = {
         Basis.PRIOR: ~identified,
         Basis.WEAK: share > allowed,

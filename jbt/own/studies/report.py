@@ -220,7 +220,8 @@ class StudySummary:
             ylabel="certainty of the model (probability)",
             title=f"The top {self.k} is {self._certain(self.pools.certainty[0])}{place}",
         )
-        plots.label_ends(curve)
+        if curve.get_legend_handles_labels()[0]:
+            curve.legend(fontsize="small")
         ranking = self.ranking[self.ranking.pool == first][:DRAWN]
         inside = np.where(ranking["rank"] > self.k, "orange", "blue")
         heights = -np.arange(len(ranking))

@@ -2,7 +2,6 @@
 
 from jbt.simulation.pools.covariates import (
     BINARY_RHO_MAX,
-    MOST_DRAWS,
     RHO_MAX,
     CovariateKind,
     check_max_correlation,
@@ -22,13 +21,11 @@ from jbt.simulation.pools.kinds import (
 from jbt.simulation.pools.renderings import (
     check_renderings,
     in_both_forms,
-    one_content_an_item,
     paired,
 )
 
 __all__ = [
     "BINARY_RHO_MAX",
-    "MOST_DRAWS",
     "OTHERS",
     "POOLS",
     "RHO_MAX",
@@ -40,7 +37,6 @@ __all__ = [
     "check_rho",
     "gaussian",
     "in_both_forms",
-    "one_content_an_item",
     "paired",
     "realised_correlation",
     "statement_bank",

@@ -16,7 +16,6 @@ from jbt.simulation.pools.covariates import (
     MOST_DRAWS,
     CovariateKind,
     check_max_correlation,
-    check_rho,
     places,
     with_covariates,
 )
@@ -61,8 +60,6 @@ def gaussian(
     if n_items < 2:
         raise ValueError(f"n_items must be at least 2, got {n_items}")
     check_positive("sd", sd)
-    check_rho(rho, covariate)
-    check_max_correlation(max_correlation)
     dtype = _number(sd, rho)
     key_z, key_e = jax.random.split(key)
     z = jax.random.normal(key_z, (n_items,), dtype)
@@ -138,8 +135,6 @@ def statement_bank(
         raise ValueError(f"n_items must be at least 2, got {n_items}")
     if not isinstance(k, Tracer) and not 1 <= int(k) < n_items:
         raise ValueError(f"k must lie in 1..{n_items - 1}, got {k}")
-    check_rho(rho, covariate)
-    check_max_correlation(max_correlation)
     if sd is not None:
         check_positive("sd", sd)
     false = np.arange(1, N_STATEMENTS + 1)

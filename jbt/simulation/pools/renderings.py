@@ -96,8 +96,3 @@ def check_renderings(spread: Any, offset: Any) -> None:
         moved = np.ravel(np.asarray(offset))
         if not np.isfinite(moved).all() or not moved.any():
             raise ValueError(f"offset must be finite and not 0, got {offset}")
-
-
-def one_content_an_item(design: Design) -> Design:
-    """The unpaired design of the same items: every rendering has its own quality."""
-    return Design(design.covariates, None, design.item_mask, design.n_items)

@@ -1,5 +1,6 @@
-"""Maximum of any likelihood over prompts, by Newton's method. All derivatives are automatic, so
-that a model is its log-likelihood alone."""
+"""Maximum of any likelihood over clusters (prompts, say), by Newton's method, and its covariance.
+All derivatives are automatic, so that a model is the log-likelihood of a cluster alone. It runs in
+`jax.jit` and `jax.vmap`; for few parameters."""
 
 from __future__ import annotations
 
@@ -23,19 +24,31 @@ SETTLED = 1e-10
 
 @container
 class Maximum:
-    """The parameters at the maximum, and derivatives of each prompt's log-likelihood there."""
+    """The parameters at the maximum, and derivatives of each cluster's log-likelihood there."""
 
     beta: Float[Array, " P"]
     score: Float[Array, "G P"]
     information: Float[Array, "G P P"]
     inverse: Float[Array, "P P"]
-    """Of the information of all prompts and the prior."""
+    """Of the information of all clusters and the prior."""
+    precision: Float[Array, " P"]
+    """Of the prior."""
     status: Int[Array, ""]
 
     @property
     def influence(self) -> Float[Array, "G P"]:
-        """How much each prompt moves the maximum, to first order."""
+        """How much each cluster moves the maximum, to first order."""
         return self.score @ self.inverse
+
+    def unpulled(self) -> tuple[Float[Array, " P"], Float[Array, "P P"]]:
+        """The parameters without the pull of the prior, to first order, and their covariance over
+        clusters, each left out in turn (CR3: Bell and McCaffrey 2002; see
+        `jbt.stats.row_jackknife`)."""
+        n, eye = len(self.score), jnp.eye(len(self.beta))
+        left_out = eye - self.information @ self.inverse
+        moved = jnp.linalg.solve(left_out, self.score[:, :, None])[:, :, 0] @ self.inverse
+        pushed = eye + self.inverse * self.precision
+        return pushed @ self.beta, (n - 1) / n * pushed @ (moved.T @ moved) @ pushed.T
 
 
 def log_likelihood(z: Float[Array, "..."], share: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -45,28 +58,29 @@ def log_likelihood(z: Float[Array, "..."], share: Float[Array, "..."]) -> Float[
 
 def maximise(
     term: Callable[[Array, Any], Array],
-    prompts: Any,
+    clusters: Any,
     precision: Float[Array, " P"],
 ) -> Maximum:
-    """Maximise the sum over prompts less precision beta^2 / 2, from 0 on.
+    """Maximise the sum over clusters less precision beta^2 / 2, from 0 on.
 
     Args:
-      term: (beta, a prompt) -> its log-likelihood.
-      prompts: arrays [G, ...] in any structure.
+      term: (beta, a cluster) -> its log-likelihood.
+      clusters: arrays [G, ...] in any structure.
+      precision: of the normal prior of each parameter.
     """
 
-    def of_prompts(function: Callable[..., Any], beta: Array) -> Array:
-        return jax.vmap(function, in_axes=(None, 0))(beta, prompts)
+    def of_clusters(function: Callable[..., Any], beta: Array) -> Array:
+        return jax.vmap(function, in_axes=(None, 0))(beta, clusters)
 
     def objective(beta: Array) -> Array:
-        return of_prompts(term, beta).sum() - (precision * beta**2).sum() / 2
+        return of_clusters(term, beta).sum() - (precision * beta**2).sum() / 2
 
     def step(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         beta, _, steps = state
-        curvature = jnp.diag(precision) - of_prompts(jax.hessian(term), beta).sum(0)
+        curvature = jnp.diag(precision) - of_clusters(jax.hessian(term), beta).sum(0)
         # Absolute eigenvalues ascend even where the objective is not concave.
         values, vectors = jnp.linalg.eigh(curvature)
-        gradient = vectors.T @ (of_prompts(jax.grad(term), beta).sum(0) - precision * beta)
+        gradient = vectors.T @ (of_clusters(jax.grad(term), beta).sum(0) - precision * beta)
         values = jnp.abs(values)
         change = vectors @ (gradient / jnp.maximum(values, 1e-9 * values.max()))
         change = change * jnp.minimum(1, LONGEST / jnp.abs(change).max())
@@ -83,6 +97,6 @@ def maximise(
     first = jnp.zeros_like(precision), jnp.asarray(jnp.inf), jnp.asarray(0)
     beta, change, _ = jax.lax.while_loop(going, step, first)
     status = jnp.where(change < 1e-6, Status.CONVERGED, Status.NOT_CONVERGED)
-    score, information = of_prompts(jax.grad(term), beta), -of_prompts(jax.hessian(term), beta)
+    score, information = of_clusters(jax.grad(term), beta), -of_clusters(jax.hessian(term), beta)
     inverse = jnp.linalg.inv(information.sum(0) + jnp.diag(precision))
-    return Maximum(beta, score, information, inverse, status)
+    return Maximum(beta, score, information, inverse, precision, status)

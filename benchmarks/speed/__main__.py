@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
 import json
 import multiprocessing
 import os
@@ -140,7 +139,6 @@ def main() -> None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     os.environ |= {"OPENBLAS_NUM_THREADS": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
     document: dict[str, Any] = {
-        "date": f"{datetime.date.today()}",
         "versions": {name: version(name) for name in ("jax", "numpy", "scipy")},
         "cases": [],
     }

@@ -30,9 +30,9 @@ def test_a_side_that_cannot_run_says_why_and_the_rest_goes_on():
         "NumPy": {"run": "peers.numpy_loop", "count": 1, "budget": 8},
         "no such": {"run": "peers.no_such"},
     }
-    case = {"name": "a case", "unit": "run", "measure": "seconds", "sides": sides}
-    rows = speed.results(case, speed.measure(case, repeats=1, arena_rank=""))
-    assert len(rows["NumPy"]["rounds"]) == 1
+    rows = speed.measure(sides, repeats=1)
+    assert len(rows["NumPy"]["turns"]) == 2
     assert 0 <= rows["NumPy"]["answers"]["mean"] <= 1
     assert "no attribute 'no_such'" in rows["no such"]["failed"]
-    assert "no attribute" in list(speed.table(case, rows))[-1]
+    *_, line = speed.table({"name": "a case", "unit": "run"}, rows)
+    assert "no attribute" in line

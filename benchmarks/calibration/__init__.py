@@ -1,36 +1,37 @@
 """Measure the coverage of every interval and rate that jbt prints.
 
-    python -m benchmarks.calibration [NAME ...] [--studies N] [--seed N] [--out DIR] [--keep]
+    python -m benchmarks.calibration [NAME ...] [--studies N] [--seed N] [--out DIR]
     python -m benchmarks.calibration --page
 
 A claim is a function that simulates studies of one kind of interval in one setting (`claim`). Its
 settings include those in which the interval's assumptions fail. A cell counts the studies in which
 jbt prints the interval, and those of them in which the interval holds the truth.
 
-Every NAME writes DIR/NAME.csv (default results/calibration/). With --keep the rows replace those of
-docs/calibration, from which the page docs/calibration.md is made; --page makes it of the rows kept
-and simulates nothing. Some kept rows were simulated with more studies, or with other seeds.
+Every NAME writes DIR/NAME.csv (default results/calibration/). The rows of docs/calibration are kept
+under version control, and --page makes the page docs/calibration.md of them; it simulates nothing.
+Some kept rows were simulated with more studies, with other seeds, or beside other settings.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
 import numpy as np
 import pandas as pd
 from scipy.special import expit
 
 from jbt import own, runtime, stats
 
-COMPARED = "for comparison"
-"""Ends the name of intervals that jbt does not print, whose misses are no fault of it."""
-
 ROUNDING = 1e-9
 """An interval that ends this close to the truth holds it."""
+
+
+FEW = "the interval is printed in few studies only"
+GUESSES = "guesses draw all logits towards 0"
+"""Reasons of several claims' misses."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,7 @@ class Cell:
     """One setting of one interval."""
 
     interval: str
-    """Name of the interval, with the command that prints it."""
-    setting: str
-    """The setting that the studies are drawn from."""
+    """Name of the interval."""
     studies: int
     """Simulated studies (count)."""
     printed: int
@@ -53,11 +52,11 @@ class Cell:
     """Whether it is a guarantee: coverage may exceed the nominal level."""
     median_width: float = float("nan")
     """Median width of the printed intervals, in the interval's own unit."""
-    note: str = ""
-    """What the command prints there, or what the row is about."""
     miss: str = ""
-    """Why the row may miss its target, in place of a note: an assumption fails without a trace in
-    the verdicts, or the row is there for comparison. Empty if it must not."""
+    """Why the row may miss its target: an assumption fails without a trace in the verdicts. Empty
+    if it must not."""
+    setting: str = ""
+    """The arguments that the claim's function had."""
 
     @property
     def coverage(self) -> tuple[float, float, float]:
@@ -75,52 +74,24 @@ class Cell:
         return not (high < self.nominal - 0.02 or low > most)
 
 
-CLAIMS: dict[str, list[Callable[[int, int], Iterator[Cell]]]] = {}
-"""By name: (studies of a setting, seed) -> the cells of all settings, of each function."""
+CLAIMS: dict[str, Callable[[int, int], Iterator[Cell]]] = {}
+"""By name: (studies of a setting, seed) -> the cells of all settings."""
 
 TITLES: dict[str, str] = {}
 """Name of a claim -> what the page calls it."""
 
-
 Function = Callable[..., Iterator[Cell]]
-"""(run, **setting) -> the cells of the setting."""
+"""(rng, studies, **setting) -> the cells of the setting."""
 
 
-@dataclass(frozen=True)
-class Run:
-    """What a claim simulates one setting with."""
-
-    studies: int
-    """Studies to simulate (count)."""
-    seed: int
-    """The user's, for draws of JAX and for streams that several settings share."""
-    number: int
-    """The setting's, from 0."""
-    rng: np.random.Generator
-    """The setting's own stream."""
-
-    @property
-    def key(self) -> jax.Array:
-        """The setting's own key of JAX."""
-        return jax.random.fold_in(jax.random.key(self.seed), self.number)
-
-
-def claim(
-    title: str,
-    settings: Sequence[Mapping[str, Any]] = ({},),
-    *,
-    name: str = "",
-) -> Callable[[Function], Function]:
-    """Register a claim: a generator (run, **setting) -> cells that draws `run.studies` studies from
-    a population, computes the intervals that jbt prints for them and compares these with the truth.
-
-    A function may be registered several times: the last decorator comes first.
+def claim(title: str, settings: Sequence[Mapping[str, Any]]) -> Callable[[Function], Function]:
+    """Register a claim: a generator (rng, studies, **setting) -> cells that draws so many studies
+    from a population, computes the intervals that jbt prints for them and compares these with the
+    truth. The command line and the CSV have the function's name.
 
     Args:
       title: what the page calls it.
-      settings: the function's arguments in each setting, see `grid`; default a single one.
-      name: as the command line and the CSV have it; default the function's. Functions of one name
-        are one claim.
+      settings: the function's arguments in each setting, see `grid`.
     """
 
     def register(function: Function) -> Function:
@@ -128,86 +99,57 @@ def claim(
             with runtime.precision("float64"):
                 for number, setting in enumerate(settings):
                     rng = np.random.default_rng([seed, number])
-                    yield from function(Run(studies, seed, number, rng), **setting)
+                    words = (f"{name.replace('_', ' ')} {v}" for name, v in setting.items())
+                    described = ", ".join(words)
+                    for cell in function(rng, studies, **setting):
+                        yield replace(cell, setting=described)
 
-        key = name or function.__name__
-        TITLES.setdefault(key, title)
-        CLAIMS.setdefault(key, []).append(cells)
+        TITLES[function.__name__] = title
+        CLAIMS[function.__name__] = cells
         return function
 
     return register
 
 
-def grid(**axes: Any) -> list[dict[str, Any]]:
-    """Settings: every combination of the values in lists, the last varying fastest; a value that is
-    no list is the same in all."""
+def grid(*varied: Mapping[str, Any], **axes: Any) -> list[dict[str, Any]]:
+    """Settings: every combination of the values in lists, the last varying fastest, with each of
+    the mappings, if there are any; a value that is no list is the same in all."""
     values = [v if isinstance(v, list) else [v] for v in axes.values()]
-    return [dict(zip(axes, chosen, strict=True)) for chosen in itertools.product(*values)]
+    chosen = [dict(zip(axes, those, strict=True)) for those in itertools.product(*values)]
+    return [{**those, **more} for more in varied or [{}] for those in chosen]
 
 
-def said(*parts: object) -> str:
-    """A setting in words: its parts, but for those that are empty, 0 or False."""
-    return ", ".join(str(part) for part in parts if part)
-
-
-def described(words: Mapping[str, str], values: Mapping[str, Any]) -> str:
-    """Those of the values that there are words for, in the order of the words."""
-    return said(*(text.format(values[name]) for name, text in words.items() if name in values))
-
-
-def cell(
-    interval: str, setting: str, ends: Any, truth: Any, *, slack: float = ROUNDING, **more: Any
-) -> Cell:
+def cell(interval: str, ends: Any, truth: Any, **more: Any) -> Cell:
     """Count intervals that hold the truth.
 
     Args:
       ends: low and high, of any shape, NaN where the interval is withheld.
       truth: of the same shape, or one for all.
-      slack: how far beyond an end the truth may lie.
       more: fields of `Cell`.
     """
     low, high = (np.asarray(end, float) for end in ends)
     printed = ~np.isnan(low)
-    held = (low - slack <= truth) & (truth <= high + slack)
+    held = (low - ROUNDING <= truth) & (truth <= high + ROUNDING)
     width = np.median((high - low)[printed]) if printed.any() else np.nan
-    return kept(interval, setting, np.where(printed, held, np.nan), median_width=width, **more)
+    return kept(interval, np.where(printed, held, np.nan), median_width=width, **more)
 
 
-def kept(interval: str, setting: str, held: np.ndarray, **more: Any) -> Cell:
+def kept(interval: str, held: np.ndarray, **more: Any) -> Cell:
     """Count promises that were kept, whether `held` or not, NaN where none was made; `more` as in
     `cell`."""
     counts = held.size, int(np.isfinite(held).sum()), int(np.nansum(held))
-    return Cell(interval, setting, *counts, **more)
+    return Cell(interval, *counts, **more)
 
 
 def cells_of(
-    command: str,
-    setting: str,
-    results: Sequence[Mapping[str, Any]],
-    truth: Mapping[str, float],
-    one_sided: bool = False,
-    **more: Any,
+    results: Sequence[Mapping[str, Any]], truth: Mapping[str, float], **more: Any
 ) -> Iterator[Cell]:
     """Cells of the intervals that a command prints: for each name its truth, and in the results of
     each study (estimate, low, high), NaN or absent where withheld. Ranges of ranks may always cover
     more than they promise; `more` as in `cell`."""
     for name, value in truth.items():
         ends = np.array([result.get(name, 3 * (np.nan,))[1:] for result in results], float).T
-        guaranteed = one_sided or name.startswith("rank")
-        yield cell(f"{name} ({command})", setting, ends, value, one_sided=guaranteed, **more)
-
-
-def ranks(better: np.ndarray, ranked: np.ndarray, model: int) -> tuple[float, float, float]:
-    """True rank of a model, and the ends of its plausible ranks; models are numbered from the best.
-    NaN where it is compared with none.
-
-    Args:
-      better: [M, M] whether model j is significantly better than model i.
-      ranked: [M] whether a model is compared with any other.
-    """
-    if not ranked[model]:
-        return np.nan, np.nan, np.nan
-    return model + 1, 1 + better[model].sum(), len(better) - better[:, model].sum()
+        yield cell(name, ends, value, **{"one_sided": name.startswith("rank"), **more})
 
 
 def correlated(rng: np.random.Generator, base: np.ndarray, sd: float, corr: float) -> np.ndarray:
@@ -228,29 +170,23 @@ def ordered_pairs(n: int) -> tuple[np.ndarray, ...]:
 
 def verdicts(
     rng: np.random.Generator,
-    phi: np.ndarray,
+    phi: Any,
     pairs: Any,
     more: Any = 0.0,
     lapses: float = 0.0,
-    ties: float = 0.0,
 ) -> np.ndarray:
-    """[..., pairs] whether the first of each pair wins, 0 or 1; NaN for a tie.
+    """[..., pairs] whether the first of each pair wins, 0 or 1.
 
     Args:
       phi: [..., answers] apparent quality.
       pairs: first and second answer of each pair.
-      more: what is added to the log-odds: a position bias, noise.
+      more: what is added to the log-odds: a position bias.
       lapses: share of verdicts that are guesses.
-      ties: half the distance, in logits, of two thresholds with ties between them (Rao and Kupper
-        1967).
     """
     first, second = pairs
     logit = phi[..., first] - phi[..., second] + more
-    wins, wins_or_ties = (
-        lapses / 2 + (1 - lapses) * expit(logit + shift) for shift in (-ties, ties)
-    )
-    drawn = rng.random(logit.shape)
-    return np.where(drawn < wins, 1.0, np.where(drawn < wins_or_ties, np.nan, 0.0))
+    chance = lapses / 2 + (1 - lapses) * expit(logit)
+    return 1.0 * (rng.random(logit.shape) < chance)
 
 
 def tables_of(
@@ -278,10 +214,3 @@ def tables_of(
     owner = item if content is None else content[item]
     items = pd.DataFrame({"pool": prompt, "item": item, "content": owner, **values})
     return own.read(shown, items, gold, covariates=[*covariates])
-
-
-def noise_of_pairs(rng: np.random.Generator, shape: tuple[int, ...], sd: float) -> np.ndarray:
-    """[..., N, N] what two items add to the log-odds that the first wins, the opposite in the other
-    order."""
-    noise = sd * rng.normal(size=shape) / np.sqrt(2)
-    return noise - noise.swapaxes(-1, -2)

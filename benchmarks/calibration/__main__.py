@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import platform
-import re
-import time
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import pandas as pd
 
-import jbt
 from benchmarks import calibration
-from benchmarks.calibration import CLAIMS, COMPARED, TITLES, Cell
+from benchmarks.calibration import CLAIMS, TITLES, Cell
 from jbt import quick_compilation, runtime
 from jbt.border import files
 
@@ -64,42 +58,20 @@ MISSED = """
 
 FOOT = """
 **Not simulated:** differences between judges without a trusted one, theta and P(top k) of joint
-fits, joint leaderboards without `--judge-aware`, and fits with `--lam`.
+fits, joint leaderboards without `--judge-aware`, fits with `--lam`, and what `jbt doctor` tests.
 
 **Drawn from the prior** (20,000 pools of ten, measured at revision cd803212): P(top 3) is right
 within .02 in each of ten classes. The 95 % region of a pool's Laplace posterior contains theta in
 .94 of pools, but c in .905 and kappa in .881, because large biases leave few verdicts in doubt.
 
-`python -m benchmarks.calibration NAME --keep` simulates a row again and makes this page. A row for
-another interval is [a function](extending.md#an-intervals-coverage).
+`python -m benchmarks.calibration NAME` simulates rows again. A row for another interval is
+[a function](extending.md#an-intervals-coverage).
 
 **Next:** [benchmarks](benchmarks.md).
 """
 
-REASONS = {
-    r".*jbt gate: the bound": "labels wrong with two rates, or not independently",
-    r"with few verdicts": "with few verdicts the profile is approximate",
-    r"few studies print|withheld in most": "the interval is printed in few studies only",
-    r"at one standard|0\.3 lies near": "the prior shrinks towards its mean",
-    r"the report says": "qualities are widely spread; the report says so",
-    r"promised ": "a planned half-width is approximate",
-    r"slopes are first order": "few pools, or a target near its maximum: the error of "
-    "the twin's calibration is of first order",
-    r"$": "none known",
-}
-"""Beginning of a note -> the reason that the page gives; any other note is its own reason."""
 
-
-MINUS = "\N{MINUS SIGN}"
-
-
-def cells_of(name: str, studies: int, seed: int) -> Iterator[Cell]:
-    """The cells of a claim."""
-    for cells in CLAIMS[name]:
-        yield from cells(studies, seed)
-
-
-def row(cell: Cell) -> dict[str, object]:
+def row(cell: Cell) -> dict[str, Any]:
     """A cell as a row of the CSV."""
     share, low, high = cell.coverage
     return {
@@ -114,54 +86,47 @@ def row(cell: Cell) -> dict[str, object]:
         "ci_high": high,
         "median_width": cell.median_width,
         "on_target": cell.on_target,
-        "note": cell.miss or cell.note,
+        "miss": cell.miss,
     }
 
 
-def page(folder: Path = KEPT) -> str:
-    """The page made from all CSV files in a folder."""
-    paths = sorted(folder.glob("*.csv"))
+def page() -> str:
+    """The page made of the kept rows."""
+    paths = sorted(KEPT.glob("*.csv"))
     tables = [pd.read_csv(path).assign(name=path.stem) for path in paths]
     every = pd.concat(tables, ignore_index=True)
-    every = every[~every.interval.str.contains(COMPARED)]
     lines = [_line(str(name), rows) for name, rows in every.groupby("name")]
     missed = every[~every.on_target]
-    reasons = missed.note.fillna("").map(_reason)
     misses = [
         f"| {reason} | {'; '.join(TITLES[name] for name in rows['name'].unique())} | {len(rows)} "
         f"| {_worst(rows)} |"
-        for reason, rows in missed.groupby(reasons, sort=False)
+        for reason, rows in missed.groupby(missed.miss.fillna("none known"), sort=False)
     ]
     answer = ANSWER.format(every=len(every), right=len(every) - len(missed), missed=len(missed))
     return "\n".join([HEAD.format(answer=answer), *lines, MISSED, *misses, FOOT])
 
 
 def _line(name: str, rows: pd.DataFrame) -> str:
-    """A claim's: the levels it promises, and the least and the largest coverage; how far off, where
-    the levels are several."""
+    """A claim's: the level it promises, and the least and the largest coverage."""
     coverage, levels = rows.coverage, rows.nominal.unique()
-    if len(levels) > 1:
-        off = coverage - rows.nominal
-        promised, span = "several", f"off by {off.min():+.3f} to {off.max():+.3f}"
-    else:
-        sign = "≥ " if rows.one_sided.all() else "≥ or = " if rows.one_sided.any() else ""
-        promised, span = f"{sign}{levels[0]:g}", f"{coverage.min():.3f} to {coverage.max():.3f}"
+    sign = "≥ " if rows.one_sided.all() else "≥ or = " if rows.one_sided.any() else ""
+    promised = f"{sign}{levels[0]:g}" if len(levels) == 1 else "several"
     return (
         f"| [{TITLES[name]}]({KEPT.name}/{name}.csv) | {rows.interval.nunique()} | {len(rows)} "
-        f"| {promised} | {span.replace('-', MINUS)} | {int(rows.on_target.sum())} "
+        f"| {promised} | {coverage.min():.3f} to {coverage.max():.3f} | {rows.on_target.sum()} "
         f"| {' | '.join(_criterion(rows))} |"
     )
 
 
 def _criterion(rows: pd.DataFrame) -> tuple[str, str]:
     """Settings significantly below the promise, and the pooled z, in words."""
-    rows = rows[~rows.one_sided & rows.note.isna() & (rows.printed > 0)]
+    rows = rows[~rows.one_sided & rows.miss.isna() & (rows.printed > 0)]
     if rows.empty:
         return "", ""
     below, n = (rows.ci_high < rows.nominal).sum(), rows.studies * rows.printed
     variance = (n * rows.nominal * (1 - rows.nominal)).sum()
     z = (n * (rows.coverage - rows.nominal)).sum() / np.sqrt(variance)
-    return f"{below} of {len(rows)}", f"{z:+.1f}".replace("-", MINUS)
+    return f"{below} of {len(rows)}", f"{z:+.1f}".replace("-", "\N{MINUS SIGN}")
 
 
 def _worst(rows: pd.DataFrame) -> str:
@@ -169,23 +134,6 @@ def _worst(rows: pd.DataFrame) -> str:
     worst = rows.iloc[(rows.coverage - rows.nominal).abs().argmax()]
     promised = "" if worst.nominal == 0.95 else f", promised {worst.nominal:g}"
     return f"{worst.coverage:.3f} [{worst.ci_low:.3f}, {worst.ci_high:.3f}]{promised}"
-
-
-def _reason(note: str) -> str:
-    """The reason that a note gives, as short as the page has it."""
-    return next((text for start, text in REASONS.items() if re.match(start, note)), note)
-
-
-def _said(rows: Iterable[dict[Any, Any]]) -> Iterator[dict[Any, Any]]:
-    """The rows, each printed as it comes."""
-    for r in rows:
-        print(
-            f"{r['interval']} | {r['setting']} | printed {r['printed']:.3f} | "
-            f"covers {r['coverage']:.3f} [{r['ci_low']:.3f}, {r['ci_high']:.3f}]"
-            f"{'' if r['on_target'] else '  MISSED'}",
-            flush=True,
-        )
-        yield r
 
 
 def main() -> None:
@@ -196,14 +144,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("results/calibration"))
     parser.add_argument(
-        "--keep", action="store_true", help="keep the rows, and make docs/calibration.md of them"
-    )
-    parser.add_argument(
         "--page", action="store_true", help="only make docs/calibration.md of the kept rows"
     )
     options = parser.parse_args()
-    unknown = sorted(set(options.names) - set(known))
-    if unknown:
+    if unknown := set(options.names) - set(known):
         parser.error(f"no {', '.join(unknown)}: there are {', '.join(known)}")
     if options.page:
         PAGE.write_text(page())
@@ -211,17 +155,18 @@ def main() -> None:
     runtime.start()
     quick_compilation.FEW = 0  # thousands of studies gain more by optimised programs
     options.out.mkdir(parents=True, exist_ok=True)
-    print(f"jbt {jbt.__version__}, jax {jax.__version__}, Python {platform.python_version()}")
     for name in options.names or known:
-        begin = time.perf_counter()
-        rows = map(row, cells_of(name, options.studies, options.seed))
-        table = pd.DataFrame(_said(rows)).to_csv(index=False, float_format="%.4g")
-        files.write_together({options.out / f"{name}.csv": table})
-        if options.keep:  # under version control
-            files.write_together({KEPT / f"{name}.csv": table}, overwrite=True)
-        print(f"{name}: {time.perf_counter() - begin:.0f} s", flush=True)
-    if options.keep:
-        PAGE.write_text(page())
+        rows = []
+        for cell in CLAIMS[name](options.studies, options.seed):
+            rows.append(r := row(cell))
+            print(
+                f"{r['interval']} | {r['setting']} | printed {r['printed']:.3f} | covers "
+                f"{r['coverage']:.3f} [{r['ci_low']:.3f}, {r['ci_high']:.3f}]"
+                f"{'' if r['on_target'] else '  MISSED'}",
+                flush=True,
+            )
+        table = pd.DataFrame(rows).to_csv(index=False, float_format="%.4g")
+        files.write_together({options.out / f"{name}.csv": table}, overwrite=True)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """Intervals of leaderboards: `jbt leaderboard`, with Davidson's ties, with judges of unlike
-discrimination, and with a bias that changes with quality."""
+discrimination, and with a bias that changes with quality; Elo with an anchor, the values of a
+column (`--by`), and missing verdicts."""
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,34 +15,33 @@ from numpy.random import Generator, default_rng
 from scipy.stats import norm
 
 from benchmarks.calibration import (
-    COMPARED,
-    Cell,
+    FEW,
+    GUESSES,
+    cell,
     cells_of,
     claim,
-    described,
     grid,
     kept,
-    noise_of_pairs,
     ordered_pairs,
     parts,
-    ranks,
-    said,
     tables_of,
     verdicts,
 )
 from jbt import own
 from jbt.kernel.listed import Listed
-from jbt.own.leaderboards import discriminations, lack_of_fit
+from jbt.own.leaderboards.by_value import compared, difference
 from jbt.own.leaderboards.davidson import DavidsonProblem
-from jbt.own.leaderboards.intervals import intervals
-from jbt.own.leaderboards.lack_of_fit import PAIRS, QUALITY
-from jbt.own.leaderboards.problem import Fitted, Problem, Settings, Setup, places
+from jbt.own.leaderboards.discriminations import fit_discriminations
+from jbt.own.leaderboards.elo import PER_LOGIT, Elo
+from jbt.own.leaderboards.intervals import Intervals, intervals
+from jbt.own.leaderboards.lack_of_fit import ALPHA, PAIRS, QUALITY
+from jbt.own.leaderboards.problem import Problem, Settings, Setup, places
 from jbt.own.leaderboards.report import Leaderboard
+from jbt.own.tables.missing import fills
 from jbt.types import Prior, Rows
 
 MODELS, C, KAPPA = 6, 0.6, 0.3
 BEST, THIRD = "theta, best of 6", "theta, third of 6"
-RANK = "rank, third of 6"
 NUMBERS = ["estimate", "low", "high"]
 
 SCORES = -norm.ppf((np.arange(MODELS) + 0.5) / MODELS)
@@ -51,57 +51,33 @@ SHUFFLED = SCORES[[2, 5, 0, 4, 1, 3]]
 """Nearly uncorrelated with quality."""
 
 
-def problem_of(
-    prompt: np.ndarray,
-    pair: Any,
-    columns: np.ndarray,
-    share: np.ndarray,
-    position: bool = True,
-    **more: np.ndarray,
-) -> Problem:
+def problem_of(prompt: np.ndarray, pair: Any, difference: np.ndarray, share: np.ndarray) -> Problem:
     """What `jbt leaderboard` fits.
 
     Args:
-      prompt, share: [verdicts] prompt, and what the first won.
+      prompt, difference, share: [verdicts] prompt, difference of lengths, and what the first won.
       pair: [verdicts] first and second model.
-      columns: [verdicts, D] differences of covariates.
-      position: whether kappa is free.
-      more: arguments of `Rows.build`.
     """
     first, second = pair
-    rows, d = Rows.build(first, second, columns, share, **more), columns.shape[1]
-    at = places(theta=(MODELS,), c=(d, 1), kappa=(1,))
-    free = [*[True] * d, position]
-    return Problem.of(Listed.of(rows, MODELS), free, Prior(1.0, 0.1), at, prompt)
+    rows = Rows.build(first, second, difference[:, None], share)
+    at = places(theta=(MODELS,), c=(1, 1), kappa=(1,))
+    return Problem.of(Listed.of(rows, MODELS), [True, True], Prior(1.0, 0.1), at, prompt)
+
+
+def setup_of(tables: own.Tables) -> Setup:
+    """What `jbt leaderboard` reads of tables with lengths."""
+    return Setup.of(tables, Settings(covariates=("words",), standardise=False))
 
 
 def limit(problem: Problem) -> np.ndarray:
     """Estimates of theta, c, kappa (and log nu) from very many prompts."""
-    return dataclasses.replace(problem, prior=Prior(1e-6, 1e-6)).fit().beta
+    return replace(problem, prior=Prior(1e-6, 1e-6)).fit().beta
 
 
-def printed(fit: Fitted, names: Mapping[str, int]) -> dict[str, Sequence[float]]:
-    """Estimate, low and high of the parameters at some places; a name that begins with "rank" is
-    the rank of the model at that place."""
-    found = intervals(fit)
+def printed(found: Intervals, names: Mapping[str, int]) -> dict[str, Sequence[float]]:
+    """Estimate, low and high of the parameters at some places."""
     rows = found.parameters[NUMBERS].to_numpy(float)
-    return {
-        name: ranks(found.better, found.ranked, place) if name.startswith("rank") else rows[place]
-        for name, place in names.items()
-    }
-
-
-def fit_cells(
-    command: str,
-    setting: str,
-    problems: Iterable[Problem],
-    names: Mapping[str, int],
-    beta: np.ndarray,
-) -> Iterator[Cell]:
-    """Cells of what is `printed` of a fit of each study; beta: true parameters."""
-    results = [printed(problem.fit(), names) for problem in problems]
-    truth = {n: at + 1 if n.startswith("rank") else beta[at] for n, at in names.items()}
-    yield from cells_of(command, setting, results, truth)
+    return {name: rows[place] for name, place in names.items()}
 
 
 def boards(
@@ -113,7 +89,6 @@ def boards(
     rho: float = 0.0,
     sd_c: float = 0.0,
     sd_theta: float = 0.0,
-    sd_pair: float = 0.0,
     slope: float = 0.0,
     log_nu: float | None = None,
 ) -> list[Problem]:
@@ -123,8 +98,8 @@ def boards(
       sizes: [prompts] number of verdicts.
       sd: standard deviation of quality, logits.
       rho: corr(theta, x) between models.
-      sd_c, sd_theta, sd_pair: standard deviations between prompts, of c (and log nu), of a model's
-        quality, and of what each two models add to their verdicts.
+      sd_c, sd_theta: standard deviations between prompts, of c (and log nu) and of a model's
+        quality.
       slope: change of c with a logit of quality.
       log_nu: of Davidson's ties; default none.
     """
@@ -139,107 +114,80 @@ def boards(
     pair = np.stack([first, (first + rng.integers(1, MODELS, first.shape)) % MODELS])
     study = np.arange(n)[:, None]
     one, other = apparent[study, prompt, pair]
-    noise = noise_of_pairs(rng, (*x.shape, MODELS), sd_pair)
-    eta = one - other + KAPPA + noise[study, prompt, *pair]
+    eta = one - other + KAPPA
     weights = np.exp(np.stack([-eta / 2, tie[:, prompt, 0], eta / 2])).cumsum(0)
     share = (rng.random(eta.shape) * weights[-1] > weights[:-1]).sum(0) / 2
     one, other = x[study, prompt, pair]
-    problems = map(
-        problem_of, itertools.repeat(prompt), pair.swapaxes(0, 1), (one - other)[..., None], share
-    )
+    problems = map(problem_of, itertools.repeat(prompt), pair.swapaxes(0, 1), one - other, share)
     return [DavidsonProblem.of_halves(problem) for problem in problems]  # changed only by ties
 
 
-EQUAL = {g: ("equal", np.full(g, 20)) for g in (10, 12, 15, 20, 30, 100)}
-LOGNORMAL = {
-    g: ("lognormal", np.exp(norm.ppf((np.arange(g) + 0.5) / g)) * 10) for g in (15, 30, 100)
-}
-LARGE = [("9 large", np.repeat([100, 4], [9, 91])), ("2 large", np.repeat([300, 4], [2, 98]))]
-"""In words, and [prompts] number of verdicts before rounding."""
+VARIED = {"sd_c": 0.3, "sd_theta": 0.7}
+"""Standard deviations between prompts, where Bradley-Terry does not hold."""
 
-POPULATION = {
-    "sd": "sd of quality {:g}",
-    "rho": "corr(theta, x) {:g}",
-    "sd_c": "sd of c {:g}",
-    "sd_theta": "of theta {:g} between prompts",
-    "sd_pair": "noise of pairs {:g}",
-    "slope": "c + {:g} theta",
-    "log_nu": "log nu {:g}",
-}
-"""Arguments of `boards` in words."""
+
+NINE, TWO = ((9, 100), (91, 4)), ((2, 300), (98, 4))
+"""Prompts with unequally many verdicts: how many, and verdicts of each."""
 
 
 @claim(
-    "`jbt leaderboard --ties davidson`",
+    "`jbt leaderboard`, also with `--ties davidson`",
     grid(
-        sizes=[EQUAL[20], EQUAL[100]],
-        varied=[
-            {"log_nu": -2.5},
-            {"log_nu": 0.0},
-            {"log_nu": 1.5},
-            {"sd": 0.0, "log_nu": 0.0},
-            {"slope": 0.4, "log_nu": 0.0},
-            {"sd_c": 0.7, "sd_theta": 0.7, "log_nu": 0.0},
-        ],
-    ),
-    name="davidson",
-)
-@claim(
-    "`jbt leaderboard`",
-    grid(
-        sizes=[
-            *(EQUAL[g] for g in (10, 12, 15, 30, 100)),
-            *LOGNORMAL.values(),
-            *LARGE,
-        ],
-        varied=[{"rho": 0.5}, {"sd_c": 0.3}, {"sd_c": 0.3, "rho": 0.5}],
+        {"rho": 0.5},
+        {"sd_c": 0.3},
+        {"sd_c": 0.3, "rho": 0.5},
+        prompts=[*(((n, 20),) for n in (10, 12, 15, 30, 100)), NINE, TWO],
     )
+    + grid(VARIED, prompts=[NINE, ((15, 20),)])
+    + grid(prompts=[((30, 20),), ((100, 20),), NINE], sd=[0.4, 2.5])
     + grid(
-        sizes=[EQUAL[15], LARGE[0], LOGNORMAL[100]],
-        varied=[{"sd_c": 0.3, "sd_theta": 0.7}, {"sd_pair": 0.6}],
-    )
-    + grid(sizes=[EQUAL[30], EQUAL[100], LARGE[0]], varied=[{"sd": 0.4}, {"sd": 2.5}]),
+        {"log_nu": -2.5},
+        {"log_nu": 0.0},
+        {"log_nu": 1.5},
+        {"log_nu": 0.0, "slope": 0.4},
+        {"log_nu": 0.0, "sd_c": 0.7, "sd_theta": 0.7},
+        prompts=[((20, 20),), ((100, 20),)],
+    ),
 )
-def leaderboard(run, sizes, varied):
+def leaderboard(rng, studies, prompts, **population):
     """Prompts have equally many verdicts or not; c and the qualities may vary between prompts. The
     truth is the estimate from very many prompts.
 
     Args:
-      varied: arguments of `boards`.
+      prompts: how many, and verdicts of each; more such pairs where they are not equally many.
+      population: arguments of `boards`.
     """
-    kind, sizes = sizes[0], np.maximum(1, np.round(sizes[1])).astype(int)
-    population = {"sd": 1.0} | varied
-    words = f"{len(sizes)} prompts, {kind}, {described(POPULATION, population)}"
+    number, each = np.transpose(prompts)
     names = {"c": MODELS, "kappa": MODELS + 1, BEST: 0, THIRD: 2}
-    command = "jbt leaderboard, jbt identify --merge-pools"
-    if "log_nu" in varied:
+    if "log_nu" in population:
         names["log nu"] = MODELS + 2
-        command = "jbt leaderboard --ties davidson"
-    if population["sd"]:  # else all ranks are equal
-        names[RANK] = 2
     beta = limit(*boards(default_rng(0), 1, np.full(20_000, 20), **population))
-    problems = (
-        board for n in parts(run.studies, 50) for board in boards(run.rng, n, sizes, **population)
-    )
-    for c in fit_cells(command, words, problems, names, beta):
+    truth = {name: beta[place] for name, place in names.items()} | {"rank, third of 6": 3}
+    results = []
+    for n in parts(studies, 50):
+        for board in boards(rng, n, np.repeat(each, number), **population):
+            found = intervals(board.fit())
+            ends = 1 + found.better[2].sum(), MODELS - found.better[:, 2].sum()
+            rank = {"rank, third of 6": (3, *ends)} if found.ranked[2] else {}
+            results.append(printed(found, names) | rank)
+    for c in cells_of(results, truth):
         miss = ""
         if c.printed < c.studies / 2:
-            miss = "withheld in most studies: too few prompts, or prior-dominated"
-        elif population["sd"] > 2:
-            miss = "the report says how far the prior has moved theta, and to lower --lam"
-        yield c if c.one_sided else dataclasses.replace(c, miss=miss)
+            miss = FEW
+        elif population.get("sd", 1.0) > 2:
+            miss = "qualities are widely spread; the report says so"
+        yield c if c.one_sided else replace(c, miss=miss)
 
 
 @claim(
     "`jbt leaderboard`, on one comparison",
-    grid(prompts=[15, 60, 200], varied=[{}, {"sd": 1.2, "df": 2.5}, {"sd": 0.8, "sd_model": 0.5}])
-    + grid(prompts=[60, 400], varied=[{"sd": 0.7, "erratic": 0.8}, {"concave": 0.5}])
-    + grid(prompts=[60, 200], varied=[{"sd": 0.8, "sd_prompt": 0.5}, {"gamma": 0.3}])
-    + grid(prompts=60, varied=[{"sd": 2.0}, {"sd": 3.0}])
-    + grid(prompts=200, varied=[{"lapses": 0.15}])
-    + grid(prompts=60, varied=[{"sd": 0.8, "ties": 0.5}]),
+    grid({}, {"sd": 1.2, "df": 2.5}, {"sd": 0.8, "sd_model": 0.5}, prompts=[15, 60, 200])
+    + grid({"sd": 0.7, "erratic": 0.8}, {"concave": 0.5}, prompts=[60, 400])
+    + grid({"sd": 0.8, "sd_prompt": 0.5}, {"gamma": 0.3}, prompts=[60, 200])
+    + grid(prompts=60, sd=[2.0, 3.0])
+    + grid(prompts=200, lapses=0.15),
 )
-def one_comparison(run, prompts, varied):
+def one_comparison(rng, studies, prompts, **varied):
     """c, theta and gamma of a judge on one comparison.
 
     Every prompt has one verdict on each pair of six models. Truths are the judge's own numbers; of
@@ -248,7 +196,7 @@ def one_comparison(run, prompts, varied):
     Args:
       varied: arguments of `on_one_comparison`.
     """
-    boards = (on_one_comparison(run.rng, prompts, **varied) for _ in range(run.studies))
+    boards = (on_one_comparison(rng, prompts, **varied) for _ in range(studies))
     fits = [board.one_comparison for board in boards]
     fits = [one for one in fits if not isinstance(one, str)]
     truth = {"c": C, "gamma": varied.get("gamma", 0.0), BEST: SCORES[0], THIRD: SCORES[2]}
@@ -256,64 +204,40 @@ def one_comparison(run, prompts, varied):
     results = [dict(zip(truth, table.to_numpy(float), strict=True)) for table in tables]
     if "concave" in varied:
         truth = {"gamma": 0.0}
-    misses = {
-        "lapses": "guesses draw all logits towards 0",
-        "ties": "decided verdicts are surer than those that could have been ties",
-    }
-    miss = described(misses, varied)
-    command, setting = "jbt leaderboard, on one comparison", in_words(prompts, varied)
-    if "ties" in varied:
-        command += f", {COMPARED}"
-    yield from cells_of(command, setting, results, truth, miss=miss)
+    yield from cells_of(results, truth, miss=GUESSES if "lapses" in varied else "")
 
 
 @claim(
     "`jbt leaderboard`: tests of what it leaves out",
-    grid(
-        prompts=[15, 60, 200],
-        varied=[
+    [
+        {"prompts": prompts, **varied}
+        for prompts in (15, 60, 200)
+        for varied in (
             {},
             {"sd": 1.2},
             {"sd": 1.2, "df": 2.5},
             {"sd": 0.7, "erratic": 0.8},
             {"sd": 0.8, "sd_prompt": 0.5},
             {"sd": 0.8, "sd_model": 0.5},
-        ],
-    ),
+        )
+    ],
 )
-def left_out(run, prompts, varied):
+def left_out(rng, studies, prompts, **varied):
     """Tests without a false alarm, where nothing is left out along their effects; populations as of
     `one_comparison`."""
-    boards = (on_one_comparison(run.rng, prompts, **varied) for _ in range(run.studies))
+    boards = (on_one_comparison(rng, prompts, **varied) for _ in range(studies))
     p = pd.concat([board.left_out.set_index("effect")["p"] for board in boards], axis=1)
     varies = {QUALITY: varied, "c[words] between models": "sd_model" in varied}
     for effect, of_studies in p.iterrows():
         if not varies.get(str(effect)):
             miss = ""
             if "erratic" in varied and not str(effect).startswith("curvature"):
-                miss = "answers that vary more have a smaller average effect"
+                miss = (
+                    "answers that vary more have a smaller average effect: the model does not hold"
+                )
             elif "sd_model" in varied and effect == PAIRS:
-                miss = "a c of each model moves pairs, too"
-            miss += ": the model does not hold" * bool(miss)
-            name = f"{effect} (jbt leaderboard, score test)"
-            held = of_studies.to_numpy() > lack_of_fit.ALPHA
-            yield kept(name, in_words(prompts, varied), held, one_sided=True, miss=miss)
-
-
-def in_words(prompts: int, varied: Mapping[str, float]) -> str:
-    """A population of `on_one_comparison`."""
-    words = {
-        "sd": "quality varies between prompts (sd {:g})",
-        "df": "t with {:g} degrees",
-        "sd_model": "c between models (sd {:g})",
-        "sd_prompt": "c between prompts (sd {:g})",
-        "erratic": "weak models vary more (log sd by {:g})",
-        "concave": "a concave effect of length, and shorter weak models",
-        "gamma": "gamma {:g}",
-        "lapses": "{:g} of verdicts are guesses",
-        "ties": "ties within {:g} logits left out",
-    }
-    return f"{prompts} prompts, {described(words, varied) or 'nothing varies'}"
+                miss = "a c of each model moves pairs, too: the model does not hold"
+            yield kept(str(effect), of_studies.to_numpy() > ALPHA, one_sided=True, miss=miss)
 
 
 def on_one_comparison(
@@ -328,7 +252,6 @@ def on_one_comparison(
     concave: float = 0.0,
     gamma: float = 0.0,
     lapses: float = 0.0,
-    ties: float = 0.0,
 ) -> Leaderboard:
     """A leaderboard of six models, by one verdict on each pair of answers to each prompt.
 
@@ -340,7 +263,6 @@ def on_one_comparison(
       concave: curvature of the effect of length; weak models are then shorter (correlation .7).
       gamma: change of c with a logit of quality.
       lapses: share of verdicts that are guesses.
-      ties: see `verdicts`; they are left out.
     """
     theta, shape = SCORES, (prompts, MODELS)
     corr = 0.7 if concave else 0.0
@@ -354,7 +276,7 @@ def on_one_comparison(
         noise = rng.standard_t(df, shape) / np.sqrt(df / (df - 2))
     phi = theta + gamma * theta * x + sd * np.exp(-erratic * theta) * noise + effect
     pairs = np.triu_indices(MODELS, 1)
-    share = verdicts(rng, phi, pairs, lapses=lapses, ties=ties)
+    share = verdicts(rng, phi, pairs, lapses=lapses)
     tables = tables_of(share[None], pairs, length)
     (board,) = own.leaderboard(
         tables, ["words"], standardise=False, position="no", prior=Prior(1.0, 0.1)
@@ -370,7 +292,7 @@ def on_one_comparison(
         {"prompts": 30, "second": 0.3, "sd": 0.5},
     ],
 )
-def judge_aware(run, prompts, second, sd=0.0):
+def judge_aware(rng, studies, prompts, second, sd=0.0):
     """Four models answer every prompt, and two judges see all pairs in both orders: one has
     discrimination 1, the other `second`; each pays for length. Without a trusted judge, theta is in
     the first judge's logits.
@@ -383,18 +305,84 @@ def judge_aware(run, prompts, second, sd=0.0):
     pairs, best = ordered_pairs(4), "theta, best of 4"
     truth = {"discrimination": second - 1, best: theta[0] - theta.mean()}
     results = []
-    for _ in range(run.studies):
-        x = run.rng.normal(size=(prompts, 4))
-        phi = discrimination * (theta + sd * run.rng.normal(size=x.shape)) + c * x
-        tables = tables_of(verdicts(run.rng, phi, pairs, 0.2), pairs, x)
-        setup = Setup.of(tables, Settings(covariates=("words",), standardise=False))
+    for _ in range(studies):
+        x = rng.normal(size=(prompts, 4))
+        phi = discrimination * (theta + sd * rng.normal(size=x.shape)) + c * x
+        tables = tables_of(verdicts(rng, phi, pairs, 0.2), pairs, x)
         judges = own.Judges.of(tables)
-        fit = discriminations.fit_discriminations(setup.together(judges).fit(), judges)
+        fit = fit_discriminations(setup_of(tables).together(judges).fit(), judges)
         # After theta, c and kappa of both judges.
-        results.append(printed(fit, {"discrimination": 8, best: 0}))
+        results.append(printed(intervals(fit), {"discrimination": 8, best: 0}))
     if sd:  # an answer's own quality draws all logits towards 0, which is no error of s
         del truth[best]
-    setting = said(
-        f"{prompts} prompts, discriminations 1 and {second:g}", sd and f"answers of sd {sd:g}"
-    )
-    yield from cells_of("jbt leaderboard --joint --judge-aware", setting, results, truth)
+    yield from cells_of(results, truth)
+
+
+@claim(
+    "`jbt leaderboard --elo NAME=1000`",
+    grid({}, VARIED, prompts=[15, 30, 100]),
+)
+def elo(rng, studies, prompts, **varied):
+    """Six models on prompts of ten verdicts; the best is compared with the third, which has 1000.
+    Where qualities vary between prompts, the truth is the estimate from very many."""
+    names, theta = list("123456"), SCORES
+    if varied:
+        theta = limit(*boards(default_rng(0), 1, np.full(10_000, 20), **varied))
+    name, scale, results = "Elo, best of 6", Elo.of("3=1000", names), []
+    for problem in boards(rng, studies, np.full(prompts, 10), **varied):
+        fit = problem.fit()
+        columns = scale.columns(fit.theta, intervals(fit), names)
+        results.append({name: [column[0] for column in columns.values()]})
+    yield from cells_of(results, {name: 1000 + PER_LOGIT * (theta[0] - theta[2])})
+
+
+@claim(
+    "`jbt leaderboard --by COLUMN`",
+    grid({}, VARIED, prompts=[(15, 15), (30, 30), (30, 100), (100, 100)])
+    + grid(prompts=[(30, 30), (30, 100)], sd_second=0.6),
+)
+def by_value(rng, studies, prompts, sd_second=1.0, **varied):
+    """The verdicts of two values, ten on each prompt.
+
+    Args:
+      prompts: of each value.
+      sd_second: standard deviation of quality in the second value.
+      varied: arguments of `boards`.
+    """
+    drawn = [
+        boards(rng, studies, np.full(n, 10), sd=sd, **varied)
+        for n, sd in zip(prompts, (1.0, sd_second), strict=True)
+    ]
+    truth = {"difference of c": 0.0, f"difference of {BEST}": (1 - sd_second) * SCORES[0]}
+    results, quiet = [], []
+    for one, other in zip(*drawn, strict=True):
+        other = replace(other, source=other.source + prompts[0])
+        table = compared(difference(one.fit(), other.fit()))
+        rows = table[["difference", "low", "high"]].to_numpy(float)[[MODELS, 0]]
+        results.append(dict(zip(truth, rows, strict=True)))
+        quiet.append(not table["differs"].any())
+    yield from cells_of(results, truth)
+    if sd_second == 1:
+        yield kept("no theta differs", np.array(quiet), one_sided=True)
+
+
+@claim("`--missing bounds`", grid(missing=["at random", "the longer lost", "the longer won"]))
+def missing_bounds(rng, studies, missing):
+    """c of a leaderboard of four models between the outer ends of its two intervals: of the one
+    with every missing verdict won by the shorter, and of the one with all won by the longer. A
+    tenth of the verdicts is missing at random, or a third of those that the longer lost or won, of
+    60 prompts."""
+    first, second = pairs = ordered_pairs(4)
+    bias, ends = 0.8, []
+    for _ in range(studies):
+        x = rng.normal(size=(60, 4))
+        share = verdicts(rng, np.linspace(1, -1, 4) + bias * x, pairs, KAPPA)
+        longer_won = (x[:, first] > x[:, second]) == (share > 0)
+        chance = {"at random": 0.1, "the longer lost": ~longer_won / 3}
+        share[rng.random(share.shape) < chance.get(missing, longer_won / 3)] = np.nan
+        c = [
+            printed(intervals(setup_of(filled).problem(0).fit()), {"c": 4})["c"]
+            for *_, filled in fills(tables_of(share[None], pairs, x), ["words"])
+        ]
+        ends.append((min(c[0][1], c[1][1]), max(c[0][2], c[1][2])))
+    yield cell("c between both ends", np.transpose(ends), bias, one_sided=True)

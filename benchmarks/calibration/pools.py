@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -15,17 +14,14 @@ import pandas as pd
 from numpy.random import Generator, default_rng
 
 from benchmarks.calibration import (
-    COMPARED,
-    Run,
+    FEW,
+    GUESSES,
     cell,
     claim,
     correlated,
-    described,
     grid,
-    noise_of_pairs,
     ordered_pairs,
     parts,
-    said,
     tables_of,
     verdicts,
 )
@@ -45,88 +41,61 @@ from jbt.types import Judge, Prior, Variant
 KAPPA, BIAS = 0.3, 1.0
 SDS = [0.4, 1.0, 2.5]
 """Standard deviations of quality, logits."""
-MANY = 10_000
-"""Pools of the study whose estimates are the average effects."""
-
-
-@dataclass(frozen=True)
-class Population:
-    """Pools of a few contents, every ordered pair shown once."""
-
-    pools: int = 12
-    """Of a study (count)."""
-    contents: int = 4
-    twice: int = 2
-    """Contents rendered twice in each pool (count)."""
-    sd: float = 1.0
-    """Standard deviation of quality, logits."""
-    corr: float = 0.0
-    """Correlation of quality and the covariate of a content's first rendering."""
-    offset: float | None = None
-    """By how much the covariate of a second rendering is larger; None: by a standard normal."""
-    c_sd: float = 0.0
-    """Standard deviation of c between pools."""
-    unlike: float = 0.0
-    """Standard deviation of the quality of a content's renderings, logits."""
-    noise: float = 0.0
-    """Standard deviation of what each two items of a pool add to their verdicts, logits."""
-
-    @property
-    def words(self) -> str:
-        return said(
-            f"{self.pools} pools, sd {self.sd:g}, corr {self.corr:g}",
-            self.contents != 4 and f"contents {self.contents}",
-            self.twice != 2 and f"twice {self.twice}",
-            self.c_sd and f"sd of c {self.c_sd:g}",
-            self.unlike and f"renderings' qualities {self.unlike:g} apart",
-            self.noise and f"noise of pairs {self.noise:g}",
-        )
 
 
 def drawn(
     rng: Generator,
-    s: Population,
     judges: Sequence[tuple[float, float, float]],
     *,
+    pools: int = 12,
+    contents: int = 4,
+    twice: int = 2,
+    sd: float = 1.0,
+    corr: float = 0.5,
+    offset: float | None = None,
+    sd_c: float = 0.0,
+    unlike: float = 0.0,
     alone: bool = False,
     pairs: int | None = None,
-    pure: bool = False,
     lapses: float = 0.0,
     second: float = 0.0,
-    ties: float = 0.0,
 ) -> tuple[own.Batch, np.ndarray]:
-    """The verdicts of judges on the same pools; and the true quality [judges, pools, items].
+    """The verdicts of judges on pools of a few contents, every ordered pair shown once; and the
+    true quality [judges, pools, items].
 
     Args:
       judges: c, kappa and discrimination of each.
+      pools: of a study (count).
+      twice: contents rendered twice in each pool (count).
+      sd: standard deviation of quality, logits.
+      corr: correlation of quality and the covariate of a content's first rendering.
+      offset: by how much the covariate of a second rendering is larger; None: by a standard normal.
+      sd_c: standard deviation of c between pools.
+      unlike: standard deviation of the quality of a content's renderings, logits.
       alone: whether each judge is a study of its own, with other qualities of the items.
       pairs: ordered pairs in each pool that the last judge saw (count); None: all.
-      pure: whether the verdicts of judges without a bias have no noise of pairs.
       lapses: share of verdicts that are guesses.
       second: c of a second covariate, correlated with the first; 0 for none.
-      ties: see `verdicts`; they are left out.
     """
-    content = np.arange(s.contents + s.twice) % s.contents
-    base = rng.normal(size=(s.pools, s.contents))
+    content = np.arange(contents + twice) % contents
+    base = rng.normal(size=(pools, contents))
     x = base[:, content]
-    moved = rng.normal(size=(s.pools, s.twice))
-    x[:, s.contents :] += moved if s.offset is None else s.offset
+    moved = rng.normal(size=(pools, twice))
+    x[:, contents:] += moved if offset is None else offset
     covariates = {"words": x}
     if second:
         covariates["lists"] = 0.5 * x + rng.normal(size=x.shape)
     sides, qualities, shares = ordered_pairs(len(content)), [], []
     for c, kappa, factor in judges:
         if alone or not qualities:
-            quality = correlated(rng, base, s.sd, s.corr)[:, content]
-            quality = quality + s.unlike * rng.normal(size=x.shape)
+            quality = correlated(rng, base, sd, corr)[:, content]
+            quality = quality + unlike * rng.normal(size=x.shape)
         qualities.append(quality)
-        biased = c != 0
-        phi = factor * quality + (c + s.c_sd * biased * rng.normal(size=(s.pools, 1))) * x
-        if second and biased:
-            phi = phi + second * covariates["lists"]
-        sd = s.noise if biased or not pure else 0.0
-        noise = noise_of_pairs(rng, (*x.shape, len(content)), sd)[:, *sides]
-        shares.append(verdicts(rng, phi, sides, noise + kappa, lapses, ties))
+        phi = factor * quality
+        if c:
+            phi = phi + (c + sd_c * rng.normal(size=(pools, 1))) * x
+            phi = phi + second * covariates.get("lists", x)
+        shares.append(verdicts(rng, phi, sides, kappa, lapses))
     if pairs:
         shares[-1][rng.random(shares[-1].shape).argsort(1) >= pairs] = np.nan
     tables = tables_of(np.stack(shares), sides, covariates, content)
@@ -134,31 +103,18 @@ def drawn(
 
 
 def shared_fit(
-    rng: Generator,
-    s: Population,
-    *,
-    joint: bool = False,
-    judge: float = 1.0,
-    trusted: float = 1.0,
-    beside: float = 0.0,
-    **more: Any,
+    rng: Generator, *, joint: bool = False, trusted: float = 1.0, **population: Any
 ) -> SharedFit:
     """The average effects in one study of a biased judge.
 
     Args:
-      joint: whether a trusted judge, whose biases are known to be 0, sees the pools, too.
-      judge, trusted: their discriminations.
-      beside: discrimination of another judge, biased the other way; 0 for none.
-      more: arguments of `drawn`.
+      joint: whether a judge whose biases are known to be 0 sees the pools, too.
+      trusted: its discrimination.
+      population: arguments of `drawn`.
     """
-    panel = [(BIAS if judge else 0.0, KAPPA, judge)]
-    if beside:
-        panel.append((-BIAS / 2, 0.0, beside))
-    if joint:
-        panel.append((0.0, 0.0, trusted))
-    batch, _ = drawn(rng, s, panel, **more)
-    names = batch.tables.judges
-    together = own.Judges.of(batch.tables, reference=names[-1]) if joint else None
+    panel = [(BIAS, KAPPA, 1.0), (0.0, 0.0, trusted)][: 1 + joint]
+    batch, _ = drawn(rng, panel, **population)
+    together = own.Judges.of(batch.tables, reference=batch.tables.judges[-1]) if joint else None
     return fit_shared(SharedModel.of(batch, together))
 
 
@@ -167,180 +123,126 @@ def of_judge(fit: SharedFit) -> pd.DataFrame:
     return fit.estimates.drop_duplicates("quantity").set_index("quantity")
 
 
-def average_effects(run: Run, s: Population, **judged: Any) -> pd.Series:
+def average_effects(**judged: Any) -> pd.Series:
     """The estimates in one study of many pools, by quantity: what intervals are about where
     something varies that the model has not."""
-    rng = default_rng([run.seed, run.number, MANY])
-    return of_judge(shared_fit(rng, replace(s, pools=MANY), **judged))["estimate"]
+    return of_judge(shared_fit(default_rng(0), **{**judged, "pools": 10_000}))["estimate"]
 
 
 @claim(
     "`jbt fit`, over all pools",
     grid(sd=SDS, corr=[0.0, 0.5, 0.8])
-    + grid(c_sd=[0.3, 0.5])
+    + grid(sd_c=[0.3, 0.5])
     + grid(unlike=[0.3, 0.6, 1.2], pools=[12, 40])
-    + [
+    + grid(
         {"pools": 1, "contents": 12, "twice": 6},
         {"pools": 4},
-        {"pools": 6, "c_sd": 0.3},
-        *grid(pools=40, c_sd=[0.0, 0.3]),
+        {"pools": 6, "sd_c": 0.3},
         {"pools": 80, "contents": 5, "twice": 1},
-        *grid(pools=[40, 100], c_sd=0.5),
-        {"pools": 40, "c_sd": 1.0},
-        *grid(noise=[0.6, 1.2], pools=[12, 40]),
-    ],
+    )
+    + grid(pools=40, sd_c=[0.0, 0.3, 0.5, 1.0])
+    + grid(pools=100, sd_c=0.5),
 )
-def fit(run, corr=0.5, **population):
+def fit(rng, studies, **population):
     """c and kappa of a judge over all its pools: average effects, where something varies."""
-    s, truth = Population(corr=corr, **population), {"c": BIAS, "kappa": KAPPA}
-    if s.c_sd or s.unlike or s.noise:
-        truth = average_effects(run, s)
+    truth = {"c": BIAS, "kappa": KAPPA}
+    if population.get("sd_c") or population.get("unlike"):
+        truth = average_effects(**population)
     found = []
-    for n in parts(run.studies, 50):
-        batch, _ = drawn(run.rng, s, [(BIAS, KAPPA, 1.0)] * n, alone=True)
+    for n in parts(studies, 50):
+        batch, _ = drawn(rng, [(BIAS, KAPPA, 1.0)] * n, alone=True, **population)
         found.append(own.fit_judges(batch).estimates)
     found = pd.concat(found).set_index("quantity")[["low", "high", "p_alike"]]
     low, high, p_alike = found.loc["c"].to_numpy(float).T
-    yield cell("`jbt fit`: c over all pools", s.words, (low, high), truth["c"])
+    yield cell("c over all pools", (low, high), truth["c"])
     alike = np.where(p_alike < ALIKE, np.nan, low), high
-    name = "`jbt fit`: c, where the test for different c in the pools finds nothing"
     rejected = np.mean(p_alike[np.isfinite(low)] < ALIKE)
-    miss = "few studies print it: the test finds different c in most" * bool(rejected > 0.5)
-    yield cell(name, s.words, alike, truth["c"], miss=miss)
+    name = "c, where the test for different c in the pools finds nothing"
+    yield cell(name, alike, truth["c"], miss=FEW * bool(rejected > 0.5))
     low, high, _ = found.loc["kappa"].to_numpy(float).T
-    yield cell("`jbt fit`: kappa over all pools", s.words, (low, high), truth["kappa"])
-
-
-FEW = 0.25
-"""Below this share, the studies that print an interval are a selection."""
+    yield cell("kappa over all pools", (low, high), truth["kappa"])
 
 
 @claim(
     "`jbt fit --joint`",
-    grid(sd=SDS, corr=[0.0, 0.5, 0.8])
-    + grid(judge=[0.0, 0.3])
-    + grid(trusted=[0.5, 2.0])
-    + grid(c_sd=[0.3, 0.5])
-    + [
-        {"pools": 12},
-        {"pools": 12, "twice": 2},
-        {"pools": 100},
-        *grid(pairs=3, pools=[40, 12]),
-        {"pairs": 1, "pools": 60, "contents": 3},
-        {"pools": 100, "c_sd": 0.5},
-        {"c_sd": 1.0},
-    ],
+    grid(pools=40, twice=0, sd=SDS, corr=[0.0, 0.5, 0.8])
+    + grid(pools=40, twice=0, trusted=[0.5, 2.0])
+    + grid(pools=40, twice=0, sd_c=[0.3, 0.5, 1.0])
+    + grid({}, {"sd_c": 0.5}, pools=100, twice=0)
+    + grid(pools=12, twice=[0, 2])
+    + grid(pools=[40, 12], twice=0, pairs=3)
+    + grid(pools=60, twice=0, contents=3, pairs=1),
 )
-def joint(run, judge=1.0, trusted=1.0, pairs=None, **population):
+def joint(rng, studies, twice, contents=5, sd=1.0, corr=0.5, trusted=1.0, **population):
     """A biased judge together with one whose biases are known to be zero; arguments as of
     `shared_fit`."""
-    s = Population(**{"pools": 40, "contents": 5, "twice": 0, "corr": 0.5} | population)
-    judged = {"joint": True, "judge": judge, "trusted": trusted, "pairs": pairs}
-    truth = {"c": BIAS if judge else 0.0, "kappa": KAPPA}
-    truth |= {"slope": trusted * s.sd * s.corr, "discrimination": judge / trusted}
-    if s.c_sd:
-        truth = average_effects(run, s, **judged)[[*truth]].to_dict()
-    if s.twice:
-        del truth["slope"]  # it is that on the mean of two renderings, which varies less
-    words = said(
-        s.words,
-        not judge and "a judge of discrimination 0 (c = 0, verdicts depend on position alone)",
-        judge not in (0, 1) and f"discrimination of the judge {judge:g}",
-        trusted != 1 and f"discrimination of the trusted judge {trusted:g}",
-        pairs and f"{pairs} trusted pairs a pool",
-    )
-    fits = [of_judge(shared_fit(run.rng, s, **judged)) for _ in range(run.studies)]
+    judged = {"twice": twice, "contents": contents, "sd": sd, "corr": corr, "trusted": trusted}
+    judged |= {"joint": True, **population}
+    truth: Any = {"c": BIAS, "kappa": KAPPA, "discrimination": 1 / trusted}
+    if not twice:  # else the slope is that on the mean of two renderings
+        truth["slope"] = trusted * sd * corr
+    if population.get("sd_c"):
+        truth = average_effects(**judged)[[*truth]].to_dict()
+    fits = [of_judge(shared_fit(rng, **judged)) for _ in range(studies)]
     for name, value in truth.items():
         ends = np.array([fit.reindex([name])[["low", "high"]].iloc[0] for fit in fits], float).T
         miss = ""
         if name == "discrimination" and value == 2:
-            miss = "at one standard deviation of its prior, which is centred on 1"
-        elif name in ("c", "discrimination") and np.isfinite(ends[0]).mean() < FEW:
-            miss = "few studies print it; in most the discrimination is partly the prior's"
-        what = "slope of quality" if name == "slope" else name
-        yield cell(f"`jbt fit --joint`: {what}", words, ends, value, miss=miss)
+            miss = "the prior shrinks towards its mean"
+        elif name in ("c", "discrimination") and np.isfinite(ends[0]).mean() < 0.25:
+            miss = FEW
+        yield cell(name, ends, value, miss=miss)
 
 
-@claim(
-    "",
-    grid(joint=True, pools=[12, 40], varied=[{}, {"c_sd": 0.5}])
-    + grid(joint=True, varied=[{"c_sd": 1.0}, {"unlike": 0.6, "twice": 2}, {"noise": 0.6}])
-    + grid(joint=True, pairs=3, pools=[12, 40])
-    + grid(joint=True, judge=0.3)
-    + grid(joint=True, varied={"sd": 1.5, "corr": 0.9, "noise": 1.2}, pure=True)
-    + [{"joint": True, "beside": 0.7}, {"joint": True, "second": 0.5}]
-    + grid(joint=True, ties=0.5),
-)
 @claim(
     "`jbt fit`, on one comparison",
-    grid(pools=[12, 40])
-    + grid(pools=[12, 40], varied=[{"c_sd": 0.5}, {"unlike": 0.6}, {"noise": 0.6}])
-    + grid(varied=[{"c_sd": 1.0}, {"unlike": 1.2}, {"noise": 1.2}])
-    + grid(lapses=0.15)
-    + grid(second=0.5)
-    + grid(ties=0.5),
+    grid({}, {"sd_c": 0.5}, {"unlike": 0.6}, pools=[12, 40])
+    + grid({"sd_c": 1.0}, {"unlike": 1.2}, {"lapses": 0.15}, {"second": 0.5}, pools=40)
+    + grid({}, {"sd_c": 0.5}, {"pairs": 3}, joint=True, twice=0, pools=[12, 40])
+    + grid({"sd_c": 1.0}, {"second": 0.5}, joint=True, twice=0, pools=40)
+    + grid(joint=True, unlike=0.6, pools=40),
 )
-def fit_one_comparison(run, pools=40, varied=None, joint=False, **judged):
+def fit_one_comparison(rng, studies, joint=False, **judged):
     """c of a judge on one comparison, alone or with a trusted judge; it is the generating one.
 
     Args:
-      varied: what differs from `Population`.
-      judged: arguments of `shared_fit` and of `drawn`.
+      judged: arguments of `drawn`.
     """
-    s = replace(Population(pools, twice=0 if joint else 2, corr=0.5), **varied or {})
-    words = {
-        "judge": "discrimination of the judge {:g}",
-        "pairs": "{} trusted pairs a pool",
-        "pure": "noise of the biased judge alone",
-        "lapses": "{:g} of verdicts are guesses",
-        "beside": "another biased judge of discrimination {:g}",
-        "second": "a second covariate with c {:g}",
-        "ties": "ties within {:g} logits left out",
-    }
-    misses = {
-        "lapses": "guesses draw all logits towards 0",
-        "ties": "decided verdicts are surer than those that could have been ties",
-    }
-    ends = np.full((run.studies, 2), np.nan)
+    ends = np.full((studies, 2), np.nan)
     for study in ends:
-        one = one_comparison(shared_fit(run.rng, s, joint=joint, **judged), 0)
+        one = one_comparison(shared_fit(rng, joint=joint, **judged), 0)
         if not isinstance(one, str):
-            of_it = one.c["covariate"] == "words"
-            if joint:
-                of_it &= one.c["judge"] == "0"
-            for row in one.c[of_it].itertuples():
-                study[:] = row.low, row.high
-    interval = f"`jbt fit{' --joint' * joint}`: c on one comparison"
-    if "ties" in judged:
-        interval += f", {COMPARED}"
-    setting, miss = said(s.words, described(words, judged)), described(misses, judged)
-    yield cell(interval, setting, ends.T, BIAS, miss=miss)
+            study[:] = one.c[["low", "high"]].iloc[0]  # of the first covariate
+    interval = "c of `jbt fit --joint`" if joint else "c of `jbt fit`"
+    yield cell(interval, ends.T, BIAS, miss=GUESSES if "lapses" in judged else "")
+
+
+LARGER = {"pools": 1, "contents": 12}, {"pools": 12, "contents": 5}
 
 
 @claim(
     "`jbt fit`, each pool",
-    grid(sd=SDS, size=[(1, 6), (1, 12), (12, 5)])
-    + grid(sd=1.0, size=[(1, 12), (12, 5)], kappa=4.0),
-    name="one_pool",
+    grid({"pools": 1, "contents": 6}, *LARGER, sd=SDS) + grid(*LARGER, sd=1.0, kappa=4.0),
 )
-def theta_and_kappa(run, sd, size, kappa=KAPPA):
-    """A judge of its own in each study; `size`: its pools, from which the sd of quality is
-    estimated, and the contents of each. All of a study's contents count."""
-    pools, n = size
-    s, fits, truths = Population(pools, n, twice=0, sd=sd), [], []
-    for studies in parts(run.studies, 50):
-        batch, quality = drawn(run.rng, s, [(0.0, kappa, 1.0)] * studies, alone=True)
+def one_pool(rng, studies, sd, pools, contents, kappa=KAPPA):
+    """A judge of its own in each study, with pools from which the sd of quality is estimated. All
+    of a study's contents count. There is no covariate."""
+    fits, truths = [], []
+    population = {"pools": pools, "contents": contents, "twice": 0, "sd": sd, "corr": 0.0}
+    for n in parts(studies, 50):
+        batch, quality = drawn(rng, [(0.0, kappa, 1.0)] * n, alone=True, **population)
         fits += own.fit(own.Batch.of(batch.tables))  # without the covariate
-        truths += [*(quality - quality.mean(-1, keepdims=True)).swapaxes(0, 1).reshape(-1, n)]
-    words = f"{pools} pools of {n} contents, sd {sd:g}, every ordered pair once"
-    words += f", kappa {kappa:g}" * (kappa != KAPPA) + ", no covariate"
-    miss = "the report says that these cover less than 95 %"
+        truths += [
+            *(quality - quality.mean(-1, keepdims=True)).swapaxes(0, 1).reshape(-1, contents)
+        ]
+    miss = "qualities are widely spread; the report says so"
     ends = [f.theta_low for f in fits], [f.theta_high for f in fits]
-    yield cell("`jbt fit`: theta of a pool", words, ends, truths, miss=miss)
-    near = "0.3 lies near the mean of the prior, 0"
-    miss = near if kappa == KAPPA else "a large kappa; the report says so"
+    yield cell("theta of a pool", ends, truths, miss=miss)
+    miss = "the prior shrinks towards its mean"
+    if kappa > KAPPA:
+        miss = "a large kappa; the report says so"
     ends = [f.kappa_low for f in fits], [f.kappa_high for f in fits]
-    yield cell("`jbt fit`: kappa of a pool", words, ends, kappa, miss=miss)
+    yield cell("kappa of a pool", ends, kappa, miss=miss)
 
 
 @claim(
@@ -351,7 +253,7 @@ def theta_and_kappa(run, sd, size, kappa=KAPPA):
     + grid(sd=SDS, corr=0.5, share=[0.5, 0.25])
     + grid(sd=1.0, corr=0.5, twice=1, share=0.25),
 )
-def identify(run, sd, corr, contents=10, twice=4, share=1.0):
+def identify(rng, studies, contents=10, twice=4, share=1.0, **population):
     """The prior-free interval for c of one pool, that of the profile likelihood; studies are pools
     of one judge. `jbt fit` prints it, too.
 
@@ -362,29 +264,13 @@ def identify(run, sd, corr, contents=10, twice=4, share=1.0):
       twice: contents rendered twice (count).
       share: of the ordered pairs that is judged.
     """
-    s = Population(run.studies, contents=contents, twice=twice, sd=sd, corr=corr, offset=1.0)
-    items = s.contents + twice
+    items = contents + twice
+    population |= {"pools": studies, "contents": contents, "twice": twice, "offset": 1.0}
     judged = round(share * items * (items - 1))
-    fits = own.fit(drawn(run.rng, s, [(BIAS, KAPPA, 1.0)], pairs=judged)[0])
+    fits = own.fit(drawn(rng, [(BIAS, KAPPA, 1.0)], pairs=judged, **population)[0])
     ends = np.array([(*f.c_low, *f.c_high) for f in fits]).T
-    words = f"quality sd {sd:g}, corr {corr:g}, {twice} of {contents} twice"
-    words += f", {share:.0%} of the pairs" * (share < 1)
-    miss = "with few verdicts a profile interval is approximate" if share < 1 else ""
-    if miss and np.isnan(ends).any():
-        miss += "; the command prints why a pool has no estimate (flat, separated)"
-    interval = "jbt identify: c of one pool, profile likelihood"
-    yield cell(interval, words, ends, BIAS, miss=miss)
-
-
-CASES = [
-    ("20 contents, no covariate", 0, 0.0, 0.0),
-    ("10 contents rendered twice", 10, 0.0, 0.0),
-    ("10 contents rendered twice, corr .8", 10, 0.8, 0.0),
-    ("10 contents, 3 of them rendered twice, corr .8", 3, 0.8, 0.0),
-    ("10 contents rendered twice, bias growing with quality by .5", 10, 0.0, 0.5),
-]
-"""In words; contents rendered twice, where there is a covariate and c is fitted; correlation of
-quality and covariate; interaction."""
+    miss = "with few verdicts the profile is approximate" if share < 1 else ""
+    yield cell("c of one pool", ends, BIAS, miss=miss)
 
 
 @functools.partial(jax.jit, static_argnames=("n", "aware", "budget"))
@@ -415,19 +301,26 @@ def studied(
 
 @claim(
     "`jbt status`",
-    grid(budget=[60, 180], case=CASES[:1], sd=SDS) + grid(budget=[60, 180], case=CASES[1:], sd=SDS),
+    grid(budget=[60, 180], twice=0, sd=SDS)
+    + grid(budget=[60, 180], twice=10, corr=[0.0, 0.8], sd=SDS)
+    + grid(budget=[60, 180], twice=3, corr=0.8, sd=SDS)
+    + grid(budget=[60, 180], twice=10, interaction=0.5, sd=SDS),
 )
-def study(run, budget, case, sd):
+def study(rng, studies, budget, twice, sd, corr=0.0, interaction=0.0):
     """The plausible ranks of contents, after verdicts that a rule chose; all contents of a pool
-    count."""
-    words, twice, rho, interaction = case
-    drawn = studied(run.studies, run.seed, twice > 0, budget, sd, twice, rho, interaction)
+    count.
+
+    Args:
+      budget: verdicts (count).
+      twice: of ten contents, those rendered twice (count); 0: of 20 contents without a covariate.
+      interaction: growth of the bias with quality.
+    """
+    drawn = studied(studies, rng.integers(2**31), twice > 0, budget, sd, twice, corr, interaction)
     ends, ranks = [], []
     for theta, root, quality in zip(*map(np.asarray, drawn), strict=True):
         z = default_rng(0).standard_normal((4096, len(root)))
         ends.append(plausible_ranks(theta + z @ root[:, : len(theta)]))
         ranks.append(1 + (quality[:, None] < quality).sum(1))
-    setting = f"{words}, sd {sd:g}, {budget} verdicts"
     miss = "no verdict shows it" if interaction else ""
-    interval, ends = "`jbt status`: plausible rank of a content", np.stack(ends, 1)
-    yield cell(interval, setting, ends, ranks, one_sided=True, miss=miss)
+    ends = np.stack(ends, 1)
+    yield cell("plausible rank of a content", ends, ranks, one_sided=True, miss=miss)

@@ -1,4 +1,4 @@
-"""Twins and regions of judges: `consistent` in `sweeps.judges`, and `jbt.twins.regions`."""
+"""Ranges of the numbers of twins: `consistent` in `sweeps.judges`."""
 
 from __future__ import annotations
 
@@ -7,50 +7,13 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.calibration import cell, claim, grid, kept
+from benchmarks.calibration import cell, claim, grid
 from jbt import estimators, stats, twins
 from jbt.kernel import metrics
 from jbt.simulation import judges, pairs
-from jbt.simulation.judges import GATED, PUBLISHED
 from jbt.simulation.simulate import simulate, stream
-from jbt.twins import CalibrationError, regions
+from jbt.twins import CalibrationError
 from jbt.types import Prior
-
-
-@claim(
-    "`jbt.twins.regions`",
-    grid(name=list(GATED), member=[(0, "the best member"), (5, "member 5")]),
-    name="regions",
-)
-def region(run, name, member):
-    """Studies of the paper's size by a member of a region, and whether the region of what such a
-    study prints holds that judge: judges in the middle of a region, and one near its edge.
-
-    Only studies whose naive estimates correlate with elaboration within the printed range are
-    counted, as the region assumes that.
-    """
-    target, (place, words), pools = PUBLISHED[name], member, 4096
-    judge = regions.read()[name][place]
-    seen = simulate(regions.observed, regions.conditions([judge]), range(pools))["observed"][:, 0]
-    rng = np.random.default_rng(run.seed)
-    means = seen[rng.integers(pools, size=(run.studies, target.pools))].mean(1)
-    low, high = regions.NAIVE_CORRELATION
-    means = means[(means[:, 4] >= low) & (means[:, 4] <= high)]
-    misfits = []
-    for c, kappa, naive, aware in np.round(means[:, :4], 2).tolist():
-        study = replace(
-            target, c_hat=c, kappa_hat=kappa, naive_recall=naive, bias_aware_recall=aware
-        )
-        # As many pools of the judge as in the last round of a search.
-        misfits.append(regions.misfits(seen[None, :288], study)[0])
-    yield kept(
-        "region of judges (jbt.twins.regions)",
-        f"{name}, {target.pools} pools: {words}",
-        np.array(misfits) <= regions.LIMIT,
-        one_sided=True,
-        note="few pools: recalls are far from normal",
-    )
-
 
 NUMBERS = {
     "bias_aware": ("recall of the bias-aware model", (0, 1)),
@@ -65,11 +28,10 @@ SPREAD = 1.3
 """Standard deviation of the twins around, in standard errors of the calibration."""
 HALF_DIGIT = 0.005
 BENT = (
-    "slopes are first order: the range is printed, and `no` is too frequent where few pools leave "
-    "the twin uncertain, or a target is near its maximum (docs/findings/judges.md)"
+    "few pools, or a target near its maximum: the error of the twin's calibration is of first order"
 )
-"""Note of cells with fewer than ten pools, and of the correlation, which rests on the
-calibration."""
+"""Fewer than ten pools leave a twin uncertain; the correlation rests on the calibration
+(docs/findings/judges.md)."""
 
 
 def experiment(key, condition):
@@ -118,18 +80,17 @@ def fitted(terms: np.ndarray, values: np.ndarray) -> np.ndarray:
 @claim(
     "`consistent` in `sweeps.judges`",
     grid(name=["llama", "deepseek_chat", "gemini", "claude_haiku"]),
-    name="twins",
 )
-def consistent(run, name):
+def consistent(rng, studies, name):
     """Ranges of the numbers of a judge, which include the error of its twin's calibration.
 
-    For each study of a true twin, a twin is calibrated to the printed numbers, and another number
-    of the same study should lie in the new twin's range. A surface replaces the calibration: means
-    of targets and numbers at twins around the true one are quadratics of the parameters, their
-    slopes linear. The range is then made as in `sweeps.judges`, at the nearest of these twins.
+    For each study of a true twin, of as many pools as the paper's, a twin is calibrated to the
+    printed numbers, and another number of the same study should lie in the new twin's range. A
+    surface replaces the calibration: means of targets and numbers at twins around the true one are
+    quadratics of the parameters, their slopes linear. The range is then made as in `sweeps.judges`,
+    at the nearest of these twins.
     """
-    studies, seed = run.studies, run.seed
-    rng = np.random.default_rng([seed, len(name)])
+    seed = int(rng.integers(2**31))
     twin, n = twins.twin(name), twins.known()[name].pools
     values, (true,) = simulated([twin], range(TRUE_POOLS), seed)
     root = np.linalg.cholesky(true.covariance())  # of the parameters' error, in steps
@@ -161,9 +122,7 @@ def consistent(run, name):
         again = np.clip(again + np.clip(move, -1, 1), -4, 4)
     nearest = ((again[:, None] - z) ** 2).sum(-1).argmin(1)
     centres = quadratic(again) @ surface
-    setting = f"true twin of {name}, {n} pools"
     for m, (number, (words, within)) in enumerate(NUMBERS.items(), start=3):
-        interval = f"replicates of the {words} (`consistent`, sweeps.judges)"
         ranges = np.empty((AROUND, 2))
         for g, error in enumerate(errors):
             error = replace(error, slopes=slopes[g, :3])
@@ -174,4 +133,6 @@ def consistent(run, name):
             ranges[g] = np.array(stats.percentiles(means + blur)) - pools.mean()
         ends = np.clip(centres[:, m] + ranges[nearest].T, *within)
         miss = BENT if n < 10 or number == "verbosity" else ""
-        yield cell(interval, setting, ends, printed[:, m], miss=miss, slack=HALF_DIGIT)
+        # The number is printed with two digits.
+        ends += np.array([[-HALF_DIGIT], [HALF_DIGIT]])
+        yield cell(f"replicates of the {words}", ends, printed[:, m], miss=miss)

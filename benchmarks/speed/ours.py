@@ -1,4 +1,4 @@
-"""What is measured of jbt. With `--old` another checkout's jbt is imported here.
+"""What is measured of jbt.
 
 Each function prepares `count` problems and returns a function that solves them; its answers are an
 array with a row a problem, NaN where jbt reports that it failed.
@@ -24,10 +24,10 @@ from benchmarks.speed.peers import Run
 from benchmarks.speed.problems import BUDGET, LAM, LAM_B, REFIT, K, N
 from jbt import acquisition, estimators, runtime
 from jbt.acquisition import Loop, Task
-from jbt.acquisition.loop import look
 from jbt.kernel import metrics, model
 from jbt.kernel.batching import CPU_PROBLEMS
 from jbt.kernel.fit import fit_map
+from jbt.kernel.listed import Listed
 from jbt.simulation import judges, pairs
 from jbt.simulation.pools import gaussian
 from jbt.simulation.simulate import Simulation, stream
@@ -58,11 +58,6 @@ def design_of(x: Any) -> Design:
     return Design(x[:, None], None, jnp.ones(len(x), bool), len(x))
 
 
-def key_of(number: Any) -> Any:
-    """The key of a run."""
-    return jax.random.fold_in(jax.random.key(0), number)
-
-
 def or_nan(values: Any, status: Any) -> Any:
     """The values of a fit, NaN unless it has converged."""
     return jnp.where(status == 0, values, jnp.nan)
@@ -71,31 +66,15 @@ def or_nan(values: Any, status: Any) -> Any:
 # --- a fit
 
 
-def fit(
-    count: int,
-    n: int = N,
-    *,
-    dtype: str = "float32",
-    naive: bool = False,
-    lam: float = LAM,
-    solver: str = "newton",
-    **drawn: Any,
-) -> Run:
-    """MAP of pools: theta, c and kappa; if `naive`, theta alone.
-
-    Args:
-      lam: prior precision of quality.
-      solver: newton, or lbfgs (jaxopt's).
-      drawn: further arguments of `problems.pools`.
-    """
-    pools, prior = problems.pools(count, n, **drawn), Prior(lam, LAM_B)
+def fit(count: int, n: int = N, dtype: str = "float32") -> Run:
+    """MAP of pools: theta, c and kappa."""
+    pools = problems.pools(count, n)
 
     def one(wins: Any, x: Any) -> Any:
         design, shown = design_of(x), 1 - jnp.eye(n, dtype=x.dtype)
-        variant = model.variant("naive" if naive else "bias_aware", design)
-        result = fit_map(Comparisons(shown, wins), design, prior, variant, solver=solver)
-        beta = result.parameters.theta if naive else result.parameters.flat()
-        return or_nan(beta, result.status)
+        variant = model.variant("bias_aware", design)
+        result = fit_map(Comparisons(shown, wins), design, PRIOR, variant)
+        return or_nan(result.parameters.flat(), result.status)
 
     return batched(one, pools.wins, pools.x, dtype=dtype)
 
@@ -127,62 +106,34 @@ def active(
     budget: int = BUDGET,
     dtype: str = "float32",
     rule: str = "top_k_aware",
-    **options: Any,
+    protocol: str = "frozen",
 ) -> Run:
-    """Active runs on a frozen judge, by Eq. acq unless another rule is named: recall of the top k.
-    `options` are a `Loop`'s."""
-    loop = Loop(rule, K, REFIT, **options)
+    """Active runs, on a frozen judge by Eq. acq unless others are named: recall of the top k."""
+    loop = Loop(rule, K, REFIT, protocol)
 
     def one(quality: Any, x: Any, wins: Any, number: Any) -> Any:
         task = Task.build(Pool(quality, design_of(x)), wins, prior=PRIOR)
-        trace = acquisition.run(key_of(number), task, loop, budget)
+        key = jax.random.fold_in(jax.random.key(0), number)
+        trace = acquisition.run(key, task, loop, budget)
         return or_nan(trace.recall[-1], trace.status.max())
 
     return batched(one, *problems.tasks(count), np.arange(count), dtype=dtype, batch=32)
 
 
-def refit(count: int, dtype: str = "float32", **options: Any) -> Run:
-    """A fit and the top-k memberships of its posterior, as the active loop makes them: of pools
-    with 8 to 480 verdicts, drawn at random. `options` are a `Loop`'s."""
-    loop = Loop("top_k_aware", K, REFIT, **options)
-    shares = np.geomspace(8, 480, count)[:, None, None] / (N * (N - 1))
-    shown = np.random.default_rng(1).random((count, N, N)) < shares
-
-    def one(quality: Any, x: Any, wins: Any, shown: Any, number: Any) -> Any:
-        task = Task.build(Pool(quality, design_of(x)), wins, prior=PRIOR)
-        start = acquisition.init(key_of(number), task, loop)
-        shown = shown * (1 - jnp.eye(N, dtype=x.dtype))
-        verdicts = Comparisons(shown, shown * wins)
-        mode = estimators.bias_aware(verdicts, task.design, PRIOR).parameters
-        state = dataclasses.replace(start, comparisons=verdicts, parameters=mode)
-        view: Any = look(state, task, loop)
-        return view.membership
-
-    return batched(one, *problems.tasks(count), shown, np.arange(count), dtype=dtype, batch=64)
-
-
 # --- a leaderboard
 
 
-def leaderboard(rows: int, lam: float = LAM, lam_b: float = LAM_B, robust: bool = False) -> Run:
-    """theta and c of a leaderboard; if `robust`, the time is that of a fit and its jackknife over
-    prompts."""
-    from jbt.kernel.listed import Listed
-    from jbt.stats.row_jackknife import Groups, jackknife
-
+def leaderboard(rows: int) -> Run:
+    """theta and c of a leaderboard."""
     data, models = problems.leaderboard(rows), problems.MODELS
     first, second = (data[side].astype(np.intp) for side in ("first", "second"))
     columns = np.asfortranarray(data["difference"])
-    precision = np.repeat([float(lam), float(lam_b)], [models, columns.shape[1]])
-    free = np.ones(len(precision), bool)
+    precision = np.repeat([LAM, LAM_B], [models, columns.shape[1]])
     given = Listed(models, first, second, columns, np.ones(rows), data["won"].astype(float))
 
     def run() -> Any:
         verdicts = dataclasses.replace(given)  # without what was kept
-        top = verdicts.top(free, precision)
-        if robust:
-            inverse = verdicts.inverse_hessian(top.beta, precision, free)
-            jackknife(inverse, top.beta, verdicts, Groups.of(verdicts, data["prompt"]))
+        top = verdicts.top(np.ones(len(precision), bool), precision)
         return np.where(top.status == 0, top.beta, np.nan)[None]
 
     return run
@@ -231,20 +182,4 @@ def command(words: str, kept: bool = False) -> Run:
 
     if kept:
         run()
-    return run
-
-
-# --- compiling
-
-
-def programs(name: str, preset: str) -> Run:
-    """Every program of a sweep's preset, traced and compiled."""
-    from jbt.experiments.work import Work
-    from sweeps.report.runs import sweep_of
-
-    def run() -> None:
-        work = Work(sweep_of(name).at(preset).decided())
-        for group in work.groups:
-            work.simulation(group).compile()  # once where groups share a program
-
     return run

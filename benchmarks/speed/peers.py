@@ -1,4 +1,4 @@
-"""What jbt is compared with. Nothing here imports jbt: arena-rank needs another JAX.
+"""What jbt is compared with. Nothing here imports jbt.
 
 Each function prepares `count` problems and returns a function that solves them; its answers are an
 array with a row a problem.
@@ -63,21 +63,6 @@ def scipy_fit(count: int, tight: bool = False) -> Run:
     """MAP of one pool after the other: theta, c and kappa."""
     pools = rows_of(problems.pools(count))
     return lambda: [map_of_rows(z, won, PRECISION, tight=tight) for z, won in pools]
-
-
-def evalica_fit(count: int, **drawn: Any) -> Run:
-    """evalica's maximum likelihood estimate without covariate and position."""
-    import evalica
-
-    winners = np.array([evalica.Winner.Y, evalica.Winner.X], object)
-    won = problems.pools(count, **drawn).wins[:, FIRST, SECOND]
-    pools = winners[won.astype(int)].tolist()
-
-    def fit(pool: list[Any]) -> np.ndarray:
-        theta = np.log(evalica.bradley_terry(FIRST, SECOND, pool).scores.sort_index())
-        return (theta - theta.mean()).to_numpy()
-
-    return lambda: [fit(pool) for pool in pools]
 
 
 # --- the crossing experiment and the active loop
@@ -145,45 +130,11 @@ def active_run(
 # --- a leaderboard
 
 
-def scipy_leaderboard(
-    rows: int, lam: float = LAM, lam_b: float = LAM_B, tight: bool = False
-) -> Run:
+def scipy_leaderboard(rows: int, tight: bool = False) -> Run:
     """SciPy on a sparse matrix of the rows."""
     data = problems.leaderboard(rows)
     place = np.tile(np.arange(rows), 2), np.r_[data["first"], data["second"]]
     sides = csr_matrix((np.repeat([1.0, -1.0], rows), place), (rows, MODELS))
     z = hstack([sides, data["difference"]], format="csr")
-    precision = np.repeat([float(lam), float(lam_b)], [MODELS, COVARIATES])
+    precision = np.repeat([LAM, LAM_B], [MODELS, COVARIATES])
     return lambda: [map_of_rows(z, data["won"], precision, tight=tight)]
-
-
-def arena_rank(rows: int, reg: float, ftol: float) -> Run:
-    """arena-rank 0.1.1, compiling included.
-
-    It adds 0.5 reg sum(c^2) to a mean negative log-likelihood, and no prior on the ratings: on R
-    rows, lam_b = R reg and lam = 0 of jbt. It stops when the mean changes by less than `ftol` of
-    itself, by default 1e-9. Its scaling of covariates and its weights are switched off.
-    """
-    import jax
-    import jax.numpy as jnp
-    from arena_rank.models import contextual_bradley_terry  # type: ignore[reportMissingImports]
-    from arena_rank.utils import data_utils  # type: ignore[reportMissingImports]
-
-    data = problems.leaderboard(rows)
-    given = data_utils.ContextualPairDataset(
-        competitors=[str(i) for i in range(MODELS)],
-        pairs=jnp.asarray(np.stack([data["first"], data["second"]], 1), jnp.int32),
-        outcomes=jnp.asarray(data["won"]),
-        features=jnp.asarray(data["difference"]),
-        weights=jnp.ones(rows),
-    )
-    fit = contextual_bradley_terry.ContextualBradleyTerry
-
-    def run() -> Any:
-        jax.clear_caches()
-        model = fit(MODELS, COVARIATES, reg=reg, ftol=ftol)
-        jax.block_until_ready(model.fit(given).params)
-        ratings = np.asarray(model.params["ratings"])
-        return [np.r_[ratings - ratings.mean(), np.asarray(model.params["coeffs"])]]
-
-    return run

@@ -1,5 +1,5 @@
 """The problems that jbt and its peers solve, drawn with NumPy alone: every process gets the same
-arrays, whichever jbt or JAX it has. The first problems of any count are the same."""
+arrays. The first problems of any count are the same."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ BUDGET, REFIT = 120, 8
 """Verdicts of an active run, and between refits."""
 MODELS, COVARIATES = 500, 5
 """Of the leaderboard."""
-ROWS_A_PROMPT = 10
-"""Mean number of the leaderboard's verdicts that share a prompt."""
 
 
 class Pools(NamedTuple):
@@ -73,10 +71,4 @@ def leaderboard(rows: int) -> dict[str, np.ndarray]:
     difference = rng.normal(size=(rows, COVARIATES))
     logit = theta[first] - theta[second] + difference @ c
     won = (rng.random(rows) < 1 / (1 + np.exp(-logit))).astype(float)
-    return {
-        "first": first,
-        "second": second,
-        "difference": difference,
-        "won": won,
-        "prompt": rng.integers(0, rows // ROWS_A_PROMPT, rows),
-    }
+    return {"first": first, "second": second, "difference": difference, "won": won}

@@ -15,7 +15,7 @@ that naive estimates of its biased judges correlate with the elaboration by .22 
 best.
 
 The region is a 95 % confidence set of the judge's parameters, if the real judge is in the family
-and T is near chi-squared (docs/calibration.md). What its members predict of another
+and T is near chi-squared (docs/findings/varying-bias.md). What its members predict of another
 number is then an interval for it with at least that confidence, but for two limits: its members
 were found by a search (`region` of revision cd803212), which may miss corners, and it ends at
 `BOUNDS`. They are chosen to be as unlike each other as possible, and agreed on fresh pools.

@@ -242,16 +242,16 @@ def test_the_command_prints_c_with_what_its_interval_covers(tables, tmp_path, jb
 @pytest.mark.parametrize(
     ("kind", "file", "interval"),
     [
-        (OfPools, "fit_one_comparison", "`jbt fit`: c on one comparison"),
-        (OfJudges, "fit_one_comparison", "`jbt fit --joint`: c on one comparison"),
-        (OfModels, "one_comparison", "c (jbt leaderboard, on one comparison)"),
+        (OfPools, "fit_one_comparison", "c of `jbt fit`"),
+        (OfJudges, "fit_one_comparison", "c of `jbt fit --joint`"),
+        (OfModels, "one_comparison", "c"),
     ],
 )
 def test_the_printed_coverage_is_that_of_the_kept_rows(kind, file, interval):
     rows = pd.read_csv(f"docs/calibration/{file}.csv")
     rows = rows[rows["interval"] == interval]
     n = (rows["studies"] * rows["printed"]).round()
-    held, sound = n * rows["coverage"], rows["note"].isna()
+    held, sound = n * rows["coverage"], rows["miss"].isna()
     low, high = rows["coverage"][sound].agg(["min", "max"])
     share = held[sound].sum() / n[sound].sum()
     assert (

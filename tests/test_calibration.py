@@ -43,6 +43,8 @@ STUDIES = {
     "fit_one_comparison": 20,
     "report_card": 20,
     "missing_bounds": 20,
+    "missing_verdicts": 100,
+    "rankings": 100,
 }
 """Claims of which other numbers of studies than 200 are run: slow ones, and one whose studies are
 divided among many cells."""

@@ -58,7 +58,7 @@ MISSED = """
 
 FOOT = """
 **Not simulated:** differences between judges without a trusted one, theta and P(top k) of joint
-fits, joint leaderboards without `--judge-aware`, fits with `--lam`, and what `jbt doctor` tests.
+fits, joint leaderboards without `--judge-aware`, and fits with `--lam`.
 
 **Drawn from the prior** (20,000 pools of ten, measured at revision cd803212): P(top 3) is right
 within .02 in each of ten classes. The 95 % region of a pool's Laplace posterior contains theta in

@@ -1,6 +1,6 @@
-"""Intervals of leaderboards: `jbt leaderboard`, with Davidson's ties, with judges of unlike
-discrimination, and with a bias that changes with quality; Elo with an anchor, the values of a
-column (`--by`), and missing verdicts."""
+"""Intervals of leaderboards: `jbt leaderboard`, with Davidson's ties, of rankings and ratings, with
+judges of unlike discrimination, and with a bias that changes with quality; Elo with an anchor, the
+values of a column (`--by`), and missing verdicts, with the doctor's test of them."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ from benchmarks.calibration import (
 )
 from jbt import own
 from jbt.kernel.listed import Listed
+from jbt.own.examine import doctor
+from jbt.own.formats import ratings
 from jbt.own.leaderboards.by_value import compared, difference
 from jbt.own.leaderboards.davidson import DavidsonProblem
 from jbt.own.leaderboards.discriminations import fit_discriminations
@@ -37,11 +39,11 @@ from jbt.own.leaderboards.intervals import Intervals, intervals
 from jbt.own.leaderboards.lack_of_fit import ALPHA, PAIRS, QUALITY
 from jbt.own.leaderboards.problem import Problem, Settings, Setup, places
 from jbt.own.leaderboards.report import Leaderboard
-from jbt.own.tables.missing import fills
+from jbt.own.tables.missing import fills, losses
 from jbt.types import Prior, Rows
 
 MODELS, C, KAPPA = 6, 0.6, 0.3
-BEST, THIRD = "theta, best of 6", "theta, third of 6"
+BEST, THIRD, RANK = "theta, best of 6", "theta, third of 6", "rank, third of 6"
 NUMBERS = ["estimate", "low", "high"]
 
 SCORES = -norm.ppf((np.arange(MODELS) + 0.5) / MODELS)
@@ -122,6 +124,14 @@ def boards(
     return [DavidsonProblem.of_halves(problem) for problem in problems]  # changed only by ties
 
 
+def board_of(problem: Problem, names: Mapping[str, int]) -> dict[str, Sequence[float]]:
+    """Estimate, low and high of the parameters at some places, and of the third model's rank."""
+    found = intervals(problem.fit())
+    ends = 1 + found.better[2].sum(), MODELS - found.better[:, 2].sum()
+    rank = {RANK: (3, *ends)} if found.ranked[2] else {}
+    return printed(found, names) | rank
+
+
 VARIED = {"sd_c": 0.3, "sd_theta": 0.7}
 """Standard deviations between prompts, where Bradley-Terry does not hold."""
 
@@ -162,14 +172,11 @@ def leaderboard(rng, studies, prompts, **population):
     if "log_nu" in population:
         names["log nu"] = MODELS + 2
     beta = limit(*boards(default_rng(0), 1, np.full(20_000, 20), **population))
-    truth = {name: beta[place] for name, place in names.items()} | {"rank, third of 6": 3}
+    truth = {name: beta[place] for name, place in names.items()} | {RANK: 3}
     results = []
     for n in parts(studies, 50):
-        for board in boards(rng, n, np.repeat(each, number), **population):
-            found = intervals(board.fit())
-            ends = 1 + found.better[2].sum(), MODELS - found.better[:, 2].sum()
-            rank = {"rank, third of 6": (3, *ends)} if found.ranked[2] else {}
-            results.append(printed(found, names) | rank)
+        drawn = boards(rng, n, np.repeat(each, number), **population)
+        results += [board_of(board, names) for board in drawn]
     for c in cells_of(results, truth):
         miss = ""
         if c.printed < c.studies / 2:
@@ -177,6 +184,42 @@ def leaderboard(rng, studies, prompts, **population):
         elif population.get("sd", 1.0) > 2:
             miss = "qualities are widely spread; the report says so"
         yield c if c.one_sided else replace(c, miss=miss)
+
+
+@claim(
+    "`jbt leaderboard`, of rankings and ratings",
+    grid(kind=["rankings", "ratings"], prompts=[60, 120], sd_theta=[0.0, 0.7]),
+)
+def rankings(rng, studies, kind, prompts, sd_theta):
+    """Four of six answers to each prompt are ranked (Plackett-Luce) or rated from 1 to 5, and
+    become pairs as `jbt import` makes them. The truth is the estimate from very many prompts.
+
+    Args:
+      sd_theta: standard deviation of a model's quality between prompts, logits.
+    """
+
+    def board(rng: Generator, prompts: int) -> Problem:
+        worth = SCORES + sd_theta * rng.normal(size=(prompts, MODELS))
+        worth = worth + rng.gumbel(size=worth.shape)
+        if kind == "ratings":
+            worth = np.clip(np.round(worth + 2.5), 1, 5)
+        missing = rng.random(worth.shape).argsort(axis=1)[:, :2]
+        np.put_along_axis(worth, missing, np.nan, axis=1)
+        verdicts = []
+        for prompt, row in enumerate(worth.tolist()):
+            scores = {str(model): [score] for model, score in enumerate(row) if score == score}
+            for v in ratings.pairs("", None, scores):
+                verdicts.append((prompt, int(v.first), int(v.second), v.p_first, v.count))
+        prompt, first, second, share, weight = np.array(verdicts, float).T
+        pair, nothing = np.array([first, second], int), np.zeros((len(share), 0))
+        rows = Rows.build(*pair, nothing, share, weight=weight, ordered=np.zeros(len(share), bool))
+        at = places(theta=(MODELS,), c=(0, 1), kappa=(1,))
+        return Problem.of(Listed.of(rows, MODELS), [False], Prior(1.0, 0.1), at, prompt.astype(int))
+
+    names = {BEST: 0, THIRD: 2}
+    beta = limit(board(default_rng(0), 10_000))
+    truth = {name: beta[place] for name, place in names.items()} | {RANK: 3}
+    yield from cells_of([board_of(board(rng, prompts), names) for _ in range(studies)], truth)
 
 
 @claim(
@@ -386,3 +429,31 @@ def missing_bounds(rng, studies, missing):
         ]
         ends.append((min(c[0][1], c[1][1]), max(c[0][2], c[1][2])))
     yield cell("c between both ends", np.transpose(ends), bias, one_sided=True)
+
+
+@claim(
+    "`jbt doctor`: missing verdicts",
+    grid(prompts=[20, 100], missing=["at random", "by prompt", "by answer", "few"]),
+)
+def missing_verdicts(rng, studies, prompts, missing):
+    """How often the test finds nothing where losses depend on neither lengths nor verdicts. Four
+    models answer every prompt. A tenth of the verdicts is missing, or most of those of some prompts
+    or on some answers, or one in a hundred."""
+    first, second = pairs = ordered_pairs(4)
+    p = []
+    for _ in range(studies):
+        x = rng.normal(size=(prompts, 4))
+        share = verdicts(rng, np.linspace(1, -1, 4) + 0.8 * x, pairs, KAPPA)
+        some = rng.random(x.shape) < 0.15
+        chance = {
+            "at random": 0.1,
+            "by prompt": 0.05 + 0.6 * (rng.random((prompts, 1)) < 0.1),
+            "by answer": 0.02 + 0.6 * (some[:, first] | some[:, second]),
+            "few": 0.01,
+        }
+        share[rng.random(share.shape) < chance[missing]] = np.nan
+        tables = tables_of(share[None], pairs, x)
+        tests = losses(tables, tables.items[["words"]].to_numpy(), ["words"])
+        p.append(min(1.0, len(tests) * tests["p"].min()) if len(tests) else np.nan)
+    held = np.where(np.isnan(p), np.nan, np.array(p) >= doctor.ALPHA)
+    yield kept("no false alarm", held, one_sided=True)

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-LIMIT = 37_040
+LIMIT = 37_080
 """Words that README and `docs/**/*.md` have together at most (`tests/test_documents.py`)."""
 
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)

@@ -45,13 +45,17 @@ JOBS = "jobs"
 
 def main(sweep: type[Sweep], argv: Sequence[str] | None = None, *, prog: str | None = None) -> int:
     """The command line of a sweep; returns the exit code, see `exits.exit_code`. `prog` is what the
-    user has typed, default `python -m sweeps.NAME`."""
+    user has typed, default `python -m sweeps.NAME`, or `python FILE` for a file."""
+    typed = sys.argv[0] if argv is None else ""
     argv = sys.argv[1:] if argv is None else list(argv)
     interrupted = "\ninterrupted; the same command continues (without --overwrite)"
     kind = _importable(sweep)
 
+    is_file = typed.endswith(".py") and kind.__module__ == "__main__"
+    usual = f"python {typed}" if is_file else f"python -m sweeps.{sweep.name}"
+
     def command() -> None:
-        run(_parsed(kind, argv, prog or f"python -m sweeps.{sweep.name}"))
+        run(_parsed(kind, argv, prog or usual))
 
     return exit_code(command, interrupted=interrupted)
 
@@ -177,7 +181,7 @@ def _report(sweep: Sweep, results: Store, folder: Path) -> pd.DataFrame:
             print(f"{count} fits did not converge ({name}); see {store.RESULTS}", file=sys.stderr)
     if changed:
         print(
-            f"changed since these results were simulated: {', '.join(changed)}; "
+            f"changed since these results were simulated: {store.some_of(changed)}; "
             "--overwrite simulates them again",
             file=sys.stderr,
         )

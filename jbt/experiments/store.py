@@ -39,6 +39,9 @@ DONE, CHUNK, ROOT = "done", "chunk", "zarr.json"
 PROBE_SECONDS = 2.0
 """How long a lock is waited for: other runs take it for a moment, to see whether it is held."""
 
+SHOWN_NAMES = 4
+"""Names of files that a message lists (count)."""
+
 IN_MEMORY = 2**28
 """The largest results that are read as a whole (bytes)."""
 
@@ -396,7 +399,7 @@ def claim(
     if new and store.missing():
         raise ValueError(
             f"{folder} holds an unfinished run of other code, which would be mixed with this: "
-            f"{', '.join(new)} changed; --overwrite starts afresh"
+            f"{some_of(new)} changed; --overwrite starts afresh"
         )
     return store
 
@@ -404,6 +407,13 @@ def claim(
 def changed(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Names of fields or files whose values differ, or which are on one side only."""
     return sorted(k for k in saved.keys() | now.keys() if saved.get(k) != now.get(k))
+
+
+def some_of(names: Sequence[str]) -> str:
+    """A list in a message: the first names, and how many more there are."""
+    shown = ", ".join(names[:SHOWN_NAMES])
+    more = len(names) - SHOWN_NAMES
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 @contextmanager

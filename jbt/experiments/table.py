@@ -48,6 +48,9 @@ NUMBERS = (
     *("paper", "replicate_low", "replicate_high"),
 )
 
+AT_ONCE = 8_000_000
+"""Numbers that are resampled together; the limit keeps memory from growing with the pools."""
+
 Interval = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 """[rows, P] -> estimate, low, high [rows]."""
 
@@ -143,12 +146,16 @@ class Table:
             return
         interval = interval or partial(stats.mean_interval, seed=self.seed)
         studies = studies or [partial(self.study_means, numbers) for _, numbers in rows]
-        pools = np.stack([np.atleast_2d(numbers).astype(float).mean(0) for _, numbers in rows])
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Mean of empty slice")  # a row without results
-            numbers = zip(*interval(pools), np.isfinite(pools).sum(-1), studies, strict=True)
-        for (row, _), (mean, *ends, n, of_row) in zip(rows, numbers, strict=True):
-            self.add(quantity, mean, ends, int(n), studies=of_row, **row | setting)
+        together = math.ceil(AT_ONCE / max(1, rows[0][1].size))
+        for begin in range(0, len(rows), together):
+            some = slice(begin, begin + together)
+            pools = [np.atleast_2d(numbers).astype(float).mean(0) for _, numbers in rows[some]]
+            pools = np.stack(pools)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Mean of empty slice")  # a row without results
+                numbers = *interval(pools), np.isfinite(pools).sum(-1), studies[some]
+            for (row, _), mean, *ends, n, of_row in zip(rows[some], *numbers, strict=True):
+                self.add(quantity, mean, ends, int(n), studies=of_row, **row | setting)
 
     def study_means(self, by_seed: np.ndarray, size: int, seeds: int | None) -> np.ndarray:
         """Means [R] that studies of a size find, of numbers [P] or [S, P] by seed and pool."""
@@ -193,11 +200,20 @@ class Table:
                 return  # without replicates the rows are the same
 
     def frame(self) -> pd.DataFrame:
-        """The rows in the order in which they were added."""
+        """The rows in the order in which they were added.
+
+        Raises:
+          ValueError: two of them have one setting.
+        """
         import pandas as pd
 
         columns = [*self.columns, "quantity", *NUMBERS, "consistent"]
         table = pd.DataFrame(self._rows, columns=columns)
+        if len(again := table[table.duplicated([*self.columns, "quantity", "paper"])]):
+            raise ValueError(
+                f"two rows of {again.quantity.iloc[0]} have one setting: columns lacks a label, or "
+                "an option lists a value twice"
+            )
         numbers = table[list(NUMBERS)].astype(float)
         table[list(NUMBERS)] = numbers.where(np.isfinite(numbers))
         return table

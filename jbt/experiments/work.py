@@ -53,13 +53,15 @@ class Work:
     def __init__(self, sweep: Sweep) -> None:
         """
         Raises:
-          ValueError: two groups have one name.
+          ValueError: two groups have one name; a group has no conditions.
         """
         self.sweep = sweep
         groups = sweep.groups()
         self.groups = {group.name: group for group in groups}
         if len(self.groups) < len(groups):
             raise ValueError(f"two groups have one name: {', '.join(g.name for g in groups)}")
+        if empty := [group.name for group in groups if not group.n_conditions]:
+            raise ValueError(f"group {empty[0]} has no conditions: an option lists nothing")
         self._simulations: dict[str, Simulation] = {}
 
     def simulation(self, name: str) -> Simulation:

@@ -160,6 +160,7 @@ def too_large(key, condition):
 
 REFUSED = {
     "two groups have one name: x, x": (group("x", [1.0]), group("x", [2.0])),
+    "group x has no conditions": (group("x", []),),
     "metric flat holds integers beyond int32": (group("x", [1.0], axes={}, experiment=too_large),),
 }
 

@@ -46,6 +46,11 @@ def recalls(n=400):
     )
 
 
+def test_a_label_that_is_no_column_is_missed():
+    with pytest.raises(ValueError, match="two rows of recall have one setting"):
+        means(recalls(), columns=("rule",))
+
+
 def test_means_take_their_columns_from_the_coordinates():
     values = recalls()
     table = means(values, columns=("rule", "budget", "judge"), judge="llama")

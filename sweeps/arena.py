@@ -39,7 +39,7 @@ from jbt.simulation import judges, pairs, pools
 from jbt.simulation.simulate import Condition, stream
 from jbt.types import Comparisons, Pool
 
-from ._shared.active import recall_at, shared, task_of
+from ._shared.active import check_runs, recall_at, shared, task_of
 from ._shared.scenario import MapPrior
 
 LOOKS = 8
@@ -192,14 +192,12 @@ class Arena(MapPrior, Sweep):
             if len(self.rules_of(SCENARIOS[name])) < 2:
                 raise ValueError(f"rule must list two rules that run on '{name}'")
         smallest = min((SCENARIOS[name] for name in self.scenario), key=lambda s: s.n_items)
-        condition = {name: jnp.asarray(value[0]) for name, value in smallest.numbers.items()}
-        for rule in (name for name in self.rule if RULES[name].family == "yours"):
-            experiment = partial(self.experiment, smallest, smallest.loop(rule))
+        for rule in self.rules_of(smallest):
             try:
-                jax.eval_shape(experiment, jax.random.key(0), condition)
+                check_runs(smallest.n_items, [smallest.loop(rule)], smallest.budgets)
             except Exception as error:  # a user's function may raise anything
                 cause = f"{type(error).__name__}: {error}"
-                raise ValueError(f"rule {rule} fails: {cause}") from error
+                raise ValueError(f"rule {rule} fails on a trial problem: {cause}") from error
 
     def rules_of(self, scenario: Scenario) -> list[str]:
         """The rules that run on a scenario."""

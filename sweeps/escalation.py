@@ -131,7 +131,7 @@ class Escalation(Correlated, VaryingBias, Sweep):
         """The correlations of a strategy and price."""
         rules = dict.fromkeys(ALONE, "top_k_aware") | {name: name for name in BOTH}
         loops = {r: Loop(r, self.k, REFIT_EVERY, "frozen") for r in rules.values()}
-        programs = shared(self.experiment, list(loops.values()))
+        programs = shared(self.experiment, list(loops.values()), n_judges=2)
         by_purse, groups = {"purse": self.purse}, []
         for strategy, rule in rules.items():
             for price in (np.nan,) if strategy in CHEAP else self.price:

@@ -211,8 +211,9 @@ def rankings(rng, studies, kind, prompts, sd_theta):
             for v in ratings.pairs("", None, scores):
                 verdicts.append((prompt, int(v.first), int(v.second), v.p_first, v.count))
         prompt, first, second, share, weight = np.array(verdicts, float).T
-        pair, nothing = np.array([first, second], int), np.zeros((len(share), 0))
-        rows = Rows.build(*pair, nothing, share, weight=weight, ordered=np.zeros(len(share), bool))
+        one, other, nothing = first.astype(int), second.astype(int), np.zeros((len(share), 0))
+        unordered = np.zeros(len(share), bool)
+        rows = Rows.build(one, other, nothing, share, weight=weight, ordered=unordered)
         at = places(theta=(MODELS,), c=(0, 1), kappa=(1,))
         return Problem.of(Listed.of(rows, MODELS), [False], Prior(1.0, 0.1), at, prompt.astype(int))
 

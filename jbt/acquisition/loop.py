@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +13,8 @@ from jbt.acquisition.panel_rules import PanelRule
 from jbt.acquisition.picks import Queries, ask, available, available_of_panel, open_pairs
 from jbt.acquisition.rules import Rule, Score
 from jbt.acquisition.task import PROTOCOLS, Task
-from jbt.acquisition.views import PanelView, View, own_covariance
-from jbt.kernel import metrics, model, panel
+from jbt.acquisition.views import PanelView, View, of_each_judge
+from jbt.kernel import metrics, model
 from jbt.kernel.fit import fit_map
 from jbt.kernel.laplace import laplace
 from jbt.kernel.membership import (
@@ -26,15 +25,7 @@ from jbt.kernel.membership import (
     membership,
     sobol_normals,
 )
-from jbt.types import (
-    Comparisons,
-    Parameters,
-    Posterior,
-    Status,
-    check_count,
-    check_word,
-    container,
-)
+from jbt.types import Comparisons, Parameters, Posterior, Status, container
 
 INIT = 2**32 - 1
 """Number that folds a run's key for its tie-breaks; that of the verdict folds it for a pick."""
@@ -65,10 +56,18 @@ class Loop:
 
     def __post_init__(self) -> None:
         panel_rules.resolve(self.rule)
-        for name in ("refit_every", "k", *["n_samples"] * (self.n_samples is not None)):
-            check_count(name, getattr(self, name))
-        check_word("membership", self.membership, [*DRAWS])
-        check_word("protocol", self.protocol, PROTOCOLS)
+        for name in ("refit_every", "n_samples", "k"):
+            value = getattr(self, name)
+            if value is not None and int(value) != value:
+                raise ValueError(f"{name} must be a whole number, got {value}")
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        if self.membership not in DRAWS:
+            known = " or ".join(DRAWS)
+            raise ValueError(f"membership must be {known}, got {self.membership!r}")
+        if self.protocol not in PROTOCOLS:
+            known = " or ".join(PROTOCOLS)
+            raise ValueError(f"protocol must be {known}, got {self.protocol!r}")
 
 
 @container
@@ -139,38 +138,32 @@ def look(state: State, task: Task, loop: Loop) -> View | PanelView:
     chances = _estimate_membership(posterior, state, task, loop)
     probability = jax.nn.sigmoid(model.logits_of(state.parameters, design, verdicts))
     panelists = task.panelists
-    common: Any = {"design": design, "membership": chances, "priority": state.priority, "k": loop.k}
     if panelists is None:
         return View(
+            design=design,
             posterior=posterior,
             covariance=covariance,
+            membership=chances,
             probability=probability,
             shown=state.comparisons.shown,
             wins=state.comparisons.wins,
             available=available(state.comparisons, task, loop.protocol),
-            **common,
+            priority=state.priority,
+            k=loop.k,
         )
-    m, mean = design.n_contents, posterior.mean.flat()
-
-    def of_judge(s: Array, shares: Array, probability: Array, counts: Comparisons, open_: Array):
-        own_mean, root = (panel.of_one_judge(v, s, shares, m) for v in (mean, posterior.root))
-        return View(
-            posterior=Posterior(Parameters.unflat(own_mean, m), root, posterior.factor),
-            covariance=own_covariance(covariance, s, shares, m),
-            probability=probability,
-            shown=counts.shown,
-            wins=counts.wins,
-            available=open_,
-            **common,
-        )
-
     askable, shown = (jnp.moveaxis(v, -1, 0) for v in (open_pairs(task), state.comparisons.shown))
-    views = jax.vmap(of_judge, in_axes=(0, 0, -1, -1, 0))(
-        panelists.discrimination,
-        panelists.sharing,
-        probability,
+    views = of_each_judge(
+        posterior,
         state.comparisons,
-        available_of_panel(askable, shown, panelists, loop.protocol),
+        discrimination=panelists.discrimination,
+        sharing=panelists.sharing,
+        design=design,
+        covariance=covariance,
+        probability=probability,
+        available=available_of_panel(askable, shown, panelists, loop.protocol),
+        membership=chances,
+        priority=state.priority,
+        k=loop.k,
     )
     spent = panelists.spent(shown.sum((1, 2)))
     return PanelView(views, posterior, covariance, panelists.price, spent, panelists.purse)

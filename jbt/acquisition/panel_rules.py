@@ -28,12 +28,14 @@ from jbt.acquisition import rules
 from jbt.acquisition.rules import RULES, Rule, Score
 from jbt.acquisition.views import PanelView
 from jbt.kernel import metrics
-from jbt.types import check_word
 
 SHARE = 0.5
 """Share of the spending that `escalation` and the rules like it give to the reference."""
 
 PanelScore = Callable[[PanelView, Key[Array, ""]], Float[Array, "N N J"]]
+
+Place = Callable[[PanelView, Key[Array, ""]], Float[Array, "N N"]]
+"""Score the pairs of the reference."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,15 +45,26 @@ class PanelRule:
     score: PanelScore
     fresh: bool | Bool[Array, ""] = False
     """Update the covariance by the Fisher term of every pick before the next one."""
+    tried: bool = False
+    """As a `Rule`'s."""
 
 
 def with_reference(
-    panel: PanelView, key: Key[Array, ""], of_reference: Float[Array, "N N"]
+    panel: PanelView,
+    key: Key[Array, ""],
+    *,
+    place: Place,
+    share: float = SHARE,
 ) -> Float[Array, "N N J"]:
-    """Ask the cheap judge by Eq. acq, and the reference where this score is highest. The reference
-    is due whenever its next verdict leaves it at most `SHARE` of all spending: first when the cheap
-    judge has cost as much as that verdict, and so on in turn. When one of them can be asked nothing
-    more, the other gets the rest.
+    """Ask the cheap judge by Eq. acq, and the reference where `place` scores highest. The reference
+    is due whenever its next verdict leaves it at most `share` of all spending; at a half, first
+    when the cheap judge has cost as much as that verdict, and so on in turn. When one of them can
+    be asked nothing more, the other gets the rest.
+
+    A share or a place of your own:
+
+        def quarter(panel, key):
+            return with_reference(panel, key, place=where_disputed, share=0.25)
 
     Raises:
       ValueError: a single judge.
@@ -59,16 +72,22 @@ def with_reference(
     if panel.n_judges < 2:
         raise ValueError("a rule with a reference needs at least two judges")
     cheap, reference = panel.of(0), panel.of(-1)
-    due = panel.spent[-1] + panel.price[-1] <= SHARE * (panel.spent.sum() + panel.price[-1])
+    due = panel.spent[-1] + panel.price[-1] <= share * (panel.spent.sum() + panel.price[-1])
     due &= reference.available.any()
     due |= ~cheap.available.any()
     # The judge is the first axis here, as in the loop, and moves last at the end: the turns cancel.
     judge = jnp.arange(panel.n_judges)[:, None, None]
     is_reference = judge == panel.n_judges - 1
-    score = jnp.where(is_reference, of_reference, 0)
+    score = jnp.where(is_reference, place(panel, key), 0)
     score = jnp.where(judge == 0, rules.top_k_aware(cheap, key), score)
     turn = jnp.where(due, is_reference, judge == 0)
     return jnp.moveaxis(rules.prefer(jnp.broadcast_to(turn, score.shape), score), 0, -1)
+
+
+def at_boundary(panel: PanelView, key: Key[Array, ""]) -> Float[Array, "N N"]:
+    """Score pairs across the estimated boundary, the most ambiguous highest: LUCB, the weakest
+    lower bound inside the top k against the strongest upper bound outside."""
+    return rules.lucb(panel.of(-1), key)
 
 
 def where_disputed(panel: PanelView, key: Key[Array, ""]) -> Float[Array, "N N"]:
@@ -85,19 +104,24 @@ def where_disputed(panel: PanelView, key: Key[Array, ""]) -> Float[Array, "N N"]
     return rules.prefer(opposed & reference.available, rules.top_k_aware(reference, key))
 
 
+def anywhere(panel: PanelView, key: Key[Array, ""]) -> Float[Array, "N N"]:
+    """Score pairs of the reference at random."""
+    return rules.random(panel.of(-1), key)
+
+
 def escalation(panel: PanelView, key: Key[Array, ""]) -> Float[Array, "N N J"]:
-    """`with_reference` at the boundary of the top k, as `rules.lucb` has it."""
-    return with_reference(panel, key, rules.lucb(panel.of(-1), key))
+    """`with_reference` at the boundary of the top k."""
+    return with_reference(panel, key, place=at_boundary)
 
 
 def disputed(panel: PanelView, key: Key[Array, ""]) -> Float[Array, "N N J"]:
     """`with_reference` on pairs whose order depends on the bias."""
-    return with_reference(panel, key, where_disputed(panel, key))
+    return with_reference(panel, key, place=where_disputed)
 
 
 def reference_random(panel: PanelView, key: Key[Array, ""]) -> Float[Array, "N N J"]:
     """`with_reference` on random pairs."""
-    return with_reference(panel, key, rules.random(panel.of(-1), key))
+    return with_reference(panel, key, place=anywhere)
 
 
 PANEL_RULES: Mapping[str, PanelRule] = {
@@ -105,8 +129,8 @@ PANEL_RULES: Mapping[str, PanelRule] = {
     "disputed": PanelRule(disputed),
     "reference_random": PanelRule(reference_random),
 }
-"""Every rule for several judges by its name. Those of `rules.RULES` whose score is a gain work for
-several judges too, by gain for the price."""
+"""Every rule for several judges by its name. Those of `rules.RULES` work for several judges too, by
+gain for the price."""
 
 
 def resolve(rule: str | Rule | PanelRule | Score) -> Rule | PanelRule:
@@ -115,13 +139,15 @@ def resolve(rule: str | Rule | PanelRule | Score) -> Rule | PanelRule:
     Raises:
       ValueError: unknown name, not callable.
     """
-    if isinstance(rule, Rule | PanelRule):
+    if isinstance(rule, PanelRule):
         return rule
-    if callable(rule):
-        return Rule(rule)
-    known = {**RULES, **PANEL_RULES}
-    check_word("rule", rule, [*known])
-    return known[rule]
+    if isinstance(rule, str) and rule not in RULES:
+        if rule not in PANEL_RULES:
+            known = f"one of {', '.join(RULES)}; for several judges {', '.join(PANEL_RULES)}"
+            names = [*RULES, *PANEL_RULES]
+            raise ValueError(rules.unknown(rule, names, f"{known}; or a function"))
+        return PANEL_RULES[rule]
+    return rules.resolve(rule)
 
 
 def one_of(names: Sequence[str], number: Int[Array, ""]) -> Rule | PanelRule:
@@ -141,12 +167,16 @@ def one_of(names: Sequence[str], number: Int[Array, ""]) -> Rule | PanelRule:
 
     fresh: Any = [bool(rule.fresh) for rule in listed]
     fresh = jnp.asarray(fresh)[number] if any(fresh) and not all(fresh) else fresh[0]
-    return dataclasses.replace(listed[0], score=score, fresh=fresh)
+    return dataclasses.replace(listed[0], score=score, fresh=fresh, tried=True)
 
 
-def alike(names: Iterable[str]) -> list[list[str]]:
-    """The rules that one program can run, list by list: of views, and for several judges."""
+def alike(names: Iterable[str], n_judges: int = 1) -> list[list[str]]:
+    """The rules that one program can run, list by list. With several judges, the loop treats gains,
+    other scores and rules for all judges differently.
+    """
     lists: dict[Any, list[str]] = {}
     for name in names:
-        lists.setdefault(type(resolve(name)), []).append(name)
+        rule = resolve(name)
+        kind = (type(rule), getattr(rule, "gain", True)) if n_judges > 1 else None
+        lists.setdefault(kind, []).append(name)
     return list(lists.values())

@@ -152,8 +152,7 @@ def pick(
     # the first axis here, as `vmap` has it.
     score, available = jnp.moveaxis(score, -1, 0), view.views.available
     *pair, has_offer = jax.vmap(choose, (0, 0, None))(score, available, salt)
-    worth = score[jnp.arange(view.n_judges), *pair]
-    judge = choose_judge(worth, view.price, has_offer, salt)
+    judge = choose_judge(_worth(rule, view, score, *pair), view.price, has_offer, salt)
     undefined = (~jnp.isfinite(score) & available).any()
     chosen = (pair[0][judge], pair[1][judge], judge)
     return Query(*(jnp.where(has_offer[judge], v, -1) for v in chosen)), undefined
@@ -174,8 +173,7 @@ def absorb(
         is there, which rules that count wins take for a tie.
       panelists: the judges of a `PanelView`.
     """
-    asked = query.first >= 0
-    items = jnp.arange((view if isinstance(view, View) else view.views).available.shape[-1])
+    asked, items = query.first >= 0, jnp.arange(view_items(view))
     if isinstance(view, View):
         pair = (items == query.first)[:, None] & (items == query.second) & asked
         new = {
@@ -183,13 +181,9 @@ def absorb(
             "wins": view.wins + jnp.where(pair, won, 0),
             "available": view.available & ~pair if protocol == "frozen" else view.available,
         }
-
-        def after() -> Array:
-            z = view.design_vector(query.first, query.second)
-            w = view.informativeness()[query.first, query.second] * asked
-            return _with_verdict(view.covariance, z, w)
-
-        new["covariance"] = _if_fresh(rule, after, view.covariance)
+        new["covariance"] = _if_fresh(
+            rule, lambda: _after_asking(view, query.first, query.second, asked), view.covariance
+        )
         return dataclasses.replace(view, **new)
     assert panelists is not None
     judge = query.judge
@@ -231,21 +225,23 @@ def _if_fresh(rule: Rule | PanelRule, update: Callable[[], Any], kept: Any) -> A
     return jax.lax.cond(rule.fresh, update, lambda: kept)
 
 
+def view_items(view: View | PanelView) -> int:
+    """N."""
+    return (view if isinstance(view, View) else view.views).available.shape[-1]
+
+
 def scores(
     rule: Rule | PanelRule, view: View | PanelView, key: Key[Array, ""]
 ) -> Float[Array, "N N ..."]:
-    """The rule's scores; with several judges, the judge is the last axis, and those of a rule for
-    one judge are divided by the price.
+    """The rule's scores; with several judges, the judge is the last axis. Prices count only where
+    the rule itself has used them.
 
     Raises:
-      ValueError: scores of a wrong shape, a rule for several judges where there is one, or one that
-        only ranks pairs where there are several.
+      ValueError: scores of a wrong shape, or a rule for several judges where there is one.
     """
     if isinstance(view, PanelView):
         if isinstance(rule, Rule):
-            if not rule.gain:
-                raise ValueError(f"{rules.name_of(rule.score)} {rules.RANKS_ONLY}")
-            return view.each(lambda judge_view: scores(rule, judge_view, key)) / view.price
+            return view.each(lambda judge_view: scores(rule, judge_view, key))
         n = view.views.available.shape[-1]
         return rules.check_shape(rule.score, rule.score(view, key), (n, n, view.n_judges))
     if isinstance(rule, PanelRule):
@@ -274,6 +270,20 @@ def available_of_panel(
     return askable & (shown == 0) if protocol == "frozen" else askable
 
 
+def _worth(
+    rule: Rule | PanelRule,
+    view: PanelView,
+    score: Float[Array, "J N N"],
+    first: Int[Array, " J"],
+    second: Int[Array, " J"],
+) -> Float[Array, " J"]:
+    """What each judge's offer is worth for its price."""
+    if isinstance(rule, Rule) and not rule.gain:
+        return jax.vmap(View.settled)(view.views, first, second) / view.price
+    best = jax.vmap(lambda judge_score, i, j: judge_score[i, j])(score, first, second)
+    return best / view.price if isinstance(rule, Rule) else best
+
+
 def _answer(key: Key[Array, ""], task: Task, protocol: str, query: Query) -> Float[Array, ""]:
     """The share of the verdict won by the first item; 0 where nothing was asked."""
     judge = () if query.judge is None else (query.judge,)
@@ -283,6 +293,14 @@ def _answer(key: Key[Array, ""], task: Task, protocol: str, query: Query) -> Flo
     else:
         won = judges.fresh_verdict(key, task.answers, *at)
     return jnp.where(query.first >= 0, won, 0).astype(task.answers.dtype)
+
+
+def _after_asking(
+    view: View, first: Int[Array, ""], second: Int[Array, ""], asked: Bool[Array, ""]
+) -> Float[Array, "P P"]:
+    """The view's covariance once one more verdict's Fisher information is added."""
+    w = view.informativeness()[first, second] * asked
+    return _with_verdict(view.covariance, view.design_vector(first, second), w)
 
 
 def _with_verdict(

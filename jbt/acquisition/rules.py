@@ -16,15 +16,16 @@ Scores of unavailable pairs (the diagonal, padding, what the frozen protocol has
 are ignored, whatever they are. A rule may draw from the key, which is new at every pick.
 
 With several judges, a rule scores each judge's own view, and the loop takes the pair and the judge
-of the largest score over price; rules that only rank pairs (`Rule.gain`) are refused. A rule that
-needs all judges at once belongs in `jbt.acquisition.panel_rules`.
+of the largest score over price (`Rule.gain`). A rule that needs all judges at once belongs in
+`jbt.acquisition.panel_rules`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import jax
 import jax.numpy as jnp
@@ -38,7 +39,6 @@ from jbt.acquisition.views import View, contrast
 WIDTH = 2.0
 """Half-width of the bounds of `lucb`, in posterior standard deviations."""
 
-
 WARM = 28
 """Verdicts of round-robin before the rule `warm_entropy` (count)."""
 
@@ -47,8 +47,6 @@ ZONE = 0.5
 
 CHALLENGERS = 8
 """Draws in which `top_two` looks for a top set that differs from the leader's."""
-
-RANKS_ONLY = "only ranks pairs, which cannot be divided by a price: several judges need a gain"
 
 Score = Callable[[View, Key[Array, ""]], Float[Array, "N N"]]
 
@@ -65,7 +63,12 @@ class Rule:
     """Rules of one family are compared with the paper's and corrected together (Holm)."""
     gain: bool = True
     """Whether the score is an amount, at least 0, that can be divided by a price. If not, it only
-    ranks pairs, and cannot choose among several judges."""
+    ranks pairs: with several judges, the rule then chooses one pair for each judge, and the loop
+    asks the judge whose verdict is expected to settle most of its pair for the price
+    (`View.settled`)."""
+    tried: bool = False
+    """Whether the score is known to be sound: others are tried on a small problem before a run,
+    which takes seconds."""
 
 
 def top_k_aware(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
@@ -204,9 +207,17 @@ def both_orders(rule: Rule) -> Rule:
     @functools.wraps(rule.score)
     def score(view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
         owed = (view.shown < view.shown.T) & view.available
-        return prefer(owed, jnp.where(view.available, rule.score(view, key), 0))
+        return prefer(owed, _askable(rule, view, key))
 
     return dataclasses.replace(rule, score=score, gain=False)
+
+
+def _askable(rule: Rule, view: View, key: Key[Array, ""]) -> Float[Array, "N N"]:
+    """The rule's score, where a pair can be asked; elsewhere, whatever the rule says there, the
+    smallest of these."""
+    score = rule.score(view, key)
+    smallest = jnp.where(view.available, score, jnp.inf).min()
+    return jnp.where(view.available, score, jnp.where(view.available.any(), smallest, 0))
 
 
 def pivot(view: View, key: Key[Array, ""], *, zone: float = ZONE) -> Float[Array, "N N"]:
@@ -269,6 +280,29 @@ def families() -> dict[str, tuple[str, ...]]:
     """Family -> names of its rules, in the order of `RULES`."""
     names = dict.fromkeys(rule.family for rule in RULES.values())
     return {f: tuple(n for n, rule in RULES.items() if rule.family == f) for f in names}
+
+
+def unknown(rule: str, known: Iterable[str], otherwise: str) -> str:
+    """What is wrong with a rule's name, and the name that was meant or `otherwise`."""
+    near = difflib.get_close_matches(rule, known, n=1)
+    return f"unknown rule {rule!r}: {f'did you mean {near[0]}?' if near else otherwise}"
+
+
+def resolve(rule: str | Rule | Score) -> Rule:
+    """Look a name up, or make a rule of a user's function.
+
+    Raises:
+      ValueError: unknown name, not callable.
+    """
+    if isinstance(rule, Rule):
+        return rule
+    if isinstance(rule, str):
+        if rule not in RULES:
+            raise ValueError(unknown(rule, RULES, f"one of {', '.join(RULES)}, or a function"))
+        return RULES[rule]
+    if not callable(rule):
+        raise ValueError(f"a rule is a name or a function, got {rule!r}")
+    return Rule(rule)
 
 
 def check_shape(

@@ -29,29 +29,29 @@ of 10 and .009 for three of 10, half of that of 64 draws; some .003 of it are al
 which share the draws."""
 
 
-def certainty(view: View, zone: ScalarLike = 0.0) -> Float[Array, ""]:
+def certainty(view: View | PanelView, zone: ScalarLike = 0.0) -> Float[Array, ""]:
     """P(the estimated top k is the true one, up to contents that are better by less than `zone`,
     logits) under the posterior of the last refit. Ties of the estimate are broken by the view's
     priority; NaN for a posterior that is not finite."""
-    posterior, mask = view.posterior, view.design.content_mask()
+    posterior, one = view.posterior, _first(view)
     normals = sobol_normals(DRAWS, posterior.root.shape[0], posterior.root.dtype, seed=1)
-    return set_probability(posterior, top_set(view), mask, normals, zone=zone)
+    return set_probability(posterior, top_set(view), one.design.content_mask(), normals, zone=zone)
 
 
-def top_set(view: View) -> Bool[Array, " M"]:
+def top_set(view: View | PanelView) -> Bool[Array, " M"]:
     """The k contents of highest estimated quality, exactly k: `View.is_top` breaks ties pair by
     pair, so that of estimates each tied with the next it may find fewer or more."""
-    theta, mask = view.posterior.mean.theta, view.design.content_mask()
+    one, theta = _first(view), view.posterior.mean.theta
     # Whole numbers, because equality of these is transitive.
-    cell = jnp.where(mask, jnp.round(theta / metrics.tie_of(theta)), -jnp.inf)
-    tied = (cell == cell[:, None]) & (view.priority > view.priority[:, None])
+    cell = jnp.where(one.design.content_mask(), jnp.round(theta / metrics.tie_of(theta)), -jnp.inf)
+    tied = (cell == cell[:, None]) & (one.priority > one.priority[:, None])
     above = (cell > cell[:, None]) | tied
-    return (above.sum(1) < view.k) & mask
+    return (above.sum(1) < one.k) & one.design.content_mask()
 
 
 def doubt(view: View | PanelView) -> Float[Array, ""]:
     """Sum of the entropies of the memberships (natural logarithm)."""
-    p = (view.of(0) if isinstance(view, PanelView) else view).membership  # all judges' is the same
+    p = _first(view).membership
     return (-xlogy(p, p) - xlogy(1 - p, 1 - p)).sum()
 
 
@@ -80,3 +80,8 @@ def attainable(view: View | PanelView, left: Float[Array, ""] | float) -> Float[
     """
     total = doubt(view)
     return jnp.where(total > 0, best_gain(view) * left / jnp.where(total > 0, total, 1), 0)
+
+
+def _first(view: View | PanelView) -> View:
+    """The view itself, or the first judge's: what all judges have in common is the same there."""
+    return view.of(0) if isinstance(view, PanelView) else view

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
@@ -18,6 +19,7 @@ from jbt.types import (
     Prior,
     Variant,
     Verdicts,
+    check_positive,
     container,
 )
 
@@ -35,17 +37,43 @@ class Panelists:
     """Several judges that can be asked, and their prices."""
 
     discrimination: Float[Array, " J"]
-    """Factor on quality of each judge, which the fitted model assumes."""
+    sharing: Float[Array, "J J"]
+    """Both as in `jbt.types.Panel`; the fitted model assumes them."""
     price: Float[Array, " J"]
     """Price of a verdict of each judge, in any unit; infinite for a judge that cannot be asked."""
     purse: Float[Array, ""]
     """The most that may be spent, in the unit of the prices. A verdict that costs more than the
     rest of it is not available."""
 
-    @property
-    def sharing(self) -> Float[Array, "J J"]:
-        """As in `jbt.types.Panel`: every judge has its own biases."""
-        return jnp.eye(len(self.price), dtype=self.price.dtype)
+    @classmethod
+    def build(
+        cls, n_judges: int, dtype: Any, discrimination: Any, sharing: Any, price: Any, purse: Any
+    ) -> Panelists:
+        """J judges, each argument None for its default; see `Task.build`."""
+        if n_judges < 1:
+            raise ValueError("answers must come from at least one judge, got none")
+        discrimination, price = (1.0 if v is None else v for v in (discrimination, price))
+        purse = jnp.inf if purse is None else purse
+        sharing = jnp.eye(n_judges) if sharing is None else sharing
+        for name, value in (("price", price), ("purse", purse)):
+            if not _is_traced(value) and not (np.asarray(value) > 0).all():
+                raise ValueError(f"{name} must be above 0, got {value}")
+        if not _is_traced(discrimination):
+            check_positive("discrimination", discrimination)
+        s, price, purse, sharing = (
+            jnp.asarray(v, dtype) for v in (discrimination, price, purse, sharing)
+        )
+        for name, value in (("discrimination", s), ("price", price)):
+            if value.shape not in ((), (n_judges,)):
+                raise ValueError(f"{name} must be a number or [{n_judges}], got {value.shape}")
+        if purse.shape != ():
+            raise ValueError(f"purse must be a number, got shape {purse.shape}")
+        if sharing.shape != (n_judges, n_judges):
+            raise ValueError(f"sharing must be [{n_judges}, {n_judges}], got {sharing.shape}")
+        if not isinstance(sharing, Tracer) and not bool(jnp.isfinite(sharing).all()):
+            raise ValueError("sharing must be finite")
+        s, price = (jnp.broadcast_to(v, n_judges) for v in (s, price))
+        return cls(s, sharing, price, purse)
 
     def panel(self, counts: Comparisons) -> Panel:
         """The verdicts counted in [N, N, J], in the form that the model takes."""
@@ -88,9 +116,10 @@ class Task:
         *,
         variant: Variant | None = None,
         prior: Prior | None = None,
-        discrimination: Any = 1.0,
-        price: Any = 1.0,
-        purse: Any = jnp.inf,
+        discrimination: Any = None,
+        sharing: Any = None,
+        price: Any = None,
+        purse: Any = None,
     ) -> Task:
         """Build a task from a pool and the answers of its judge: `judges.frozen_draw`,
         `frozen_argmax` or a real judge's recorded verdicts for the frozen protocol,
@@ -103,14 +132,16 @@ class Task:
           variant: free coefficients, which may be traced; default all of them (bias-aware). With
             several judges c is [D, J] and kappa [J].
           prior: default `Prior()`.
-          discrimination: s_g, which the model assumes, a number or [J].
-          price: of a verdict, a number or [J]. Infinite: never asked.
-          purse: the most that may be spent.
-            The last three are for several judges, and may be traced.
+          discrimination: s_g, which the model assumes, a number or [J]; default 1.
+          sharing: [J, J], see `jbt.types.Panel`; default the identity, each judge its own biases.
+          price: of a verdict, a number or [J]; default 1. Infinite: never asked.
+          purse: the most that may be spent; default unlimited.
+            The last four need several judges, and may be traced.
 
         Raises:
           ValueError: answers of a wrong shape, or outside 0..1 (NaN passes); a variant of another
-            number of covariates or judges; a price, purse or discrimination not above 0.
+            number of covariates or judges; a price, purse or discrimination not above 0; any of
+            the last four with one judge.
         """
         design = pool.design
         n = design.n_items
@@ -127,18 +158,13 @@ class Task:
         if variant.kappa.shape != judges:
             raise ValueError(f"variant.kappa must be {list(judges)}, got {variant.kappa.shape}")
         prior = Prior() if prior is None else prior
-        panelists = None
+        terms, panelists = (discrimination, sharing, price, purse), None
         if n_judges is not None:
-            terms = {"discrimination": discrimination, "price": price, "purse": purse}
-            for name, value in terms.items():
-                if not isinstance(value, Tracer) and not (np.asarray(value) > 0).all():
-                    raise ValueError(f"{name} must be above 0, got {value}")
-            shapes = (n_judges, n_judges, ())
-            panelists = Panelists(
-                *(
-                    jnp.broadcast_to(jnp.asarray(value, design.dtype), shape)
-                    for value, shape in zip(terms.values(), shapes, strict=True)
-                )
+            panelists = Panelists.build(n_judges, design.dtype, *terms)
+        elif any(term is not None for term in terms):
+            raise ValueError(
+                f"discrimination, sharing, price and purse need several judges, with answers "
+                f"[{n}, {n}, J]: got {answers.shape}"
             )
         answers = answers.astype(design.dtype)
         return cls(pool.quality, design, answers, prior, variant, panelists)
@@ -151,3 +177,7 @@ class Task:
     def verdicts(self, counts: Comparisons) -> Verdicts:
         """The verdicts counted in [N, N] or [N, N, J], in the form that the model takes."""
         return counts if self.panelists is None else self.panelists.panel(counts)
+
+
+def _is_traced(value: Any) -> bool:
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(value))

@@ -17,7 +17,7 @@ from jax.scipy.special import xlogy
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from jbt.kernel import metrics, panel
-from jbt.types import Design, Posterior, container
+from jbt.types import Comparisons, Design, Parameters, Posterior, container
 
 
 @container
@@ -73,6 +73,21 @@ class View:
     def logit_variance(self) -> Float[Array, "N N"]:
         """Posterior variance of the pair's own logit, theta, c and kappa together."""
         return contrast(self.covariance, self.design)
+
+    def settled(self, first: Int[Array, ""], second: Int[Array, ""]) -> Float[Array, ""]:
+        """Share of Var(theta_i - theta_j) that a verdict on this pair is expected to remove, to
+        first order: with w its Fisher information and z' beta its logit,
+
+            w Cov(theta_i - theta_j, z' beta)^2 / ((1 + w Var(z' beta)) Var(theta_i - theta_j)).
+
+        It is smaller where the judge's biases are uncertain, and 0 for two items of one content."""
+        z = self.design_vector(first, second)
+        quality = jnp.where(jnp.arange(len(z)) < self.design.n_contents, z, 0)
+        projected = self.covariance @ z
+        variance = quality @ self.covariance @ quality
+        w = self.informativeness()[first, second]
+        fall = w * (quality @ projected) ** 2 / (1 + w * (z @ projected))
+        return jnp.where(variance > 0, fall / jnp.where(variance > 0, variance, 1), 0)
 
     def design_vector(self, first: Int[Array, ""], second: Int[Array, ""]) -> Float[Array, " P"]:
         """The design vector z = (e_i - e_j, x_i - x_j, 1) of one ordered pair."""
@@ -135,6 +150,48 @@ class PanelView:
     def each(self, function: Callable[[View], Shaped[Array, "..."]]) -> Shaped[Array, "... J"]:
         """A function applied to every judge's view; the judge is the last axis of the result."""
         return jax.vmap(function, out_axes=-1)(self.views)
+
+
+def of_each_judge(
+    posterior: Posterior,
+    counts: Comparisons,
+    *,
+    discrimination: Float[Array, " J"],
+    sharing: Float[Array, "J J"],
+    design: Design,
+    covariance: Float[Array, "P P"],
+    probability: Float[Array, "N N J"],
+    available: Bool[Array, "J N N"],
+    membership: Float[Array, " M"],
+    priority: Float[Array, " M"],
+    k: int,
+) -> View:
+    """The views of all judges, the judge as leading axis, from the joint posterior of their
+    parameters."""
+    m, mean = design.n_contents, posterior.mean.flat()
+
+    def judge_view(
+        s: Array, shares: Array, probability: Array, counts: Comparisons, available: Array
+    ):
+        root = panel.of_one_judge(posterior.root, s, shares, m)
+        return View(
+            design=design,
+            posterior=Posterior(
+                Parameters.unflat(panel.of_one_judge(mean, s, shares, m), m), root, posterior.factor
+            ),
+            covariance=own_covariance(covariance, s, shares, m),
+            membership=membership,
+            probability=probability,
+            shown=counts.shown,
+            wins=counts.wins,
+            available=available,
+            priority=priority,
+            k=k,
+        )
+
+    return jax.vmap(judge_view, in_axes=(0, 0, -1, -1, 0))(
+        discrimination, sharing, probability, counts, available
+    )
 
 
 def own_covariance(

@@ -49,14 +49,20 @@ def with_bias(
     comparisons: Verdicts,
     design: Design,
     prior: Prior,
-    c: Float[Array, " D"],
+    c: Float[Array, " D"] | Float[Array, ""] | float,
 ) -> Fit:
     """Quality and position by MAP, with bias coefficients known from elsewhere, for example from
     `identifiability.estimate_bias` or from another pool of the same judge.
 
     Args:
-      c: logits per unit of each covariate.
+      c: [D] logits per unit of each covariate, or a number if there is one.
+
+    Raises:
+      ValueError: not one for each covariate.
     """
+    c = jnp.atleast_1d(jnp.asarray(c, design.dtype))
+    if c.shape != (design.n_covariates,):
+        raise ValueError(f"c must be one for each of {design.n_covariates} covariates, got {c}")
     known = dataclasses.replace(Parameters.zeros(design), c=c)
     return fit_map(comparisons, design, prior, model.variant("position", design), start=known)
 
@@ -157,8 +163,10 @@ def residualised(comparisons: Verdicts, design: Design, prior: Prior) -> Fit:
       comparisons: verdicts of one judge.
 
     Raises:
-      ValueError: contents with several renderings, whose quality has no single covariate.
+      ValueError: contents with several renderings, whose quality has no single covariate; a panel.
     """
+    if n_judges(comparisons) is not None:
+        raise ValueError("residualised needs one judge's verdicts, got a Panel")
     if design.content is not None:
         raise ValueError("residualised needs every item to be its own content")
     fit = naive(comparisons, design, prior)

@@ -35,18 +35,69 @@ AT_ONCE = 2**22
 class Block(NamedTuple):
     """Clusters of similar size, padded with rows without verdicts."""
 
+    clusters: np.ndarray
+    """[n] numbers of the clusters."""
     rows: np.ndarray
     """[n, r] rows of the problem; R at padding."""
-    fixed: np.ndarray
-    """[n, r, K] columns of the coefficients; 0 at padding."""
-    sparse: Any
-    """[n r, K] the same: few are met by a cluster, of which sums over all rows are faster."""
     columns: np.ndarray
     """[n, r, q] of the effects, sds 1; 0 at padding."""
     effect: np.ndarray
     """[q] the effect of each column."""
     data: tuple[np.ndarray, np.ndarray]
     """Shown and wins [n, r]."""
+    met: Met
+    """The coefficients that they meet."""
+
+
+class Met(NamedTuple):
+    """The few of the K coefficients that each cluster of a block meets."""
+
+    columns: np.ndarray
+    """[n, r, m] their columns in the problem's `fixed`; 0 at padding."""
+    places: np.ndarray
+    """[n, m] among the K; K at padding."""
+
+    @classmethod
+    def of(cls, fixed: Any, n: int) -> Met:
+        """From the block's rows [n r, K], sparse."""
+        fixed.sum_duplicates()
+        fixed.eliminate_zeros()
+        fixed, (n_rows, k) = fixed.tocoo(), fixed.shape
+        cluster, row = np.divmod(fixed.row.astype(int), n_rows // n)
+        slot, n_met = _numbered(cluster, fixed.col, n)
+        columns = np.zeros((n, n_rows // n, n_met.max(initial=0)))
+        columns[cluster, row, slot] = fixed.data
+        places = np.full((n, columns.shape[2]), k)
+        places[cluster, slot] = fixed.col
+        return cls(columns, places)
+
+    def rows(self, values: np.ndarray) -> np.ndarray:
+        """[n, r, C] sums of the columns, weighted by values of the coefficients [K, C]."""
+        return self.columns @ np.vstack([values, np.zeros(values.shape[1])])[self.places]
+
+    def gradient(self, residual: np.ndarray, k: int) -> np.ndarray:
+        """[K] from that in the rows' logits [n, r]."""
+        of_met = _times(self.columns.transpose(0, 2, 1), residual)
+        return np.bincount(self.places.ravel(), of_met.ravel(), k + 1)[:k]
+
+    def information(self, weight: np.ndarray, k: int) -> np.ndarray:
+        """[K, K] from that about the rows' logits [n, r, r]."""
+        n, m = self.places.shape
+        step = max(1, AT_ONCE // max(1, m**2))
+        total = np.zeros((k + 1) ** 2)
+        for start in range(0, n, step):
+            some = slice(start, start + step)
+            columns, places = self.columns[some], self.places[some]
+            of_met = columns.transpose(0, 2, 1) @ (weight[some] @ columns)
+            cells = places[:, :, None] * (k + 1) + places[:, None]
+            total += np.bincount(cells.ravel(), of_met.ravel(), len(total))
+        return total.reshape(k + 1, k + 1)[:k, :k]
+
+    def leverage(self, covariance: np.ndarray) -> np.ndarray:
+        """[n, r, r] covariance of the rows, from that of the coefficients [K, K]."""
+        padded = np.pad(covariance, (0, 1))
+        of_met = padded[self.places[:, :, None], self.places[:, None]]
+        return self.columns @ of_met @ self.columns.transpose(0, 2, 1)
 
 
 def blocks_of(problem: Mixed) -> list[Block]:
@@ -66,7 +117,8 @@ def blocks_of(problem: Mixed) -> list[Block]:
         at[has], n_units = _numbered(of_unit[has], unit[has], len(n_rows))
         factor = problem.factors.get(name, np.ones(len(problem.shown)))[rows]
         local.append((at.reshape(2, -1), n_units, factor))
-    fixed = np.vstack([problem.fixed, np.zeros(problem.fixed.shape[1])])
+    k = problem.fixed.shape[1]
+    fixed = sparse.vstack([problem.fixed, sparse.csr_array((1, k))]).tocsr()
     sizes, blocks = _rounded(np.maximum(n_rows, FEWEST_ROWS)), []
     for r in np.unique(sizes).tolist():
         members = np.flatnonzero(sizes == r)
@@ -91,8 +143,8 @@ def blocks_of(problem: Mixed) -> list[Block]:
             effect.append(h)
         columns = np.concatenate([*columns, np.zeros((len(members), r, 0))], 2)
         data = np.append(problem.shown, 0.0)[index], np.append(problem.wins, 0.0)[index]
-        flat = sparse.csr_array(fixed[index.ravel()])
-        blocks.append(Block(index, fixed[index], flat, columns, np.array(effect, int), data))
+        met = Met.of(fixed[index.ravel()], len(members))
+        blocks.append(Block(members, index, columns, np.array(effect, int), data, met))
     return blocks
 
 

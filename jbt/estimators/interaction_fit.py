@@ -53,7 +53,13 @@ def fit_interaction(comparisons: Comparisons, design: Design, prior: Prior) -> I
       design: the covariates as given, not centred: gamma is the bias that quality adds to an item
         at x = 1 beyond one at x = 0.
       prior: gamma has that of c.
+
+    Raises:
+      ValueError: a panel, or rows.
     """
+    if not isinstance(comparisons, Comparisons):
+        kind = type(comparisons).__name__
+        raise ValueError(f"an interaction needs the counts of one judge, got {kind}")
     tolerance = 1e-3 if design.dtype == jnp.float32 else 1e-8
     m, usual = design.n_contents, model.prior_precision(design, prior)
     precision = jnp.concatenate([usual, usual[m:-1]])

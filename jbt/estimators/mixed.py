@@ -28,13 +28,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from jbt.estimators.cluster_likelihood import Block, blocks_of, likelihood
+from jbt.estimators.cluster_likelihood import AT_ONCE, Block, Met, blocks_of, likelihood
 from jbt.stats.cluster_jackknife import NO_DIFFERENCE
 from jbt.types import Status
 
@@ -81,8 +81,8 @@ LEAST_PLANNED = 4.0
 class Mixed:
     """R rows of verdicts in G clusters, with K coefficients."""
 
-    fixed: np.ndarray
-    """[R, K] columns of the coefficients."""
+    fixed: Any
+    """[R, K] sparse, columns of the coefficients."""
     precision: np.ndarray
     """[K] of the coefficients' prior about 0; not used for those in `crossed`."""
     shown: np.ndarray
@@ -132,8 +132,9 @@ class Mixed:
         gone = np.concatenate([np.zeros(0, int), *dropped])
         columns, precision = np.ones(len(self.precision)), self.precision.copy()
         columns[gone], precision[gone] = 0, 1
+        fixed = self.fixed.multiply(columns).tocsr()
         alike = [name for name in self.alike if name not in names]
-        return replace(self, fixed=self.fixed * columns, precision=precision, alike=alike, **kept)
+        return replace(self, fixed=fixed, precision=precision, alike=alike, **kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +176,7 @@ class MixedFit:
         from scipy import special
 
         k = along.shape[1]
-        along = along * self.problem.fixed.any(0)
+        along = along * (np.asarray(abs(self.problem.fixed).sum(0)).ravel() > 0)
         direction = self.inverse[:, :k] @ along.T  # [K + H, C]
         squares, kept, kept_squares, n = np.zeros((4, len(along)))
         for part in self.parts:
@@ -211,8 +212,7 @@ class MixedFit:
 class _Part(NamedTuple):
     """A block's clusters at the maximum."""
 
-    fixed: np.ndarray
-    """[n, r, K] of the block."""
+    met: Met
     residual: np.ndarray
     """[n, r] gradient of the marginal log-likelihood in the rows' logits."""
     weight: np.ndarray
@@ -223,13 +223,20 @@ class _Part(NamedTuple):
     def left_out(self, inverse: np.ndarray, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """How far combinations move without each cluster, and the cluster's part of their variance
         [n, C]."""
+        n, r = self.residual.shape
         k = len(inverse)
-        shared = self.fixed @ direction[:k]
-        leverage = self.fixed @ inverse @ self.fixed.mT @ self.weight
-        moved = np.linalg.solve(np.eye(leverage.shape[1]) - leverage, shared)
-        change = np.einsum("nr,nrc->nc", self.residual, moved) + self.score @ direction[k:]
-        share = np.einsum("nrc,nrc->nc", shared, self.weight @ moved)
-        return change, share.clip(0)
+        shared = self.met.rows(direction[:k])
+        step = max(1, AT_ONCE // (r * max(self.met.columns.shape[2], r)))
+        change, share = [], []
+        for start in range(0, n, step):
+            some = slice(start, start + step)
+            met = Met(*(v[some] for v in self.met))
+            leverage = met.leverage(inverse) @ self.weight[some]
+            moved = np.linalg.solve(np.eye(r) - leverage, shared[some])
+            change.append(np.einsum("nr,nrc->nc", self.residual[some], moved))
+            share.append(np.einsum("nrc,nrs,nsc->nc", shared[some], self.weight[some], moved))
+        of_sds = self.score @ direction[k:]
+        return np.concatenate(change) + of_sds, np.concatenate(share).clip(0)
 
 
 def fit(
@@ -312,6 +319,7 @@ class _Search:
     """The score of the log sds at the best coefficients, each time from the last ones found."""
 
     problem: Mixed
+    blocks: list[Block]
     last: _Point | None = None
 
     def at(self, log_sd: np.ndarray, tolerance: float = TOLERANCE) -> _Point:
@@ -319,10 +327,10 @@ class _Search:
         k = len(self.problem.precision)
         if self.last is None:
             beta = np.zeros(k)
-            modes = [np.zeros((len(b.rows), len(b.effect))) for b in self.problem.blocks]
+            modes = [np.zeros((len(b.clusters), len(b.effect))) for b in self.blocks]
         else:
             beta, modes = self.last.beta, self.last.modes
-        top = _evaluate(self.problem, beta, log_sd, modes)
+        top = _evaluate(self.problem, self.blocks, beta, log_sd, modes)
         for _ in range(MAX_STEPS):
             step = np.linalg.solve(top.information, top.gradient)
             if top.gradient @ step < tolerance**2:
@@ -330,7 +338,7 @@ class _Search:
             length = 1.0
             while length > SHORTEST:
                 beta = top.beta + length * step
-                trial = _evaluate(self.problem, beta, log_sd, top.modes)
+                trial = _evaluate(self.problem, self.blocks, beta, log_sd, top.modes)
                 if trial.objective >= top.objective - tolerance**2:
                     top = trial
                     break
@@ -369,7 +377,7 @@ class _Search:
 
 
 def _maximise(problem: Mixed, start: Mapping[str, float]) -> MixedFit:
-    search = _Search(problem)
+    search = _Search(problem, problem.blocks)
     known = [start.get(name) for name in problem.effects]
     log_sd = np.array([np.log(sd) if sd else START for sd in known])
     k = len(problem.precision)
@@ -427,28 +435,34 @@ def _n_local(problem: Mixed) -> int:
 
 
 def _evaluate(
-    problem: Mixed, beta: np.ndarray, log_sd: np.ndarray, modes: list[np.ndarray]
+    problem: Mixed,
+    blocks: list[Block],
+    beta: np.ndarray,
+    log_sd: np.ndarray,
+    modes: list[np.ndarray],
 ) -> _Point:
     k, h, local = len(beta), len(log_sd), _n_local(problem)
     scale = _scale(problem, log_sd)
+    logits = np.append(problem.fixed @ (scale * beta), 0)
     log_likelihood, of_verdicts = 0.0, np.zeros((k, k))
     gradient, score = np.zeros(k), np.zeros(h)
     parts, new_modes = [], []
-    for block, mode in zip(problem.blocks, modes, strict=True):
+    for block, mode in zip(blocks, modes, strict=True):
         sds = np.exp(log_sd)[block.effect]
-        arrays = block.fixed @ (scale * beta), sds, block.columns, *block.data, mode
+        arrays = logits[block.rows], sds, block.columns, *block.data, mode
         value, residual, of_sd, weight, mode = likelihood(*arrays)
         of_clusters = np.zeros((len(mode), h))
         np.add.at(of_clusters.T, block.effect, (of_sd * sds).T)
         for name, place in zip(problem.crossed, range(local, h), strict=True):
             chosen = problem.crossed[name]
-            crossed = block.fixed[:, :, chosen] @ (scale * beta)[chosen]
-            of_clusters[:, place] = (residual * crossed).sum(1)
-        of_verdicts += block.sparse.T @ (weight @ block.fixed).reshape(-1, k)
-        gradient += block.sparse.T @ residual.ravel()
+            crossed = np.zeros(k)
+            crossed[chosen] = scale[chosen] * beta[chosen]
+            of_clusters[:, place] = (residual * block.met.rows(crossed[:, None])[..., 0]).sum(1)
+        of_verdicts += block.met.information(weight, k)
+        gradient += block.met.gradient(residual, k)
         score += of_clusters.sum(0)
         log_likelihood += value
-        parts.append(_Part(block.fixed, residual, weight, of_clusters))
+        parts.append(_Part(block.met, residual, weight, of_clusters))
         new_modes.append(mode)
 
     precision = problem.precision.copy()

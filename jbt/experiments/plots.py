@@ -81,6 +81,8 @@ class Panel:
         place = {name: i for i, name in enumerate(self.names)}
         for i, line in enumerate(self.lines):
             of_line, colour = where(rows, **line.where), COLOURS.get(line.colour, line.colour)
+            if not len(of_line):
+                continue
             # What draws nothing is not named: Matplotlib leaves out names that begin with _.
             label = line.label if of_line.estimate.count() else "_"
             style = {"colour": colour, "label": label, **line.style}

@@ -91,6 +91,8 @@ def run(sweep: Sweep) -> pd.DataFrame | None:
     sweep.check()
     check_seed(sweep.seed)
     folder = sweep.out / sweep.name
+    if sweep.store is not None and "://" not in sweep.store:
+        raise ValueError(f"store must be a URL such as s3://BUCKET/NAME.zarr, got {sweep.store}")
     place = sweep.store or folder / store.RESULTS
     runtime.start()
     check_chunking(sweep.chunk, sweep.devices)
@@ -122,7 +124,8 @@ def fill(work: Work, folder: Path, place: Path | str, part: tuple[int, int] | No
         assert results is not None
     missing = results.missing(part or WHOLE)
     if not missing:
-        print(f"{place} is complete: nothing is simulated", file=sys.stderr)
+        if part is None:
+            print(f"{place} is complete: nothing is simulated", file=sys.stderr)
         return results
     total = store.count(results.chunks(part or WHOLE))
     done = {"total": total, "initial": total - store.count(missing), "unit_scale": True}

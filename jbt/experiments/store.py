@@ -372,6 +372,9 @@ def claim(
         unfinished run of other code (it names the files), or a table without a store; or what a URL
         holds would have to be removed.
     """
+    for name in REPORTED:
+        if (folder / name).is_dir():  # refused now, not after hours of work
+            raise ValueError(f"cannot write {folder / name}: it is a folder")
     if overwrite:
         if isinstance(place, str):
             raise ValueError(f"--overwrite removes nothing at a URL: remove {place} yourself")

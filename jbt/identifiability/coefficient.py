@@ -53,8 +53,13 @@ class Coefficient:
         """Check the arguments. `variant`: the free coefficients, default all.
 
         Raises:
-          ValueError: no such covariate, no such judge.
+          ValueError: no such covariate, no such judge, float32.
         """
+        if design.dtype != jnp.float64:
+            raise ValueError(
+                "likelihoods without a prior need float64, "
+                f"got {design.dtype}: see jbt.runtime.precision"
+            )
         judges = n_judges(comparisons)
         for name, value, n in (
             ("covariate", covariate, design.n_covariates),

@@ -110,7 +110,12 @@ def null_space(
     m, d = design.n_contents, design.n_covariates
     owners = [str(content) for content in range(m)] if contents is None else contents
     labels = [f"x{i + 1}" for i in range(d)] if covariates is None else covariates
+    for name, given, n in (("contents", owners, m), ("covariates", labels, d)):
+        if len(given) != n:
+            raise ValueError(f"{n} {name}, got {len(given)} names")
     labels, to_judges = [*labels, "position"], np.ones((1, 1))
+    if judges is not None and not isinstance(shown, Panel):
+        raise ValueError("names of judges go with a panel, got the verdicts of one judge")
     if isinstance(shown, Panel):
         to_judges = np.asarray(shown.sharing) / np.asarray(shown.discrimination)[:, None]
         judges = judges or [f"judge {g + 1}" for g in range(len(to_judges))]

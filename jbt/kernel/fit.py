@@ -62,6 +62,8 @@ def fit_map(
       ValueError: unknown solver; comparisons that do not fit the design.
     """
     _check(comparisons, design, variant)
+    if jnp.ndim(prior.lam):
+        raise ValueError(f"lam must be one number, got shape {jnp.shape(prior.lam)}")
     if solver == "lbfgs":
         start = Parameters.zeros(design, variant.n_judges) if start is None else start
         return _lbfgs(comparisons, design.centred(), prior, variant, start, max_steps, tolerance)

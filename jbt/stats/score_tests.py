@@ -151,19 +151,24 @@ def part(
     return rows[np.isin(of_row, order[count[order].cumsum() <= most])]
 
 
-def contrast(groups: Int[np.ndarray, "2 R"], values: np.ndarray | float = 1.0) -> Any:
+def contrast(
+    groups: Int[np.ndarray, "2 R"], values: np.ndarray | float = 1.0, n: int | None = None
+) -> Any:
     """[R, groups] values [2, R] of the first side's group, less those of the second's; a column for
-    each group."""
+    each group, or for each of 0 to n - 1."""
     first, second = np.broadcast_to(values, groups.shape)
     rows = np.tile(np.arange(groups.shape[1]), 2)
-    return grouped(groups.ravel(), np.r_[first, -second], rows)
+    return grouped(groups.ravel(), np.r_[first, -second], rows, n)
 
 
-def grouped(group: np.ndarray, values: np.ndarray, row: np.ndarray | None = None) -> Any:
-    """[R, groups] values in the columns of their groups, each in its row."""
+def grouped(
+    group: np.ndarray, values: np.ndarray, row: np.ndarray | None = None, n: int | None = None
+) -> Any:
+    """[R, groups] values in the columns of their groups, each in its row; columns as `contrast`."""
     from scipy import sparse
 
     found, column = np.unique(group, return_inverse=True)
+    column = column.ravel() if n is None else group
     row = np.arange(len(group)) if row is None else row
-    shape = row.max(initial=-1) + 1, len(found)
-    return sparse.csr_array((values.astype(float), (row, column.ravel())), shape=shape)
+    shape = row.max(initial=-1) + 1, len(found) if n is None else n
+    return sparse.csr_array((values.astype(float), (row, column)), shape=shape)

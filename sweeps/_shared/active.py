@@ -303,12 +303,13 @@ class Active(MapPrior, RunSettings, JudgeSettings):
 def shared(
     experiment: Callable[[Loop, Key[Array, ""], Condition], Any],
     loops: Sequence[Loop],
+    n_judges: int = 1,
 ) -> dict[str, tuple[Experiment, np.int32]]:
     """For each rule of loops that differ in their rules alone, `experiment(loop, key, condition)`
     without the loop, and the rule's number, which condition["rule"] must be. Rules that need the
     same arithmetic get one object, hence one program in groups of as many conditions."""
     names, found = [str(loop.rule) for loop in loops], {}
-    for rules in alike(names):
+    for rules in alike(names, n_judges):
 
         def run_of(key: Key[Array, ""], condition: Condition, rules: list[str] = rules) -> Any:
             loop = replace(loops[0], rule=one_of(rules, condition["rule"]))

@@ -88,7 +88,7 @@ def asked(trace):
 
 
 def mixed_tasks():
-    """Tasks of which some have a purse, graded or absent verdicts."""
+    """Tasks of which some have common biases of both judges, a purse, graded or absent verdicts."""
     rng, number = default_rng(3), np.arange(POOLS)
     tasks = tasks_of(keys_of(2))
     graded = rng.integers(0, 5, tasks.answers.shape) / 4
@@ -96,17 +96,18 @@ def mixed_tasks():
     answers = jnp.where((number % 2 == 0)[:, None, None, None], graded, tasks.answers)
     return on(
         changed(tasks, answers=answers),
+        sharing=np.where((number % 3 == 1)[:, None, None], [[1, 0], [1, 0.5]], np.eye(2)),
         purse=np.where(number % 3 == 2, 22.3, np.inf),
         price=np.stack([np.ones(POOLS), np.exp(rng.normal(0.7, 0.5, POOLS))], 1),
     )
 
 
 def test_the_twin_asks_the_same_of_the_same():
-    """Rules of several judges, and those of one by gain, also with updates."""
+    """Rules of several judges, and those of one by gain, by gain with updates, and by rank."""
     keys, tasks, seen = keys_of(5), mixed_tasks(), np.zeros(J + 1)
     for rule in (
         *("escalation", "disputed", "top_k_aware"),
-        *("top_k_aware_fresh", "entropy_reduction_fresh"),
+        *("top_k_aware_fresh", "entropy_reduction_fresh", "lucb", "round_robin"),
     ):
         queries = twin.check(keys, tasks, Loop(rule, K, R, n_samples=50), BUDGET)
         seen += np.bincount(queries.judge.ravel() + 1, minlength=J + 1)
@@ -123,6 +124,7 @@ def test_a_judge_that_cannot_be_asked_changes_nothing(rule):
     unanswered = changed(tasks, answers=tasks.answers.at[..., 1].set(jnp.nan))
     trace = runs_by(rule, keys, unanswered)
     assert not trace.queries.judge.any()
+    assert_array_equal(trace.cost, trace.budget)
     dear, never = (runs_by(rule, keys, on(tasks, price=(1, price))) for price in (1e9, np.inf))
     assert not dear.queries.judge.any()
     for again in (never, dear) if rule == "escalation" else (never,):
@@ -139,6 +141,7 @@ def test_reports_are_fits_of_the_verdicts_so_far():
     at = np.arange(POOLS)[:, None], first, second, judge
     answers = np.asarray(tasks.answers)[at]
     assert_array_equal(trace.queries.won, answers)
+    assert_allclose(trace.cost, np.cumsum(np.take(PRICE, judge), 1)[:, trace.budget[0] - 1])
 
     @jax.jit
     @jax.vmap

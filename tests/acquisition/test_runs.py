@@ -16,6 +16,7 @@ from support.active import (
 )
 
 from jbt.acquisition import Loop, Task, run
+from jbt.acquisition.runs import check
 from jbt.types import Pool
 
 
@@ -80,12 +81,22 @@ def test_a_score_that_is_not_finite_is_flagged_where_the_pair_is_available():
         return jnp.where(view.available, score, -jnp.inf)
 
     task, loop = binary_task(jax.random.key(3)), Loop(turns_nan, K, R, n_samples=50)
+    check(task.design, loop, np.array([52]))  # the trial problem has fewer verdicts
     trace = jax.jit(lambda: run(jax.random.key(1), task, loop, 52))()
     assert trace.status.tolist() == [0] * 5 + [2] * 8
     assert_array_equal(trace.queries.first == -1, np.arange(52) >= 22)
 
 
 # --- bad input: before anything runs
+
+
+def undefined(view, key):
+    return jnp.log(view.shown)
+
+
+def closest(view, key):
+    theta = view.posterior.mean.theta
+    return -jnp.abs(theta[:, None] - theta) - 1
 
 
 def test_what_is_refused(same_key_again):
@@ -101,9 +112,14 @@ def test_what_is_refused(same_key_again):
             lambda: start(two, "top_k_aware", 113),
             r"56 ordered pairs.* once of each of 2 judges",
         ),
-        (lambda: start(two, "lucb"), "lucb only ranks pairs"),
+        (lambda: start(two, closest), r"closest returned a score below 0.*gain=False"),
+        (lambda: start(task, undefined), "undefined returned a score that is not finite"),
         (lambda: Task.build(pool, 2 * task.answers), "between 0 and 1"),
         (lambda: Task.build(pool, answers, price=[1.0, -2.0]), "price must be above 0, got"),
+        (
+            lambda: Task.build(pool, answers, sharing=np.full((2, 2), np.nan)),
+            "sharing must be finite",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             call()

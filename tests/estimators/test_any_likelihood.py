@@ -59,3 +59,6 @@ def test_the_covariance_is_that_of_fits_without_each_cluster(clusters):
     np.testing.assert_allclose(covariance / unit, expected / unit, atol=0.04)
     without_prior = fit((x, share), jnp.full(3, 1e-9)).beta
     np.testing.assert_allclose(estimate, without_prior, atol=1e-5)
+    pulled = fit((x, share), jnp.full(3, 0.3))
+    error, pull = (np.abs(b - without_prior).max() for b in (pulled.unpulled()[0], pulled.beta))
+    assert error < 0.1 * pull  # to first order

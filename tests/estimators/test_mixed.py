@@ -41,7 +41,7 @@ def verdicts(rng, prompts, *, sd=0.0, sd_prompt=0.0, times=1, between=True):
     logit = phi[prompt, first] - phi[prompt, second]
     columns = [incidence(first, second), sparse.csr_array((x_first - x_second)[:, None])]
     columns += [incidence(first, second, x_first, x_second)] * between
-    fixed = sparse.hstack(columns).toarray()
+    fixed = sparse.hstack(columns).tocsr()
     return mixed.Mixed(
         fixed=fixed,
         precision=np.ones(fixed.shape[1]),
@@ -157,7 +157,7 @@ def test_intervals_are_those_of_leaving_each_cluster_out():
     problem = verdicts(default_rng(3), 20, between=False).without(["quality", "c"])
     found = mixed.fit(problem)
     along = np.array([[1.0, 0, 0, -1, 0], [0, 0, 0, 0, 1]])
-    fixed = problem.fixed
+    fixed = problem.fixed.toarray()
     p = expit(fixed @ found.beta)
     score = fixed * (problem.wins - problem.shown * p)[:, None]
     information = fixed.T * (problem.shown * p * (1 - p))
@@ -199,5 +199,6 @@ def test_clusters_may_be_taken_a_few_at_a_time(monkeypatch):
     problem = verdicts(default_rng(11), 30, sd=1.0)
     along = np.eye(problem.fixed.shape[1])[:MODELS]
     whole = mixed.fit(problem).intervals(along)
-    monkeypatch.setattr(cluster_likelihood, "AT_ONCE", 64)
+    for module in (cluster_likelihood, mixed):
+        monkeypatch.setattr(module, "AT_ONCE", 64)
     assert_allclose(mixed.fit(dataclasses.replace(problem)).intervals(along), whole, rtol=1e-8)

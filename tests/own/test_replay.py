@@ -222,7 +222,7 @@ def test_runs_against_a_twin_and_their_table(graded, judge):
 
 
 WRONG = [
-    ({"rules": ["ucb"]}, "rule must be one of top_k_aware"),
+    ({"rules": ["ucb"]}, "unknown rule 'ucb': did you mean lucb"),
     ({"budgets": [0]}, "budgets must be at least 1"),
     ({"refit_every": 3, "budgets": [2]}, "budget must be at least refit_every = 3, got 2"),
 ]

@@ -75,7 +75,7 @@ def test_a_study_is_the_simulators_run(tmp_path, rule, prices):
         assert_allclose(ours, theirs, atol=1e-6)
     if prices:
         assert [q.judge for q in queries] == [[*prices][g] for g in trace.queries.judge[asked]]
-        assert study.cost == pytest.approx(sum(prices[q.judge] for q in queries))
+        assert study.cost == pytest.approx(trace.cost[-1])
         assert {q.judge for q in queries} == set(prices)
 
 
@@ -177,7 +177,7 @@ def test_a_rule_of_ones_own_sees_what_was_asked(tmp_path):
 
     study = opened(tmp_path, rule=least_shown, repeats="fresh", budget=100)
     assert len({frozenset(places(q)) for q in study.ask(28)}) == 28
-    with pytest.raises(ValueError, match=r"rule must be one of .*, got 'least_shown, your own'"):
+    with pytest.raises(ValueError, match="unknown rule 'least_shown, your own'"):
         own.Study.open(tmp_path)
     assert own.Study.open(tmp_path, rule=least_shown).waiting == 28
 
@@ -278,7 +278,6 @@ ANYTIME = {"stop": "anytime", "repeats": "fresh", "budget": 400, "indifferent": 
 WRONG = [
     ({"kk": 1}, "unknown setting 'kk'"),
     ({"rule": "escalation"}, "chooses among several judges"),
-    ({"rule": "round_robin", "judges": ["a", "b"]}, "only ranks pairs"),
     ({"repeats": "fresh"}, "give a budget or a purse"),
     ({"judges": ["a", "A"], "seed": -1}, "seed must be.*\njudge 'A' is named twice"),
     ({"covariates": ["same"]}, "same is the same for all items"),

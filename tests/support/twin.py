@@ -124,6 +124,10 @@ def conditional(mean, d, k, precision):
     return p
 
 
+RANKS = ("lucb", "round_robin")
+"""Rules whose scores only rank pairs."""
+
+
 NORMALS = {"conditional": membership.sobol_normals, "counted": membership.antithetic_normals}
 
 
@@ -152,17 +156,17 @@ def run(task, loop, budget, table, state, *, lam=1.0, lam_b=0.1):
     rule, fresh = loop.rule.removesuffix("_fresh"), loop.rule.endswith("_fresh")
     x, answers = np.asarray(task.design.covariates)[:, 0], np.asarray(task.answers)
     n, k, refit_every = len(x), loop.k, loop.refit_every
-    s, price, purse = np.ones(1), np.ones(1), np.inf
+    s, sharing, price, purse = np.ones(1), np.eye(1), np.ones(1), np.inf
     if task.panelists is None:
         answers = answers[:, :, None]
     else:
         terms = task.panelists
-        s, price, purse = terms.discrimination, terms.price, terms.purse
+        s, sharing, price, purse = terms.discrimination, terms.sharing, terms.price, terms.purse
     judges = range(len(s))
     # From all parameters to those of each judge's own model.
     maps = np.zeros((len(s), n + 2, n + 2 * len(s)))
     for g in judges:
-        maps[g, :n, :n], maps[g, n:, n:] = s[g] * np.eye(n), np.kron(np.eye(2), np.eye(len(s))[g])
+        maps[g, :n, :n], maps[g, n:, n:] = s[g] * np.eye(n), np.kron(np.eye(2), sharing[g])
     free = np.r_[np.ones(n), np.ravel(task.variant.c), np.ravel(task.variant.kappa)] > 0
     precision = np.r_[np.full(n, lam), np.full(2 * len(s), lam_b)]
     rows, won, queries = [], [], []
@@ -214,6 +218,10 @@ def run(task, loop, budget, table, state, *, lam=1.0, lam_b=0.1):
                 tied = [q for q in among if score[q] >= best - 1e-9 * abs(best)]
                 i, j = max(tied, key=lambda q: rank_of_tie(q[0] * n + q[1], salt, n))
                 offers[g] = (best / price[g], i, j)
+                if rule in RANKS:
+                    row = design_row(i, j, x) @ maps[g]
+                    share = settled(row, i, j, beta, covariance, free)
+                    offers[g] = (share / price[g], i, j)
             best = max(worth for worth, *_ in offers.values())
             tied = [g for g in offers if offers[g][0] >= best - 1e-9 * abs(best)]
             tied = [g for g in tied if price[g] == min(price[tied])]
@@ -242,6 +250,14 @@ def with_verdict(row, beta, covariance, free):
     precise += q * (1 - q) * np.outer(row[free], row[free])
     after[np.ix_(free, free)] = np.linalg.inv(precise)
     return after
+
+
+def settled(row, i, j, beta, covariance, free):
+    """Share of the variance of theta_i - theta_j that the verdict removes."""
+    e = np.zeros(len(beta))
+    e[i], e[j] = 1, -1
+    after = with_verdict(row, beta, covariance, free)
+    return 1 - (e @ after @ e) / (e @ covariance @ e)
 
 
 def allowed(rule, spent, price, can):

@@ -76,7 +76,7 @@ def test_a_rule_that_cannot_score_is_named(tmp_path, monkeypatch, body, message)
     file = tmp_path / "rule.py"
     file.write_text(f"def wrong(view, key):\n    {body}\n")
     monkeypatch.setitem(RULES, "wrong", Rule(widest))  # taken back at the end
-    with pytest.raises(ValueError, match=f"rule wrong fails: .*{message}"):
+    with pytest.raises(ValueError, match=f"rule wrong fails on a trial problem: .*{message}"):
         Arena.at("smoke", rule_file=str(file)).decided().check()
 
 

@@ -190,6 +190,8 @@ class _Design:
 
     def mixed(self) -> mixed.Mixed:
         """The problem, whose coefficients are c [D, J], kappa [J] and b [D]."""
+        from scipy import sparse
+
         tables, model, rows = self.batch.tables, self.batch.model, self.verdicts
         covariates = self.batch.covariates
         x, _, _ = covariate_values(tables, model.covariates, model.transform, model.standardise)
@@ -213,7 +215,7 @@ class _Design:
         # The effect of a pair favours its item with the smaller number.
         pair, favoured = (judge * n + sides.min(0)) * n + sides.max(0), sides == sides.min(0)
         return mixed.Mixed(
-            fixed=np.column_stack(columns).astype(float),
+            fixed=sparse.csr_array(np.column_stack(columns)),
             precision=np.r_[np.repeat(self.lam_b, len(self.judges)), self.lam_b[:-1]],
             shown=rows["shown"].to_numpy(),
             wins=rows["wins"].to_numpy(),

@@ -56,7 +56,7 @@ from jbt.own.shared_coefficients.one_comparison import (
     ends,
     spread_of,
 )
-from jbt.stats.score_tests import part
+from jbt.stats.score_tests import contrast, part
 from jbt.types import Status
 
 GROUPS = 6
@@ -268,25 +268,26 @@ class _Design:
           order: [M] by which models are grouped.
           growth: [M] qualities about their mean, for a problem with gamma and the square of x.
         """
+        from scipy import sparse
+
         verdicts, d = self.verdicts, len(self.covariates)
         sides, models, m = verdicts.sides, verdicts.models, self.source.n_contents
-        of_first, of_second = np.eye(m)[models]
         columns = [
-            of_first - of_second,
-            sides[0] - sides[1],
-            verdicts.ordered * self.source.free[-1],
-            *(of_first * sides[0][:, [i]] - of_second * sides[1][:, [i]] for i in range(d)),
+            contrast(models, n=m),
+            sparse.csr_array(sides[0] - sides[1]),
+            sparse.csr_array((verdicts.ordered * self.source.free[-1])[:, None]),
+            *(contrast(models, sides[:, :, i], m) for i in range(d)),
         ]
         prior = self.source.prior
         n_more = 0
         if growth is not None:
             grown, squares = growth[models][:, :, None] * sides, verdicts.absolute**2
-            columns += [v[0] - v[1] for v in (grown, squares)]
+            columns += [sparse.csr_array(v[0] - v[1]) for v in (grown, squares)]
             n_more = 2 * d
         lam, lam_b = (np.asarray(v, float).max() for v in (prior.lam, prior.lam_b))
         slopes = (sides[0] - sides[1]).T
         problem = mixed.Mixed(
-            fixed=np.column_stack(columns),
+            fixed=sparse.hstack(columns).tocsr(),
             precision=np.r_[np.full(m, lam), np.full(d + 1 + d * m + n_more, lam_b)],
             shown=verdicts.shown,
             wins=verdicts.wins,

@@ -24,9 +24,10 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Float
 
 from jbt import quick_compilation, runtime
-from jbt.acquisition import RULES, Loop, Task, reports, run
+from jbt.acquisition import Loop, Task, reports, run
 from jbt.acquisition.loop import refit
 from jbt.acquisition.panel_rules import alike, one_of
+from jbt.acquisition.rules import resolve
 from jbt.kernel import metrics
 from jbt.kernel.batching import CPU_PROBLEMS
 from jbt.own.choices import FEW_RULES, Fitted
@@ -90,7 +91,7 @@ def replay(
         contents, k not below the contents of such a pool, a pool called `all` among others.
     """
     for rule in rules:
-        check_word("rule", rule, [*RULES])
+        resolve(rule)
     if not rules or len(set(rules)) < len(rules):
         raise ValueError(
             f"rules must list at least one rule, and none twice, got {' '.join(rules) or 'nothing'}"

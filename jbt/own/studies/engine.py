@@ -94,14 +94,14 @@ class Engine:
             content, m = jnp.pad(layout.content[rows], padding), int(layout.content.max()) + 1
         x = jnp.pad(layout.x[rows], (padding, (0, 0)))
         design = Design(x, content, jnp.arange(n) < len(rows), m)
-        variant = model.variant("bias_aware", design, *self._axis)
+        variant, price = model.variant("bias_aware", design, *self._axis), None
         if self._axis:
-            free = ~jnp.asarray(items.known)
+            free, price = ~jnp.asarray(items.known), items.prices
             variant = dataclasses.replace(variant, c=variant.c & free, kappa=variant.kappa & free)
         # No answer is looked up: a half is there so that every pair can be asked.
         answers = jnp.full((n, n, *self._axis), 0.5)
         pool_of_m, prior = Pool(jnp.zeros(m), design), Prior(s.lam, s.lam_b)
-        return Task.build(pool_of_m, answers, variant=variant, prior=prior, price=items.prices)
+        return Task.build(pool_of_m, answers, variant=variant, prior=prior, price=price)
 
     def _counts(self, pool: int, shown: np.ndarray, wins: np.ndarray) -> Comparisons:
         """Counts [N, N, J] with those of the trusted pairs, as the model has them: with a single

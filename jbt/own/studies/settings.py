@@ -13,9 +13,10 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from jbt.acquisition import PanelRule, Rule
+from jbt import acquisition
+from jbt.acquisition import PanelRule
 from jbt.acquisition.panel_rules import resolve
-from jbt.acquisition.rules import RANKS_ONLY, Score, name_of
+from jbt.acquisition.rules import Score, name_of
 from jbt.border import files
 from jbt.own.choices import Orders, Repeats, Stops, StudyChoices, Transform, check_names
 from jbt.own.fits.pools import check_sizes
@@ -45,7 +46,7 @@ COUNTS = 8
 class StudySettings(StudyChoices):
     """Settings of a study, kept in its journal."""
 
-    rule: str | Rule | PanelRule | Score | None = None
+    rule: str | acquisition.Rule | PanelRule | Score | None = None
 
     @property
     def prices(self) -> tuple[float, ...]:
@@ -204,9 +205,6 @@ class StudyItems:
         if len(tables.anchors):
             judges.insert(ANCHORS_AT, ANCHORS)
             prices.insert(ANCHORS_AT, FREE)
-        rule = resolve(settings.rule or RULE_OF[settings.stop])
-        if len(judges) > 1 and isinstance(rule, Rule) and not rule.gain:
-            raise ValueError(f"{name_of(rule.score)} {RANKS_ONLY}")
         n_pools, largest = len(sizes), int(layout.sizes.max())
         what = f"counts of {n_pools} pools of up to {largest} items and of {len(judges)} judges"
         size = 8 * COUNTS * n_pools * largest**2 * len(judges)  # padded, see `Book`

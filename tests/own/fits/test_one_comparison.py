@@ -10,6 +10,7 @@ import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from pandas.testing import assert_frame_equal
+from scipy import sparse
 from scipy.special import expit
 
 from jbt import own, runtime
@@ -85,7 +86,7 @@ def naive(verdicts, items, s, covariates=("x",), known=()):
     low, high = np.sort(both(version), axis=0)
     pair = verdicts.groupby(["judge", low, high]).ngroup().to_numpy()
     return mixed.Mixed(
-        fixed=columns.astype(float),
+        fixed=sparse.csr_array(columns.astype(float)),
         precision=np.full(columns.shape[1], 0.1),
         shown=np.ones(len(verdicts)),
         wins=(verdicts["winner"] == "first").to_numpy(float),

@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 from support.small_sweep import group, sweep_of
 
-from jbt.experiments import run, store, work
+from jbt.experiments import provenance, run, store, work
 
 AXES = sweep_of(group("x", [1.0, 2.0]), group("y", [3.0], pools=3))
 LINE = ["--chunk", "2", "--devices", "1"]
@@ -140,6 +140,22 @@ def test_a_store_that_was_half_removed_is_made_anew(finished):
     assert main(finished, "--seed", "3") == 0
     assert json.loads(results(finished).attrs["config"])["seed"] == 3
     assert whole(finished)
+
+
+def test_a_store_that_another_part_has_just_made_keeps_its_chunks(begun):
+    """Both found none, and both make one."""
+    sweep = AXES(out=begun, chunk=2, devices=1)
+    of_sweep, folder = work.Work(sweep), begun / "axes"
+    place = folder / store.RESULTS
+    made = provenance.configuration_of(sweep), provenance.code_of(AXES)
+    groups = [*of_sweep.groups.values()]
+    store.create(folder, place, sweep, groups, of_sweep.shapes(), of_sweep.sizes(), *made)
+    assert len(store.Store(place).missing()) == 2
+
+
+def test_what_is_begun_afresh_has_no_table_of_before(finished, monkeypatch):
+    stop_after(monkeypatch, finished, 0, "--overwrite")
+    assert {p.name for p in (finished / "axes").iterdir()} == FILES - {"table.csv", "figure.png"}
 
 
 def test_a_long_run_has_chunks_of_several_calls(monkeypatch):

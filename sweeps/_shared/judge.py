@@ -109,8 +109,8 @@ class JudgeSettings(Sweep):
         values: dict[str, float] = {n: getattr(self, n) for n in NUMBERS}
         name = self.judge or "default"
         if self.judge is not None:
-            twin = twins.twin(self.judge, oracle=self.oracle)
-            name += "_changed" * any(getattr(twin, n) != v for n, v in values.items())
+            calibrated = self.defaults()
+            name += "_changed" * any(calibrated[n] != v for n, v in values.items())
         noise = values.pop("pair_noise")
         return Case(name, Judge.of(**values), pair_noise=noise)
 

@@ -75,6 +75,7 @@ class Table:
         self.seed: int = settings.seed
         self._paper = list(paper)
         self._rows: list[dict[str, Any]] = []
+        self._added: set[tuple[Any, ...]] = set()
 
     def add(
         self,
@@ -100,11 +101,17 @@ class Table:
           setting: values of the columns; a column without a value is empty.
 
         Raises:
-          ValueError: a setting that is not a column.
+          ValueError: a setting that is not a column; two rows of one setting.
         """
         if unknown := setting.keys() - set(self.columns):
             raise ValueError(f"no columns {', '.join(sorted(unknown))} in this table")
         row: dict[str, Any] = {name: plain(setting.get(name)) for name in self.columns}
+        if (quantity, *row.values()) in self._added:
+            raise ValueError(
+                f"two rows of {quantity} have one setting: columns lacks a label, or an option "
+                "lists a value twice"
+            )
+        self._added.add((quantity, *row.values()))
         of_paper = quantity if beside is None else beside
         numbers = [
             number
@@ -200,20 +207,11 @@ class Table:
                 return  # without replicates the rows are the same
 
     def frame(self) -> pd.DataFrame:
-        """The rows in the order in which they were added.
-
-        Raises:
-          ValueError: two of them have one setting.
-        """
+        """The rows in the order in which they were added."""
         import pandas as pd
 
         columns = [*self.columns, "quantity", *NUMBERS, "consistent"]
         table = pd.DataFrame(self._rows, columns=columns)
-        if len(again := table[table.duplicated([*self.columns, "quantity", "paper"])]):
-            raise ValueError(
-                f"two rows of {again.quantity.iloc[0]} have one setting: columns lacks a label, or "
-                "an option lists a value twice"
-            )
         numbers = table[list(NUMBERS)].astype(float)
         table[list(NUMBERS)] = numbers.where(np.isfinite(numbers))
         return table

@@ -410,26 +410,44 @@ def by_value(rng, studies, prompts, sd_second=1.0, **varied):
         yield kept("no theta differs", np.array(quiet), one_sided=True)
 
 
-@claim("`--missing bounds`", grid(missing=["at random", "the longer lost", "the longer won"]))
-def missing_bounds(rng, studies, missing):
-    """c of a leaderboard of four models between the outer ends of its two intervals: of the one
-    with every missing verdict won by the shorter, and of the one with all won by the longer. A
-    tenth of the verdicts is missing at random, or a third of those that the longer lost or won, of
-    60 prompts."""
-    first, second = pairs = ordered_pairs(4)
-    bias, ends = 0.8, []
+@claim(
+    "`--missing bounds`",
+    grid(
+        command=["leaderboard", "fit"], missing=["at random", "the longer lost", "the longer won"]
+    ),
+)
+def missing_bounds(rng, studies, command, missing):
+    """c between the outer ends of its two intervals: of the one with every missing verdict won by
+    the shorter, and of the one with all won by the longer. A tenth of the verdicts is missing at
+    random, or a third of those that the longer lost or won, of 60 prompts.
+
+    Args:
+      command: `leaderboard` of four models; `fit` of as many answers to each prompt, of which the
+        first has two lengths.
+    """
+    bias, ends, twice = 0.8, [], command == "fit"
+    content = np.maximum(np.arange(4 + twice) - twice, 0)
+    first, second = pairs = ordered_pairs(len(content))
     for _ in range(studies):
-        x = rng.normal(size=(60, 4))
-        share = verdicts(rng, np.linspace(1, -1, 4) + bias * x, pairs, KAPPA)
+        x = rng.normal(size=(60, len(content)))
+        theta = rng.normal(size=(60, 4)) if twice else np.linspace(1, -1, 4)
+        share = verdicts(rng, theta[..., content] + bias * x, pairs, KAPPA)
         longer_won = (x[:, first] > x[:, second]) == (share > 0)
         chance = {"at random": 0.1, "the longer lost": ~longer_won / 3}
         share[rng.random(share.shape) < chance.get(missing, longer_won / 3)] = np.nan
-        c = [
-            printed(intervals(setup_of(filled).problem(0).fit()), {"c": 4})["c"]
-            for *_, filled in fills(tables_of(share[None], pairs, x), ["words"])
-        ]
-        ends.append((min(c[0][1], c[1][1]), max(c[0][2], c[1][2])))
+        tables = tables_of(share[None], pairs, x, content)
+        c = np.array([interval_of_c(filled, twice) for *_, filled in fills(tables, ["words"])])
+        ends.append((c[:, 0].min(), c[:, 1].max()))
     yield cell("c between both ends", np.transpose(ends), bias, one_sided=True)
+
+
+def interval_of_c(tables: own.Tables, within: bool) -> np.ndarray:
+    """[2] the interval of c that `jbt fit` prints, from answers of two lengths, or `jbt
+    leaderboard`."""
+    if within:
+        c = own.fit_judges(own.Batch.of(tables, ["words"], standardise=False)).of("c")
+        return c[["low", "high"]].to_numpy(float)[0]
+    return np.array(printed(intervals(setup_of(tables).problem(0).fit()), {"c": 4})["c"][1:])
 
 
 @claim(

@@ -67,6 +67,10 @@ def maximise(
       term: (beta, a cluster) -> its log-likelihood.
       clusters: arrays [G, ...] in any structure.
       precision: of the normal prior of each parameter.
+
+    Returns:
+      The maximum; its status is NOT_CONVERGED where the last of `MAX_STEPS` steps still moved a
+      parameter by 1e-6 or more. Where the sum has several maxima, it is the one found from 0.
     """
 
     def of_clusters(function: Callable[..., Any], beta: Array) -> Array:

@@ -362,8 +362,11 @@ def check_increasing(
     listed = " ".join(f"{v:g}" for v in values) or "nothing"
     increasing = len(values) >= length and list(values) == sorted(set(values))
     if not increasing or not all(least <= v <= most for v in values):
-        count = f"list at least {length} values that " * (length > 1)
-        raise ValueError(f"{name} must {count}increase within {least:g}..{most:g}, got {listed}")
+        count = f"list at least {length} values that increase" if length > 1 else "increase"
+        low = f" from at least {least:g}" if math.isfinite(least) else ""
+        high = f" up to {most:g}" if math.isfinite(most) else ""
+        bounds = f" within {least:g}..{most:g}" if low and high else low + high
+        raise ValueError(f"{name} must {count}{bounds}, got {listed}")
     if needed is not None and needed not in values:
         raise ValueError(f"{name} must include {needed:g}, got {listed}")
 

@@ -97,6 +97,7 @@ def run(sweep: Sweep) -> pd.DataFrame | None:
     runtime.start()
     check_chunking(sweep.chunk, sweep.devices)
     work = Work(sweep)
+    sweep.paper()  # raises now, not after hours, if it must
     with store.locked(folder, part):
         if not part:
             store.discard_torn(folder)

@@ -5,9 +5,9 @@ import pytest
 from numpy.random import default_rng
 from support.panels import known, made, pairs_of
 
-from jbt import identifiability
+from jbt import estimators, identifiability
 from jbt.simulation import pools
-from jbt.types import Comparisons, Design, Status, Variant
+from jbt.types import Comparisons, Design, Prior, Status, Variant
 
 # One compiled shape for the tests on single pools: 16 items, room for 16 contents.
 one_estimate = jax.jit(identifiability.estimate_bias)
@@ -137,12 +137,20 @@ def small():
     return Comparisons.build(full, full / 2), Design.build(np.array([0.0, 1.0, 3.0, 3.0]))
 
 
+ONCE = 1 - np.eye(4)
+SEVERAL = jax.tree.map(lambda number: jnp.full(4, number), Prior())
+"""Numbers of each content, as the container of a batch holds them."""
+
 REFUSED = [
     (
         lambda c, d: identifiability.profile(c, d, jnp.zeros(1), covariate=1),
         r"covariate must lie in 0..0, got 1",
     ),
     (lambda c, d: identifiability.null_space(d, np.ones((5, 5))), r"shown must be \[4, 4\]"),
+    (lambda c, d: identifiability.null_space(d, ONCE, covariates=[]), "1 covariates, got 0"),
+    (lambda c, d: identifiability.null_space(d, ONCE, judges=["a"]), "go with a panel"),
+    (lambda c, d: estimators.bias_aware(c, d, SEVERAL), "lam must be one number"),
+    (lambda c, d: estimators.with_bias(c, d, Prior(), jnp.ones(2)), "each of 1 covariates"),
 ]
 
 

@@ -142,7 +142,7 @@ def test_rates_over_pools():
     [
         ("pairing --twice boundary", "--twice boundary needs --interaction: one bias is"),
         ("pairing --interaction 1 --twice boundary --k 30", "k must lie in 1..29, got 30"),
-        ("reference --n-reference 9 3", "n_reference must increase within 0..inf"),
+        ("reference --n-reference 9 3", "n_reference must increase from at least 0"),
         ("gate --rho 0.9 --covariate binary", "rho must lie within +-0.798, the most"),
         ("gate --labels pairs items", "labels must list some of pairs, disputed, swaps"),
         ("", "plan what? one of plan gate, plan labels, plan pairing, plan prompts"),
